@@ -76,7 +76,7 @@ def assert_serves(broker: Broker) -> None:
         answer = receive_frame(other)
     assert struct.unpack_from(">i", answer)[0] == 7
     response, _ = decode(ApiVersionsResponse, 0, answer, 4)
-    assert response.error_code == ErrorCode.none
+    assert response.error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 1_000_001, 2**31 - 1])
@@ -127,10 +127,10 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_0(peer: socke
     answer = receive_frame(peer)
     response, end = decode(ApiVersionsResponse, 0, answer, 4)
     assert end == len(answer)
-    assert response.error_code == ErrorCode.unsupported_version
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(api.api_key, api.min_version, api.max_version) for api in response.api_keys] == [(18, 0, 4)]
     peer.sendall(frame(ApiKey.API_VERSIONS, 0, b""))
-    assert decode(ApiVersionsResponse, 0, receive_frame(peer), 4)[0].error_code == ErrorCode.none
+    assert decode(ApiVersionsResponse, 0, receive_frame(peer), 4)[0].error_code == ErrorCode.NONE
 
 
 def test_api_versions_without_software_name_is_refused(peer: socket.socket) -> None:
@@ -138,7 +138,7 @@ def test_api_versions_without_software_name_is_refused(peer: socket.socket) -> N
     request = encode(ApiVersionsRequest(client_software_name="-bad-", client_software_version="1"), 3)
     peer.sendall(_with_header(ApiKey.API_VERSIONS, 3, request))
     response, _ = decode(ApiVersionsResponse, 3, receive_frame(peer), 4)
-    assert response.error_code == ErrorCode.invalid_request
+    assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 def _with_header(api_key: ApiKey, version: int, body: bytes) -> bytes:

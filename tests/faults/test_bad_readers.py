@@ -92,7 +92,7 @@ def test_a_half_closed_client_gets_the_answer_to_its_last_request(broker: Broker
         other.send(ApiKey.FETCH, FETCH, fetch("empty", 1, max_wait_ms=300))
         other.socket.shutdown(socket.SHUT_WR)
         answer = decode_fetch_response(FETCH, other.receive(ApiKey.FETCH, FETCH))
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.none
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
         assert other.socket.recv(1) == b""
 
 

@@ -117,7 +117,7 @@ def _read_scanner(data: bytes) -> None:
         expected = error.code
     found = outcomes[0] if isinstance(outcomes[0], ErrorCode) else outcomes[0][0]
     # The scanner's arrays have a bound of their own, where the reader makes one record at a time.
-    is_bounded = found is ErrorCode.corrupt_message and isinstance(expected, list) and len(expected) * 36 > _MAX_BYTES
+    is_bounded = found is ErrorCode.CORRUPT_MESSAGE and isinstance(expected, list) and len(expected) * 36 > _MAX_BYTES
     assert is_bounded or found == expected, f"{found} is not {expected}"
 
 

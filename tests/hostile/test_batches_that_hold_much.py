@@ -80,7 +80,7 @@ def new_topic(wire: Wire, *, partitions: int = 1, **configs: str) -> str:
         configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
     )
     response = wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-    assert response.topics[0].error_code == ErrorCode.none
+    assert response.topics[0].error_code == ErrorCode.NONE
     return name
 
 
@@ -135,7 +135,7 @@ def test_a_header_that_claims_a_time_to_come_does_not_have_all_records_looked_at
     bomb = batch_of(SMALLEST_RECORD * MANY, MANY, codec, base_timestamp=now_ms(), max_timestamp=now_ms() + 2 * HOUR_MS)
     topic = new_topic(offender)
     answer = produce(offender, topic, bomb)
-    assert answer.error_code == ErrorCode.unknown_server_error
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert end_of(offender, topic) == 0
     assert work.bytes.total() <= BEGINNING_BYTES
     assert_work_was_bounded(work)
@@ -145,7 +145,7 @@ def test_more_good_records_than_are_looked_at(offender: Wire, work: BatchWork) -
     """What a header claims can't be told, so the batch is too large; Java's producers split it."""
     count = MAXIMUM_OPENED_RECORDS + 1
     batch = batch_of(records_in_sequence(count), count, base_timestamp=now_ms(), max_timestamp=now_ms() + 2 * HOUR_MS)
-    assert produce(offender, new_topic(offender), batch).error_code == ErrorCode.message_too_large
+    assert produce(offender, new_topic(offender), batch).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert_work_was_bounded(work)
 
 
@@ -153,7 +153,7 @@ def test_records_with_a_bad_time_are_named_as_ever(offender: Wire, work: BatchWo
     """The first thousand decide: INVALID_TIMESTAMP, and which they are."""
     bomb = batch_of(SMALLEST_RECORD * MANY, MANY, base_timestamp=now_ms() + 2 * HOUR_MS)
     answer = produce(offender, new_topic(offender), bomb)
-    assert answer.error_code == ErrorCode.invalid_timestamp
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
     assert [number for number, _ in answer.record_errors] == list(range(1000))
     assert work.records.total() <= LOOP_RECORDS
     assert_work_was_bounded(work)
@@ -162,9 +162,9 @@ def test_records_with_a_bad_time_are_named_as_ever(offender: Wire, work: BatchWo
 @pytest.mark.parametrize(
     ("record", "config", "code"),
     [
-        (SMALLEST_RECORD, ("cleanup_policy", "compact"), ErrorCode.invalid_record),
-        (KEYED_RECORD, ("cleanup_policy", "compact"), ErrorCode.unknown_server_error),
-        (SMALLEST_RECORD, ("compression_type", "uncompressed"), ErrorCode.message_too_large),
+        (SMALLEST_RECORD, ("cleanup_policy", "compact"), ErrorCode.INVALID_RECORD),
+        (KEYED_RECORD, ("cleanup_policy", "compact"), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (SMALLEST_RECORD, ("compression_type", "uncompressed"), ErrorCode.MESSAGE_TOO_LARGE),
     ],
     ids=["no keys", "offsets that are the same", "does not fit uncompressed"],
 )
@@ -182,7 +182,7 @@ def test_a_batch_that_opens_to_more_than_is_looked_at(offender: Wire, work: Batc
     payload = b"\x80\xe1\xeb\x17" + bytes(50_000_000)
     bomb = batch_of(payload * 2, 2, base_timestamp=now_ms())
     topic = new_topic(offender, cleanup_policy="compact")
-    assert produce(offender, topic, bomb).error_code == ErrorCode.message_too_large
+    assert produce(offender, topic, bomb).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert_work_was_bounded(work)
 
 
@@ -194,7 +194,7 @@ def test_what_a_coordinator_reads_back_opens_to_little(offender: Wire, work: Bat
             break
         time.sleep(0.1)
     bomb = batch_of(records_in_sequence(500_000), 500_000, base_timestamp=now_ms())
-    assert produce(offender, "__consumer_offsets", bomb).error_code == ErrorCode.message_too_large
+    assert produce(offender, "__consumer_offsets", bomb).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert_work_was_bounded(work)
 
 
@@ -204,7 +204,7 @@ def test_small_batches_for_many_partitions_share_one_allowance(offender: Wire, w
     bomb = batch_of(records_in_sequence(count), count, base_timestamp=now_ms())
     topic = new_topic(offender, partitions=100, cleanup_policy="compact")
     (answers,) = offender.produce(9, request_of(topic, *[bomb] * 100)).topics
-    assert [answer.error_code for answer in answers.partitions] == [ErrorCode.none] * 100
+    assert [answer.error_code for answer in answers.partitions] == [ErrorCode.NONE] * 100
     assert [answer.index for answer in answers.partitions] == list(range(100))
     assert_loop_was_free(work)
 
@@ -215,7 +215,7 @@ def test_an_answer_names_a_thousand_records_of_all_batches(offender: Wire, work:
     bomb = batch_of(SMALLEST_RECORD * count, count, base_timestamp=now_ms() + 2 * HOUR_MS)
     topic = new_topic(offender, partitions=50)
     (answers,) = offender.produce(9, request_of(topic, *[bomb] * 50)).topics
-    assert [answer.error_code for answer in answers.partitions] == [ErrorCode.invalid_timestamp] * 50
+    assert [answer.error_code for answer in answers.partitions] == [ErrorCode.INVALID_TIMESTAMP] * 50
     assert sorted(len(answer.record_errors) for answer in answers.partitions) == [1] * 49 + [1000]
     assert work.records[LOOP] <= count
     assert_loop_was_free(work)
@@ -232,7 +232,7 @@ def test_very_many_records_that_are_not_compressed(offender: Wire, work: BatchWo
         max_timestamp=now_ms() + 2 * HOUR_MS,
     )
     topic = new_topic(offender)
-    assert produce(offender, topic, batch).error_code == ErrorCode.none
+    assert produce(offender, topic, batch).error_code == ErrorCode.NONE
     assert end_of(offender, topic) == count
     assert_work_was_bounded(work)
 
@@ -250,7 +250,7 @@ def test_looking_up_a_time_in_a_batch_that_holds_much(
     now = now_ms()
     bomb = batch_of(SMALLEST_RECORD * MANY, MANY, base_timestamp=now, max_timestamp=now + (not is_claim_true))
     topic = new_topic(offender)
-    assert produce(offender, topic, bomb).error_code == ErrorCode.none
+    assert produce(offender, topic, bomb).error_code == ErrorCode.NONE
     expected = 0 if is_claim_true else MAXIMUM_OPENED_RECORDS
     assert offset_for(offender, topic, now + (not is_claim_true)).offset == expected
     assert offset_for(offender, topic, MAX_TIMESTAMP).offset == expected
@@ -265,14 +265,14 @@ def test_a_batch_that_can_not_be_opened_is_an_error_of_its_partition(offender: W
     bad = pack_header(read_batch_header(good), payload) + payload
     topic = new_topic(offender, partitions=3)
     (answers,) = offender.produce(9, request_of(topic, bad, good, bad)).topics
-    assert [answer.error_code for answer in answers.partitions] == [ErrorCode.none] * 3
+    assert [answer.error_code for answer in answers.partitions] == [ErrorCode.NONE] * 3
     partitions = [ListOffsetsPartition(partition_index=each, timestamp=now + each // 2 * 9) for each in range(3)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=partitions)])
     found = offender.call(ListOffsetsResponse, 7, request).topics[0].partitions
     assert [(each.error_code, each.offset) for each in found] == [
-        (ErrorCode.corrupt_message, -1),
-        (ErrorCode.none, 0),
-        (ErrorCode.none, -1),  # No batch claims to be so young.
+        (ErrorCode.CORRUPT_MESSAGE, -1),
+        (ErrorCode.NONE, 0),
+        (ErrorCode.NONE, -1),  # No batch claims to be so young.
     ]
 
 
@@ -283,7 +283,7 @@ def test_headers_that_lie_are_believed_in_the_end(offender: Wire, work: BatchWor
     count = 100_000
     bomb = batch_of(SMALLEST_RECORD * count, count, base_timestamp=now, max_timestamp=now + HOUR_MS - 60_000)
     for _ in range(40):
-        assert produce(offender, topic, bomb).error_code == ErrorCode.none
+        assert produce(offender, topic, bomb).error_code == ErrorCode.NONE
     work.records.clear()
     assert offset_for(offender, topic, now + 1).offset == 16 * count
     assert work.records.total() - work.records[LOOP] == 16 * count
@@ -297,11 +297,11 @@ def test_other_clients_are_answered_meanwhile(offender: Wire, victim: Wire, work
     work.hold()
     offender.send(ApiKey.PRODUCE, 9, encode_produce_request(9, request_of(topic, bomb)))
     assert work.is_held.wait(60)
-    assert produce(victim, other, encode_batch([(now_ms(), b"k", b"v", ())])).error_code == ErrorCode.none
+    assert produce(victim, other, encode_batch([(now_ms(), b"k", b"v", ())])).error_code == ErrorCode.NONE
     assert end_of(victim, other) == 1
     work.release()
     answer = decode_produce_response(9, offender.receive(ApiKey.PRODUCE, 9))
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.unknown_server_error
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize("acks", [0, 1])
@@ -335,4 +335,4 @@ def test_a_topic_that_goes_while_its_batch_is_opened(offender: Wire, victim: Wir
     victim.call(DeleteTopicsResponse, 5, DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000))
     work.release()
     answer = decode_produce_response(9, offender.receive(ApiKey.PRODUCE, 9))
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

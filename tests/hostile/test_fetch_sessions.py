@@ -42,7 +42,7 @@ def begin_session(wire: Wire, client: int) -> int:
     topics = [FetchTopic(TOPIC, None, wanted[:1]), FetchTopic(f"unknown-{client}", None, wanted[1:])]
     request = FetchRequest(-1, 0, 1, MEGABYTE, 0, 0, 0, topics, [])
     response = wire.fetch(VERSION, request)
-    assert response.error_code == ErrorCode.none
+    assert response.error_code == ErrorCode.NONE
     return response.session_id
 
 

@@ -34,7 +34,7 @@ def test_the_error_of_a_very_long_value_is_shortened(wire: Wire) -> None:
     topic = CreatableTopic(name="events", num_partitions=1, replication_factor=1, configs=[config])
     for version in range(2, 8):
         answer = wire.call(CreateTopicsResponse, version, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-        assert answer.topics[0].error_code == ErrorCode.invalid_config
+        assert answer.topics[0].error_code == ErrorCode.INVALID_CONFIG
         message = answer.topics[0].error_message
         assert message is not None
         assert len(message) == 32_767
@@ -48,5 +48,5 @@ def test_the_error_of_a_very_long_value_is_shortened(wire: Wire) -> None:
         altered = wire.call(
             IncrementalAlterConfigsResponse, version, IncrementalAlterConfigsRequest(resources=[resource])
         )
-        assert altered.responses[0].error_code == ErrorCode.invalid_request
+        assert altered.responses[0].error_code == ErrorCode.INVALID_REQUEST
         assert len(altered.responses[0].error_message or "") == 32_767

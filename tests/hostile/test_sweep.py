@@ -50,10 +50,10 @@ CONFIG = {"group.initial.rebalance.delay.ms": "0"}
 
 GROUP, TRANSACTION = 0, 1
 NOT_YET = {
-    ErrorCode.not_coordinator,
-    ErrorCode.coordinator_not_available,
-    ErrorCode.coordinator_load_in_progress,
-    ErrorCode.concurrent_transactions,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 TOPICS = 2000
 PARTITIONS = 4

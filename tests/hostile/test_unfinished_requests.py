@@ -104,7 +104,7 @@ def test_all_of_them_together_have_a_limit(
         records = memoryview(encode_batch([(1, None, b"x" * 900_000, ())]))
         while "others wait for the memory" not in broker.log():
             response = wire.produce(9, ProduceRequest(None, 1, 30_000, [ProduceTopic("events", None, [(0, records)])]))
-            assert response.topics[0].partitions[0].error_code == ErrorCode.none
+            assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
             largest = max(largest, resident_bytes(broker.pid) - before)
         assert largest < LIMIT_BYTES + CLAIMED_BYTES + SPARE_BYTES
 

@@ -86,7 +86,7 @@ def alter_topics() -> Message:
     """AlterConfigs of topics that differ."""
     topics = [
         alter_configs_request.AlterConfigsResource(
-            resource_type=ResourceType.topic,
+            resource_type=ResourceType.TOPIC,
             resource_name=f"topic-{number}",
             configs=[alter_configs_request.AlterableConfig(name="retention.ms", value="1000")],
         )
@@ -99,7 +99,7 @@ def alter_topics_incrementally() -> Message:
     """IncrementalAlterConfigs of topics that differ."""
     topics = [
         incremental_alter_configs_request.AlterConfigsResource(
-            resource_type=ResourceType.topic,
+            resource_type=ResourceType.TOPIC,
             resource_name=f"topic-{number}",
             configs=[incremental_alter_configs_request.AlterableConfig(name="retention.ms", value="1000")],
         )
@@ -111,7 +111,7 @@ def alter_topics_incrementally() -> Message:
 def describe_one_broker() -> Message:
     """DescribeConfigs that names one broker very often."""
     broker = describe_configs_request.DescribeConfigsResource(
-        resource_type=ResourceType.broker, resource_name="1", configuration_keys=None
+        resource_type=ResourceType.BROKER, resource_name="1", configuration_keys=None
     )
     return describe_configs_request.DescribeConfigsRequest(
         resources=[broker] * 1000, include_synonyms=True, include_documentation=True

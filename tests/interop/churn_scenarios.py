@@ -30,7 +30,7 @@ from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
 __all__ = ["SESSION_MS", "ChurnScenarios"]
 
 SESSION_MS: Final = "3000"
-REFUSALS: Final = {ErrorCode.unknown_member_id, ErrorCode.stale_member_epoch, ErrorCode.illegal_generation}
+REFUSALS: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION}
 
 
 class ChurnScenarios:

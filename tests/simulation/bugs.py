@@ -64,13 +64,13 @@ def _skip_a_fence() -> Iterator[None]:
             member_id = group.static_members.get(group_instance_id, member_id)
         member = group.members.get(member_id)
         if member is None:
-            raise KafkaError(ErrorCode.unknown_member_id)
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
     def check_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerGroupMember:
         member = group.static_member(instance_id)
         if member is None:
-            raise KafkaError(ErrorCode.unknown_member_id)
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
     with (
@@ -166,7 +166,7 @@ def _accept_a_stale_commit() -> Iterator[None]:
 
     def check_consumer(group: ConsumerGroup, request: OffsetCommitRequest, *rest: Any) -> None:
         if request.member_id not in group.members and group.members:
-            raise KafkaError(ErrorCode.unknown_member_id)
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     with (
         patch.object(classic_shard, "check_commit", check_classic),

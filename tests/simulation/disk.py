@@ -116,12 +116,12 @@ class Disk:
         """
         replicas = self.replicas[partition]
         if replicas.leader != broker_id:
-            raise KafkaError(ErrorCode.not_leader_or_follower)
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.append_error is not None and self._loop.chance(self.append_error_rate):
             self._observer.on_refused(partition)
             raise KafkaError(self.append_error)
         if len(batch) > self.max_batch_bytes:
-            raise KafkaError(ErrorCode.record_list_too_large)
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
         base_offset = replicas.log_end_offset
         prefix, rest = restamp(batch, base_offset, replicas.leader_epoch)
         stamped = bytes(prefix) + bytes(rest)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Faults"]
 
-_APPEND_ERRORS = (ErrorCode.kafka_storage_error, ErrorCode.not_enough_replicas, ErrorCode.request_timed_out)
+_APPEND_ERRORS = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT)
 
 
 _OF_PRODUCERS = frozenset({Trouble.PRODUCER_CRASHES, Trouble.PRODUCER_STALLS, Trouble.PRODUCER_ZOMBIES})
@@ -261,7 +261,7 @@ class Faults:
     def _full_disk(self) -> None:
         """Nothing can be written until there is room again; all that was written can be read."""
         disk = self._world.disk
-        disk.append_error, disk.append_error_rate = ErrorCode.kafka_storage_error, 1.0
+        disk.append_error, disk.append_error_rate = ErrorCode.KAFKA_STORAGE_ERROR, 1.0
         self._for_a_while(partial(setattr, disk, "append_error", None), 500, 10_000)
 
     def _failed_sync(self) -> None:

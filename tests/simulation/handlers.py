@@ -66,7 +66,7 @@ def _commit(
     has_ids = client.api_version >= _TOPIC_IDS_FROM
     for topic in request.topics:
         found = image.topics_by_id.get(TopicId(topic.topic_id)) if has_ids else image.topics.get(topic.name)
-        code = ErrorCode.unknown_topic_id if has_ids else ErrorCode.unknown_topic_or_partition
+        code = ErrorCode.UNKNOWN_TOPIC_ID if has_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         count = 0 if found is None else len(found.partitions)
         known = [each for each in topic.partitions if each.partition_index < count]
         unknown = [each.partition_index for each in topic.partitions if each.partition_index >= count]
@@ -78,7 +78,7 @@ def _commit(
                     partitions=[
                         OffsetCommitResponsePartition(
                             partition_index=index,
-                            error_code=code if found is None else ErrorCode.unknown_topic_or_partition,
+                            error_code=code if found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                         )
                         for index in unknown
                     ],
@@ -141,7 +141,7 @@ def _unknown_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics
         topic_id=topic.topic_id,
         partitions=[
             OffsetFetchResponsePartitions(
-                partition_index=index, committed_offset=-1, error_code=ErrorCode.unknown_topic_id
+                partition_index=index, committed_offset=-1, error_code=ErrorCode.UNKNOWN_TOPIC_ID
             )
             for index in topic.partition_indexes
         ],

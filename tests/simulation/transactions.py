@@ -144,7 +144,7 @@ class Transactions:
         if guard:
             where = TopicPartition(OFFSETS_TOPIC, partition)
             code = await self._verify(request.transactional_id, producer_id, epoch, where, adds_partitions)
-            if code is not ErrorCode.none:
+            if code is not ErrorCode.NONE:
                 return txn_offset_commit_error(request, code)
         answer = self._groups.txn_offset_commit(request, client, guard)
         return await answer if isinstance(answer, Awaitable) else answer
@@ -167,7 +167,7 @@ class Transactions:
                 lambda codes: answer(codes[where]),
             )
 
-        return await self._call(STATE_PARTITION, asked, ErrorCode.coordinator_not_available)
+        return await self._call(STATE_PARTITION, asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     # Markers
 
@@ -190,7 +190,7 @@ class Transactions:
                 follow(written, lambda result: answer(ErrorCode(result.error_code)))
 
         calls = [
-            (where, self._begin_call(where.partition, partial(asked, where.partition), ErrorCode.network_exception))
+            (where, self._begin_call(where.partition, partial(asked, where.partition), ErrorCode.NETWORK_EXCEPTION))
             for where in marker.partitions
         ]
         return {where: await outcome for where, outcome in calls}

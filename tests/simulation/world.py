@@ -55,11 +55,11 @@ _MARKERS_MS: Final = 10_000
 _MOST_WENT_BACK_MS: Final = 400_000
 _RETRIABLE: Final = frozenset(
     {
-        ErrorCode.none,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
-        ErrorCode.rebalance_in_progress,
+        ErrorCode.NONE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REBALANCE_IN_PROGRESS,
     }
 )
 
@@ -352,7 +352,7 @@ class World:
 
     def expect_known(self, what: str, code: ErrorCode) -> None:
         """Whoever asks may be refused, but not because something is broken."""
-        if code is ErrorCode.unknown_server_error:
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
             self.checkers.fail(Violation(0, f"{what}: {code.name}"))
 
 

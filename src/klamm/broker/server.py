@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerServer", "now_ms"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def now_ms() -> Millis:
@@ -158,4 +158,4 @@ class BrokerServer:
         names = {each.host for each in addresses if each.host}
         listener = MetricsListener(*parse_address(address), gather, names)
         self._stops.push_async_callback(asyncio.to_thread, listener.stop)
-        logger.info("metrics are served at port %d of %s, as /metrics", listener.start(), address)
+        _logger.info("metrics are served at port %d of %s, as /metrics", listener.start(), address)

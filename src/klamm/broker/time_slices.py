@@ -83,7 +83,7 @@ class Awaited(Generic[R]):
 
 Work: TypeAlias = Generator[Awaited[Any] | None, None, R]
 
-SORTED_AT_ONCE: Final = 2000
+_SORTED_AT_ONCE: Final = 2000
 """Number of strings that are sorted in a millisecond."""
 STEP_S: Final = 0.002
 """Seconds that work runs before other work has its turn. Its last part may be longer than the others, but the step
@@ -233,7 +233,7 @@ def sorted_in_steps(items: Iterable[T]) -> Work[Iterator[T]]:
     """
     runs: list[list[T]] = [[]]
     for item in items:
-        if len(runs[-1]) == SORTED_AT_ONCE:
+        if len(runs[-1]) == _SORTED_AT_ONCE:
             runs[-1].sort()
             runs.append([])
             yield None

@@ -20,11 +20,11 @@ __all__ = [
     "topic_partitions",
 ]
 
-ISO_DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
-SHORT_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-HIGHEST_PORT: Final = 65_535
-ESCAPES: Final = {r"\t": "\t", r"\n": "\n", r"\0": "\0", r"\\": "\\"}
+_ISO_DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_SHORT_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_HIGHEST_PORT: Final = 65_535
+_ESCAPES: Final = {r"\t": "\t", r"\n": "\n", r"\0": "\0", r"\\": "\\"}
 
 
 def key_value(text: str) -> tuple[str, str]:
@@ -63,8 +63,8 @@ def listen_address(text: str) -> str:
     is_plain = ":" not in host or (host.startswith("[") and host.endswith("]"))
     if not separator or not is_plain or not port.isdecimal():
         raise ArgumentTypeError(f"takes HOST:PORT, not {text!r}")
-    if int(port) > HIGHEST_PORT:
-        raise ArgumentTypeError(f"takes a port from 0 to {HIGHEST_PORT}, not {port}")
+    if int(port) > _HIGHEST_PORT:
+        raise ArgumentTypeError(f"takes a port from 0 to {_HIGHEST_PORT}, not {port}")
     return text
 
 
@@ -72,7 +72,7 @@ def delimiter(text: str) -> bytes:
     r"""Parses the delimiter between key and value: a text that is not empty, with the escapes \t, \n, \0 and \\."""
     if not text:
         raise ArgumentTypeError("takes at least one character")
-    return re.sub(r"\\[tn0\\]", lambda match: ESCAPES[match[0]], text).encode()
+    return re.sub(r"\\[tn0\\]", lambda match: _ESCAPES[match[0]], text).encode()
 
 
 def timestamp_ms(text: str) -> int:
@@ -88,11 +88,11 @@ def timestamp_ms(text: str) -> int:
 
 def duration(text: str) -> timedelta:
     """Parses a duration: 90s, 15m, 36h, 7d, or ISO 8601's PT36H as in Kafka's tools."""
-    short = SHORT_DURATION.fullmatch(text)
-    iso = ISO_DURATION.fullmatch(text)
+    short = _SHORT_DURATION.fullmatch(text)
+    iso = _ISO_DURATION.fullmatch(text)
     try:
         if short is not None:
-            return timedelta(**{UNITS[short[2]]: float(short[1])})
+            return timedelta(**{_UNITS[short[2]]: float(short[1])})
         if iso is not None and any(iso.groups()):
             days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
             return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)

@@ -32,7 +32,7 @@ COMMANDS: Final = {
 }
 """Each module offers `configure(parser)`, and `run(arguments) -> int`."""
 
-READ_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER", "KLAMM_CONFIG", "KLAMM_CONTEXT", "KLAMM_PURE_PYTHON"})
+_READ_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER", "KLAMM_CONFIG", "KLAMM_CONTEXT", "KLAMM_PURE_PYTHON"})
 """The environment variables that commands read."""
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _warn_of_unknown_variables() -> None:
-    if all(name in READ_VARIABLES for name in os.environ if name.startswith("KLAMM_")):
+    if all(name in _READ_VARIABLES for name in os.environ if name.startswith("KLAMM_")):
         return  # the usual case: skip the import of the table of all keys
     from klamm.config.environment import unknown_variables
 

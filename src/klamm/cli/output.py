@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_output_option", "new_console", "say", "show_rows", "tsv_cell"]
 
-WIDEST_WITHOUT_TERMINAL: Final = 10_000
-TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_WIDEST_WITHOUT_TERMINAL: Final = 10_000
+_TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 def add_output_option(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def show_rows(arguments: argparse.Namespace, columns: Sequence[str], rows: Seque
 
 def tsv_cell(value: Any, null: str) -> str:
     r"""Returns one cell of a tab-separated line, with tab, line ends and backslash as \t, \n, \r and \\."""
-    return null if value is None else str(value).translate(TSV_ESCAPES)
+    return null if value is None else str(value).translate(_TSV_ESCAPES)
 
 
 def say(arguments: argparse.Namespace, text: str) -> None:
@@ -70,5 +70,5 @@ def new_console() -> Console:
 
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console.width = WIDEST_WITHOUT_TERMINAL
+        console.width = _WIDEST_WITHOUT_TERMINAL
     return console

@@ -20,7 +20,7 @@ from klamm.errors import KlammError
 
 __all__ = ["configure", "run"]
 
-logger = logging.getLogger("klamm")
+_logger = logging.getLogger(__name__)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +106,7 @@ async def _serve(config: BrokerConfig) -> int:
     for host, port in addresses:
         print(f"ready [{host}]:{port}" if ":" in host else f"ready {host}:{port}", flush=True)
     await stopped.wait()
-    logger.info("stopping")
+    _logger.info("stopping")
     collection.stop()
     await server.stop()
     return 0

@@ -27,7 +27,7 @@ from klamm.insight.security_settings import security_settings
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 from klamm.protocol.types import PartitionIndex, TopicPartition
 
-__all__ = ["ABORT_COLUMNS", "DESCRIBE_COLUMNS", "HANGING_COLUMNS", "LIST_COLUMNS", "configure", "run"]
+__all__ = ["DESCRIBE_COLUMNS", "HANGING_COLUMNS", "LIST_COLUMNS", "configure", "run"]
 
 LIST_COLUMNS: Final = ("transactional_id", "coordinator", "producer_id", "state")
 HANGING_COLUMNS: Final = (
@@ -49,7 +49,7 @@ DESCRIBE_COLUMNS: Final = (
     "topic",
     "partition",
 )
-ABORT_COLUMNS: Final = (
+_ABORT_COLUMNS: Final = (
     "topic",
     "partition",
     "start_offset",
@@ -58,9 +58,9 @@ ABORT_COLUMNS: Final = (
     "transactional_id",
     "state",
 )
-STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
-OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
-LONGEST_TRANSACTION: Final = timedelta(minutes=15)
+_STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+_OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_LONGEST_TRANSACTION: Final = timedelta(minutes=15)
 """Kafka's default of `transaction.max.timeout.ms`."""
 
 
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     listing = verbs.add_parser("list", help="list transactional ids, or transactions that hang")
-    listing.add_argument("-s", "--state", action="append", choices=STATES, default=[], help="only in this state")
+    listing.add_argument("-s", "--state", action="append", choices=_STATES, default=[], help="only in this state")
     listing.add_argument(
         "--producer-id", action="append", type=int, default=[], metavar="ID", help="only of this producer"
     )
@@ -155,7 +155,7 @@ def _list(arguments: argparse.Namespace, client: TransactionsClient) -> None:
     longer_than = arguments.longer_than
     request = ListTransactionsRequest(
         # The coordinator counts a transaction that has not begun as very old. A filter by duration must leave it out.
-        state_filters=arguments.state or (list(OPEN_STATES) if longer_than is not None else []),
+        state_filters=arguments.state or (list(_OPEN_STATES) if longer_than is not None else []),
         producer_id_filters=arguments.producer_id,
         duration_filter=-1 if longer_than is None else _milliseconds(longer_than),
         transactional_id_pattern=arguments.pattern,
@@ -176,7 +176,7 @@ def _list_hanging(arguments: argparse.Namespace, client: TransactionsClient) -> 
     if arguments.state or arguments.producer_id or arguments.pattern:
         raise UsageError("--hanging looks at partitions: of the filters it takes --topic and --longer-than")
     now_ms = _now_ms()
-    before_ms = now_ms - _milliseconds(arguments.longer_than or LONGEST_TRANSACTION)
+    before_ms = now_ms - _milliseconds(arguments.longer_than or _LONGEST_TRANSACTION)
     rows = [
         {
             "topic": each.partition.topic,
@@ -207,7 +207,7 @@ def _describe(arguments: argparse.Namespace, client: TransactionsClient) -> None
     found = client.describe(arguments.transactional_id)
     if found is None:
         raise ClusterError(f"there is no transactional id {arguments.transactional_id!r}")
-    is_open = found.transaction_state in OPEN_STATES
+    is_open = found.transaction_state in _OPEN_STATES
     row: dict[str, Any] = {
         "transactional_id": found.transactional_id,
         "producer_id": found.producer_id,
@@ -240,7 +240,7 @@ def _abort(arguments: argparse.Namespace, client: TransactionsClient) -> None:
             f"coordinator will end it after {found.transaction_timeout_ms} ms at the latest. If it commits, what it "
             f"wrote to {partition} would be lost. Wait for it to end; --force aborts it here anyway"
         )
-    show_rows(arguments, ABORT_COLUMNS, [row])
+    show_rows(arguments, _ABORT_COLUMNS, [row])
     if not arguments.execute:
         say(arguments, "nothing was changed: --execute aborts this transaction in this partition")
         return

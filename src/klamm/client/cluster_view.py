@@ -22,7 +22,7 @@ from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, 
 
 __all__ = ["ClusterView", "PartitionLeader", "TopicMetadata", "error_code"]
 
-NO_LEADER = BrokerId(-1)
+_NO_LEADER = BrokerId(-1)
 
 
 class PartitionLeader(NamedTuple):
@@ -45,7 +45,7 @@ def error_code(number: int) -> ErrorCode:
     try:
         return ErrorCode(number)
     except ValueError:
-        return ErrorCode.unknown_server_error
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class ClusterView:
@@ -126,11 +126,11 @@ class ClusterView:
     def _apply_topic(self, topic: MetadataResponseTopic) -> None:
         code = error_code(topic.error_code)
         name = topic.name or ""
-        if code in (ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available):
+        if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE):
             return
-        if code is not ErrorCode.none:
+        if code is not ErrorCode.NONE:
             raise RequestRefused(code, f"the cluster does not describe the topic {name!r}")
-        leaders = [PartitionLeader(NO_LEADER, LeaderEpoch(-1))] * len(topic.partitions)
+        leaders = [PartitionLeader(_NO_LEADER, LeaderEpoch(-1))] * len(topic.partitions)
         for partition in topic.partitions:
             if 0 <= partition.partition_index < len(leaders):
                 leaders[partition.partition_index] = PartitionLeader(

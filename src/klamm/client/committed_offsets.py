@@ -39,13 +39,13 @@ _HIGHEST_WITH_NAMES: Final = 9
 # Since this version OffsetFetch takes a list of groups (KIP-709).
 _GROUPS_FROM: Final = 8
 _OUT_OF_DATE: Final = (
-    ErrorCode.unknown_member_id,
-    ErrorCode.illegal_generation,
-    ErrorCode.rebalance_in_progress,
-    ErrorCode.fenced_instance_id,
-    ErrorCode.stale_member_epoch,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.STALE_MEMBER_EPOCH,
 )
-_MOVED: Final = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
+_MOVED: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 _NO_MEMBER: Final = MemberEpoch(-1, "")
 
 
@@ -125,7 +125,7 @@ class GroupOffsets:
                 self._coordinator = None
                 retries.pause(error)
                 continue
-            if code is ErrorCode.none:
+            if code is ErrorCode.NONE:
                 return
             if code in _OUT_OF_DATE and self._member is not None:
                 self._member.refused(code)
@@ -176,18 +176,18 @@ class GroupOffsets:
             ]
         answer = connection.request(request, OffsetFetchResponse, highest_version=_HIGHEST_WITH_NAMES)
         group = answer.groups[0] if answer.groups else answer
-        if group.error_code != ErrorCode.none:
+        if group.error_code != ErrorCode.NONE:
             return error_code(group.error_code)
         found.clear()
         for topic in group.topics:
             for partition in topic.partitions:
-                if partition.error_code != ErrorCode.none:
+                if partition.error_code != ErrorCode.NONE:
                     return error_code(partition.error_code)
                 if partition.committed_offset >= 0:
                     key = TopicPartition(topic.name, PartitionIndex(partition.partition_index))
                     found[key] = Commit(Offset(partition.committed_offset), partition.metadata or "")
-        return ErrorCode.none
+        return ErrorCode.NONE
 
 
 def _first_error(codes: Iterable[int]) -> ErrorCode:
-    return next((error_code(code) for code in codes if code != ErrorCode.none), ErrorCode.none)
+    return next((error_code(code) for code in codes if code != ErrorCode.NONE), ErrorCode.NONE)

@@ -266,13 +266,13 @@ class Conversation:
         request = ApiVersionsRequest(client_software_name="klamm", client_software_version=__version__)
         version = ApiVersionsRequest.VERSIONS[1]
         body = yield self.frame(_API_VERSIONS, version, encode(request, version), flexible=True)
-        if len(body) >= 2 and int.from_bytes(body[:2], "big", signed=True) == ErrorCode.unsupported_version:
+        if len(body) >= 2 and int.from_bytes(body[:2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
             refusal = self.read(ApiVersionsResponse, 0, body)
             ranges = {key.api_key: key.max_version for key in refusal.api_keys}
             version = min(version, ranges.get(_API_VERSIONS, 0))
             body = yield self.frame(_API_VERSIONS, version, encode(request, version), flexible=version >= 3)
         answer = self.read(ApiVersionsResponse, version, body)
-        if answer.error_code != ErrorCode.none:
+        if answer.error_code != ErrorCode.NONE:
             raise ConnectionFailed(
                 f"the broker at {self.peer} refused to name its API versions: error code {answer.error_code}"
             )
@@ -288,7 +288,7 @@ class Conversation:
             frame = self.request(SaslAuthenticateRequest(auth_bytes=token))
             body = yield frame
             answer = self.read(SaslAuthenticateResponse, frame.pending.version, body)
-            if answer.error_code != ErrorCode.none:
+            if answer.error_code != ErrorCode.NONE:
                 raise self._refused(answer.error_code, answer.error_message)
             lifetime_ms = answer.session_lifetime_ms
             token = exchange.answer(answer.auth_bytes)
@@ -301,17 +301,17 @@ class Conversation:
         )
         body = yield frame
         answer = self.read(SaslHandshakeResponse, frame.pending.version, body)
-        if answer.error_code == ErrorCode.unsupported_sasl_mechanism:
+        if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             raise AuthenticationFailed(
                 f"the broker at {self.peer} has no sasl.mechanism={mechanism} on this listener; it has "
                 f"{', '.join(answer.mechanisms) or 'none'}"
             )
-        if answer.error_code == ErrorCode.illegal_sasl_state:
+        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationFailed(
                 f"the broker at {self.peer} does not take SASL on this listener: its security.protocol is another than "
                 f"{self._config.security.protocol}"
             )
-        if answer.error_code != ErrorCode.none:
+        if answer.error_code != ErrorCode.NONE:
             raise self._refused(answer.error_code, None)
 
     def _refused(self, code: int, message: str | None) -> AuthenticationFailed:

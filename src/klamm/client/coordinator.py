@@ -34,6 +34,6 @@ def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) -> Addre
         request.key = key
     answer = connection.request(request, FindCoordinatorResponse)
     found = answer.coordinators[0] if answer.coordinators else answer
-    if found.error_code != ErrorCode.none:
+    if found.error_code != ErrorCode.NONE:
         return error_code(found.error_code)
     return found.host, found.port

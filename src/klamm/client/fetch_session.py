@@ -19,10 +19,10 @@ _FINAL_EPOCH: Final = -1
 _HIGHEST_EPOCH: Final = 2**31 - 1
 _SESSION_ERRORS: Final = frozenset(
     {
-        ErrorCode.fetch_session_id_not_found,
-        ErrorCode.invalid_fetch_session_epoch,
-        ErrorCode.fetch_session_topic_id_error,
-        ErrorCode.inconsistent_topic_id,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
 
@@ -62,7 +62,7 @@ class FetchSession:
         if code in _SESSION_ERRORS:
             self._session_id, self._epoch = _NO_SESSION, _INITIAL_EPOCH
             return True
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             # A broker whose cache is full gives no session; each further request asks for one again, as in Kafka.
             self._session_id = session_id
             opened = session_id != _NO_SESSION

@@ -27,7 +27,7 @@ ConsumerDescription: TypeAlias = consumer_group_describe_response.DescribedGroup
 ClassicDescription: TypeAlias = describe_groups_response.DescribedGroup
 _Description = ConsumerDescription | ClassicDescription
 
-_MOVED: Final = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
+_MOVED: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 _DEAD: Final = "Dead"
 
 
@@ -58,7 +58,7 @@ class GroupDescriptions:
                 continue
             if not isinstance(found, ErrorCode):
                 return found
-            if found is ErrorCode.group_id_not_found:
+            if found is ErrorCode.GROUP_ID_NOT_FOUND:
                 return None
             if not found.retriable:
                 raise RequestRefused(found, f"the coordinator does not describe group {self.group_id!r}")
@@ -74,7 +74,7 @@ class GroupDescriptions:
             self._coordinator = coordinator
         connection = self._cluster.connection_to_address(self._coordinator)
         described = self._describe_consumer_group(connection)
-        return self._describe_classic_group(connection) if described is ErrorCode.group_id_not_found else described
+        return self._describe_classic_group(connection) if described is ErrorCode.GROUP_ID_NOT_FOUND else described
 
     def _describe_consumer_group(self, connection: Connection) -> ConsumerDescription | ErrorCode:
         """Returns the group, or GROUP_ID_NOT_FOUND if it is a classic group or the broker does not have the API."""
@@ -82,13 +82,13 @@ class GroupDescriptions:
         try:
             answer = connection.request(request, ConsumerGroupDescribeResponse)
         except UnsupportedByBroker:
-            return ErrorCode.group_id_not_found
+            return ErrorCode.GROUP_ID_NOT_FOUND
         described = answer.groups[0]
-        return described if described.error_code == ErrorCode.none else error_code(described.error_code)
+        return described if described.error_code == ErrorCode.NONE else error_code(described.error_code)
 
     def _describe_classic_group(self, connection: Connection) -> ClassicDescription | ErrorCode:
         answer = connection.request(DescribeGroupsRequest(groups=[self.group_id]), DescribeGroupsResponse)
         described = answer.groups[0]
-        if described.error_code != ErrorCode.none:
+        if described.error_code != ErrorCode.NONE:
             return error_code(described.error_code)
-        return ErrorCode.group_id_not_found if described.group_state == _DEAD else described
+        return ErrorCode.GROUP_ID_NOT_FOUND if described.group_state == _DEAD else described

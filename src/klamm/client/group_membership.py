@@ -31,7 +31,7 @@ __all__ = ["REBALANCE_ALLOWANCE_MS", "ClassicMember", "GroupProtocol", "Joined",
 REBALANCE_ALLOWANCE_MS: Final = 5_000
 """Added to the rebalance timeout for a JoinGroup, as in Kafka's consumer. The coordinator responds when the rebalance
 is over, which may take this much longer than the timeout."""
-_MOVED: Final = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
+_MOVED: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 M = TypeVar("M", bound=Message)
 
@@ -91,13 +91,13 @@ class ClassicMember:
     def join(self, metadata: bytes) -> Joined | ErrorCode:
         """Joins a rebalance. Returns when all members have joined or those that did not are expired."""
         answer = self._join_once(metadata)
-        if not isinstance(answer, ErrorCode) and answer.error_code == ErrorCode.member_id_required:
+        if not isinstance(answer, ErrorCode) and answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             answer = self._join_once(metadata)
         if isinstance(answer, ErrorCode):
             return answer
         code = self._code(answer.error_code)
-        if code is not ErrorCode.none:
+        if code is not ErrorCode.NONE:
             return code
         self.member_id, self.generation_id = answer.member_id, answer.generation_id
         members = {member.member_id: bytes(member.metadata) for member in answer.members}
@@ -132,7 +132,7 @@ class ClassicMember:
         if isinstance(answer, ErrorCode):
             return answer
         code = self._code(answer.error_code)
-        return bytes(answer.assignment) if code is ErrorCode.none else code
+        return bytes(answer.assignment) if code is ErrorCode.NONE else code
 
     def heartbeat(self) -> ErrorCode:
         """Sends a heartbeat. Returns REBALANCE_IN_PROGRESS when the group rebalances."""
@@ -146,7 +146,7 @@ class ClassicMember:
         Looks up a coordinator that has moved again, for up to `patience_ms`; so it may return NOT_COORDINATOR.
         """
         if not self.member_id:
-            return ErrorCode.none
+            return ErrorCode.NONE
         config = dataclasses.replace(
             self._config,
             request_timeout_ms=patience_ms,

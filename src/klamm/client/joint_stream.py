@@ -118,7 +118,7 @@ class JointStream:
         nothing_came: list[int] = []
         for number, partition in _answered(answer, under_way.asked):
             # Streaming the range alone meets the error or the malformed batch again and handles it there.
-            if partition.error_code != ErrorCode.none:
+            if partition.error_code != ErrorCode.NONE:
                 continue
             try:
                 fetched = batches_of(partition, self._ranges[number].start)

@@ -114,7 +114,7 @@ def listing_latest_offsets(cluster: ClusterView, topics: Iterable[str]) -> Steps
         grown = {
             probe.topic
             for probe in probes
-            if failures.pop(probe, ErrorCode.none) is not ErrorCode.unknown_topic_or_partition
+            if failures.pop(probe, ErrorCode.NONE) is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         }
         if not failures and not grown:
             return {topic_partition: listed.offset for topic_partition, listed in found.items()}
@@ -159,7 +159,7 @@ def _round(
             TopicPartition(topic_partition.topic, PartitionIndex(0))
         )
         if leader is None:
-            failures[topic_partition] = ErrorCode.leader_not_available
+            failures[topic_partition] = ErrorCode.LEADER_NOT_AVAILABLE
         else:
             by_leader[leader.broker].append(topic_partition)
     questions = [
@@ -169,7 +169,7 @@ def _round(
     answers = yield Ask(questions, ListOffsetsResponse)
     for answer, topic_partitions in zip(answers, by_leader.values(), strict=True):
         if isinstance(answer, ConnectionFailed):
-            failures.update(dict.fromkeys(topic_partitions, ErrorCode.network_exception))
+            failures.update(dict.fromkeys(topic_partitions, ErrorCode.NETWORK_EXCEPTION))
         else:
             _sort(answer, found, failures)
     return found, failures
@@ -208,7 +208,7 @@ def _sort(
     for topic in answer.topics:
         for partition in topic.partitions:
             topic_partition = TopicPartition(topic.name, PartitionIndex(partition.partition_index))
-            if partition.error_code == ErrorCode.none:
+            if partition.error_code == ErrorCode.NONE:
                 found[topic_partition] = ListedOffset(
                     Offset(partition.offset), Millis(partition.timestamp), LeaderEpoch(partition.leader_epoch)
                 )

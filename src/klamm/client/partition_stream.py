@@ -112,13 +112,13 @@ class PartitionStream:
         code = error_code(answer.error_code)
         if self._session.answered(under_way.place, code, answer.session_id):
             raise Passing(code.name.upper())
-        if code is not ErrorCode.none:
+        if code is not ErrorCode.NONE:
             raise RequestRefused(code, f"the broker at {connection.peer} refused to fetch")
         partition = self._partition_in(answer)
         if partition is None:
             if under_way.place.is_incremental:
                 return None
-            raise Passing(ErrorCode.unknown_topic_or_partition.name.upper())
+            raise Passing(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name.upper())
         self._check(error_code(partition.error_code))
         fetched = batches_of(partition, self._position)
         if fetched is not None:
@@ -136,12 +136,12 @@ class PartitionStream:
         return None
 
     def _check(self, code: ErrorCode) -> None:
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             return
-        if code is ErrorCode.offset_out_of_range:
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             raise OffsetOutOfRange(self.topic_partition, self._position)
         # Kafka's consumer retries UNKNOWN_SERVER_ERROR as well (FetchCollector.java).
-        if not code.retriable and code is not ErrorCode.unknown_server_error:
+        if not code.retriable and code is not ErrorCode.UNKNOWN_SERVER_ERROR:
             raise RequestRefused(code, f"the broker does not let {self.topic_partition} be fetched")
         raise Passing(code.name.upper())
 

@@ -17,7 +17,7 @@ from klamm.client.tls import TlsConfig, parse_tls
 
 __all__ = ["SECURITY_KEYS", "Security", "is_security_key", "parse_security"]
 
-_logger = logging.getLogger("klamm.client")
+_logger = logging.getLogger(__name__)
 
 _PROTOCOLS: Final = {
     "PLAINTEXT": (False, False),

@@ -25,7 +25,7 @@ from klamm.client.tls_ciphers import CipherChoice, parse_cipher_suites
 
 __all__ = ["TlsConfig", "parse_tls", "tls_context"]
 
-_logger = logging.getLogger("klamm.client")
+_logger = logging.getLogger(__name__)
 
 _PEM: Final = "PEM"
 _PROTOCOLS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}

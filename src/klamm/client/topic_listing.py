@@ -39,6 +39,6 @@ def listing_topics(config: ClientConfig) -> Steps[list[str]]:
                 for topic in answer.topics
                 if topic.name
                 and not topic.is_internal
-                and error_code(topic.error_code) is not ErrorCode.unknown_topic_or_partition
+                and error_code(topic.error_code) is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
         yield Pause(retries.next_pause_s(answer))

@@ -97,9 +97,9 @@ class TransactionsClient:
         answer = self._cluster.connection_to_address(coordinator).request(request, DescribeTransactionsResponse)
         (state,) = answer.transaction_states
         code = error_code(state.error_code)
-        if code is ErrorCode.transactional_id_not_found:
+        if code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return None
-        return state if code is ErrorCode.none else code
+        return state if code is ErrorCode.NONE else code
 
     def _producers_once(self, partition: TopicPartition) -> Sequence[ProducerState] | ErrorCode:
         leader = self._leader(partition)
@@ -110,7 +110,7 @@ class TransactionsClient:
         answer = self._cluster.connection_to(leader).request(request, DescribeProducersResponse)
         found = answer.topics[0].partitions[0]
         code = error_code(found.error_code)
-        return found.active_producers if code is ErrorCode.none else code
+        return found.active_producers if code is ErrorCode.NONE else code
 
     def _abort_once(self, partition: TopicPartition, producer: ProducerState) -> bool | ErrorCode:
         leader = self._leader(partition)
@@ -127,11 +127,11 @@ class TransactionsClient:
         request = WriteTxnMarkersRequest(markers=[marker])
         answer = self._cluster.connection_to(leader).request(request, WriteTxnMarkersResponse)
         code = error_code(answer.markers[0].topics[0].partitions[0].error_code)
-        return True if code is ErrorCode.none else code
+        return True if code is ErrorCode.NONE else code
 
     def _leader(self, partition: TopicPartition) -> BrokerId | ErrorCode:
         self._cluster.refresh([partition.topic])
         if not self._cluster.has(partition):
-            raise RequestRefused(ErrorCode.unknown_topic_or_partition, f"there is no partition {partition}")
+            raise RequestRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}")
         leader = self._cluster.leader_of(partition)
-        return ErrorCode.leader_not_available if leader is None else leader.broker
+        return ErrorCode.LEADER_NOT_AVAILABLE if leader is None else leader.broker

@@ -22,17 +22,17 @@ __all__ = [
     "check_alterations",
 ]
 
-MAX_VALUE_LENGTH: Final = 32767
-MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+_MAX_VALUE_LENGTH: Final = 32767
+_MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 class Operation(IntEnum):
     """The kind of an alteration (`AlterConfigOp.OpType`)."""
 
-    set = 0
-    delete = 1
-    append = 2
-    subtract = 3
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
 
 
 class Alteration(NamedTuple):
@@ -49,14 +49,14 @@ def check_alterations(alterations: Iterable[Alteration]) -> None:
     missing: list[str] = []
     for name, operation, value in alterations:
         if name in names:
-            raise KafkaError(ErrorCode.invalid_request, "Error due to duplicate config keys")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
         names.add(name)
-        if value is None and operation != Operation.delete:
+        if value is None and operation != Operation.DELETE:
             missing.append(name)
         if operation not in Operation._value2member_map_:
-            raise KafkaError(ErrorCode.invalid_request, f"Unknown operations type {operation}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
     if missing:
-        raise KafkaError(ErrorCode.invalid_request, f"Null value not supported for : {', '.join(missing)}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}")
 
 
 def apply_alterations(
@@ -68,19 +68,19 @@ def apply_alterations(
     """
     result = dict(current)
     for name, operation, value in alterations:
-        if operation == Operation.delete:
+        if operation == Operation.DELETE:
             result.pop(name, None)
             continue
         assert value is not None
-        if operation == Operation.set:
+        if operation == Operation.SET:
             result[name] = value
             continue
         key = keys.get(name)
         if key is None or key.type != "LIST":
             verb = Operation(operation).name.upper()
-            raise KafkaError(ErrorCode.invalid_config, f"Can't {verb} to key {name} because its type is not LIST.")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {name} because its type is not LIST.")
         items = [item for item in (result.get(name, key.default) or "").split(",") if item]
-        change = _append if operation == Operation.append else _subtract
+        change = _append if operation == Operation.APPEND else _subtract
         result[name] = ",".join(change(items, _split(value)))
     return result
 
@@ -92,12 +92,12 @@ def check_min_insync_replicas(
 
     With eligible leader replicas (ELR) all brokers must have the same value. `broker` is an id, or "" for all brokers.
     """
-    if broker and any(name == MIN_INSYNC_REPLICAS for name, _, _ in alterations):
-        reason = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
-        raise KafkaError(ErrorCode.invalid_config, reason)
-    if not broker and MIN_INSYNC_REPLICAS in current and MIN_INSYNC_REPLICAS not in wanted:
-        reason = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
-        raise KafkaError(ErrorCode.invalid_config, reason)
+    if broker and any(name == _MIN_INSYNC_REPLICAS for name, _, _ in alterations):
+        reason = f"Broker-level {_MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, reason)
+    if not broker and _MIN_INSYNC_REPLICAS in current and _MIN_INSYNC_REPLICAS not in wanted:
+        reason = f"Cluster-level {_MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, reason)
 
 
 def _append(items: list[str], more: list[str]) -> list[str]:
@@ -121,9 +121,9 @@ def _subtract(items: list[str], fewer: list[str]) -> list[str]:
 def check_sizes(current: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     """Raises INVALID_CONFIG for a changed value that is too long for Kafka's metadata."""
     for name, value in wanted.items():
-        if current.get(name) != value and len(value) > MAX_VALUE_LENGTH:
+        if current.get(name) != value and len(value) > _MAX_VALUE_LENGTH:
             reason = "The configuration value cannot be added because it exceeds the maximum value size of"
-            raise KafkaError(ErrorCode.invalid_config, f"{reason} {MAX_VALUE_LENGTH} bytes.")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{reason} {_MAX_VALUE_LENGTH} bytes.")
 
 
 def _split(text: str) -> list[str]:

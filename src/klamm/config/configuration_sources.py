@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENVIRONMENT_PREFIX", "PROFILES", "environment_variable", "load_fields"]
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
     "default": {},
@@ -130,7 +130,9 @@ def _from_environment(variables: Mapping[str, str]) -> dict[str, Setting]:
     keys = {environment_variable(key): key for key in broker_keys()}
     unknown = unknown_variables(variables)
     if unknown:
-        _log.warning("no configuration key has these environment variables; they are ignored: %s", ", ".join(unknown))
+        _logger.warning(
+            "no configuration key has these environment variables; they are ignored: %s", ", ".join(unknown)
+        )
     return {
         keys[name]: Setting(text, f"environment variable {name}") for name, text in variables.items() if name in keys
     }
@@ -153,14 +155,14 @@ def _values(settings: Mapping[str, Setting]) -> dict[str, Value]:
         except InvalidValue as error:
             shown = "[hidden]" if key.is_sensitive else text
             raise ConfigurationError(f"{name}={shown} ({source}): {error.reason}; {_allowed(key)}") from None
-        if key.support is KeySupport.refused and value != key.default_value():
+        if key.support is KeySupport.REFUSED and value != key.default_value():
             raise ConfigurationError(f"{name} ({source}) is refused. {key.reason}")
-        if key.support is KeySupport.accepted and BASELINE.get(name) != text:
+        if key.support is KeySupport.ACCEPTED and BASELINE.get(name) != text:
             ineffective.append(name)
     if unknown:
-        _log.warning("These configuration keys are not known and are ignored: %s", ", ".join(sorted(unknown)))
+        _logger.warning("These configuration keys are not known and are ignored: %s", ", ".join(sorted(unknown)))
     if ineffective:
-        _log.warning("These configuration keys are set and have no effect: %s", ", ".join(sorted(ineffective)))
+        _logger.warning("These configuration keys are set and have no effect: %s", ", ".join(sorted(ineffective)))
     return values
 
 
@@ -169,7 +171,7 @@ def _refuse_listener_security(name: str, source: str) -> None:
     match = _LISTENER_KEY.fullmatch(name)
     if match is not None:
         key = broker_keys().get(match["key"])
-        if key is not None and key.support is KeySupport.refused:
+        if key is not None and key.support is KeySupport.REFUSED:
             raise ConfigurationError(f"{name} ({source}) is refused. {key.reason}")
 
 

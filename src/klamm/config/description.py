@@ -74,7 +74,7 @@ def describe_topic(overrides: Mapping[str, str], layers: BrokerLayers) -> list[C
         names = broker_names.get(key.name)
         return layers.synonyms(names[0][0]) if names else []
 
-    return _describe(topic_keys(), overrides, ConfigSource.topic, default, synonyms)
+    return _describe(topic_keys(), overrides, ConfigSource.TOPIC, default, synonyms)
 
 
 def describe_group(overrides: Mapping[str, str], layers: BrokerLayers) -> list[ConfigEntry]:
@@ -90,15 +90,15 @@ def describe_group(overrides: Mapping[str, str], layers: BrokerLayers) -> list[C
         name = broker_names.get(key.name)
         if name is not None:
             return layers.synonyms(name)
-        return [] if key.default is None else [Synonym(key.name, key.default, ConfigSource.default)]
+        return [] if key.default is None else [Synonym(key.name, key.default, ConfigSource.DEFAULT)]
 
-    return _describe(group_keys_with(overrides), overrides, ConfigSource.group, default, synonyms)
+    return _describe(group_keys_with(overrides), overrides, ConfigSource.GROUP, default, synonyms)
 
 
 def describe_client_metrics(overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """Returns all keys of a subscription to clients' metrics (KIP-714)."""
     return _describe(
-        client_metrics_keys(), overrides, ConfigSource.client_metrics, ConfigKey.default_value, lambda key: []
+        client_metrics_keys(), overrides, ConfigSource.CLIENT_METRICS, ConfigKey.default_value, lambda key: []
     )
 
 
@@ -117,7 +117,7 @@ def describe_cluster_default(layers: BrokerLayers) -> list[ConfigEntry]:
     keys = broker_keys()
     values = {name: keys[name].parse(text) for name, text in layers.cluster.items() if name in keys}
     return _broker_entries(
-        sorted(layers.cluster), values, layers, lambda synonym: synonym.source is ConfigSource.dynamic_default_broker
+        sorted(layers.cluster), values, layers, lambda synonym: synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
     )
 
 
@@ -140,7 +140,7 @@ def _broker_entries(
             ConfigEntry(
                 name,
                 None if key is None or key.is_sensitive else value_text(values.get(name)),
-                synonyms[0].source if synonyms else ConfigSource.default,
+                synonyms[0].source if synonyms else ConfigSource.DEFAULT,
                 key is None or key.is_sensitive,
                 key is None or not key.is_dynamic,
                 synonyms,
@@ -174,6 +174,6 @@ def _describe(
                 # The value was checked when it was set, but a later version may refuse it: show the stored text.
                 shown = text
             synonyms = [Synonym(name, shown, own_source), *synonyms]
-        source = synonyms[0].source if synonyms else ConfigSource.default
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         entries.append(ConfigEntry(name, shown, source, False, False, synonyms, _TYPE_IDS[key.type], key.documentation))
     return entries

@@ -20,9 +20,9 @@ __all__ = ["TREATMENTS", "Treated", "KeySupport"]
 class KeySupport(StrEnum):
     """The treatment of a key that is set."""
 
-    honoured = "honoured"
-    accepted = "accepted"
-    refused = "refused"
+    HONOURED = "honoured"
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
 
 
 class Treated(NamedTuple):
@@ -54,7 +54,7 @@ _JAVA_CLASS: Final = "It names a Java class whose rules would not be applied."
 
 _BROKER: Final[tuple[_Block, ...]] = (
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "",
         """
         add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
@@ -82,7 +82,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "The default of a topic setting.",
         """
         compression.gzip.level compression.type compression.zstd.level log.cleanup.policy
@@ -96,47 +96,47 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "134217728 (128 MiB) unless it is set; Kafka's default, -1, sets no limit. It counts requests that have not "
         "arrived whole. While it is reached, large requests are read one at a time, and a connection that does not "
         "send the rest of its own within 5 seconds is closed.",
         "queued.max.request.bytes",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "Each slot has room for 100 partitions; sessions with more take more slots. Sessions of closed connections "
         "make room first, and end when they have not been used for two minutes.",
         "max.incremental.fetch.session.cache.slots",
     ),
-    (KeySupport.honoured, "1 unless it is set; Kafka has no default.", "node.id"),
-    (KeySupport.honoured, "Another name of node.id; both must agree.", "broker.id"),
+    (KeySupport.HONOURED, "1 unless it is set; Kafka has no default.", "node.id"),
+    (KeySupport.HONOURED, "Another name of node.id; both must agree.", "broker.id"),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "127.0.0.1:9092 unless it is set. Listeners must be PLAINTEXT; those of controllers are passed over.",
         "listeners",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "Where it is set, every listener must be in it. Without it, a wildcard listener advertises the address that "
         "the client reached.",
         "advertised.listeners",
     ),
-    (KeySupport.honoured, "Must map the broker's listeners to PLAINTEXT.", "listener.security.protocol.map"),
+    (KeySupport.HONOURED, "Must map the broker's listeners to PLAINTEXT.", "listener.security.protocol.map"),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "Listeners of these names are passed over: there is no controller to reach.",
         "controller.listener.names",
     ),
-    (KeySupport.honoured, "Must contain broker: there is no process that is a controller only.", "process.roles"),
-    (KeySupport.honoured, "./klamm-data unless it is set. Everything is stored in one folder.", "log.dirs log.dir"),
-    (KeySupport.honoured, "Must be 1: one node holds one replica.", "default.replication.factor"),
+    (KeySupport.HONOURED, "Must contain broker: there is no process that is a controller only.", "process.roles"),
+    (KeySupport.HONOURED, "./klamm-data unless it is set. Everything is stored in one folder.", "log.dirs log.dir"),
+    (KeySupport.HONOURED, "Must be 1: one node holds one replica.", "default.replication.factor"),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         "On one node an internal topic has one replica, whatever this says.",
         "offsets.topic.replication.factor transaction.state.log.min.isr transaction.state.log.replication.factor",
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _QUORUM,
         """
         broker.heartbeat.interval.ms broker.session.timeout.ms controller.performance.always.log.threshold.ms
@@ -154,7 +154,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _THREADS,
         """
         background.threads group.coordinator.background.threads group.coordinator.threads num.io.threads
@@ -162,7 +162,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _REPLICATION,
         """
         auto.leader.rebalance.enable controlled.shutdown.enable inter.broker.listener.name
@@ -175,7 +175,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _TIERED,
         """
         follower.fetch.last.tiered.offset.enable log.local.retention.bytes log.local.retention.ms
@@ -196,12 +196,12 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.refused,
+        KeySupport.REFUSED,
         "There is no tiered storage; records that should move to it would fill the disk.",
         "remote.log.storage.system.enable",
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _QUOTAS,
         """
         alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
@@ -212,22 +212,22 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "uniform,range,load unless it is set. The names of these, or the classes that Kafka has for the first two.",
         "group.consumer.assignors",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "Decides whether groups of the consumer protocol are served. Those of share and streams are not, in any case.",
         "group.coordinator.rebalance.protocols",
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         "The group coordinator keeps no buffer for reuse.",
         "group.coordinator.cached.buffer.max.bytes",
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _SHARE,
         """
         group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
@@ -249,7 +249,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _STREAMS,
         """
         group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms
@@ -261,17 +261,17 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         "Transactions are loaded in steps of a fixed size.",
         "transaction.state.log.load.buffer.size",
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         "No stable version of a request can ask for two-phase commit (KIP-939).",
         "transaction.two.phase.commit.enable",
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _METRICS,
         """
         kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters metrics.num.samples
@@ -279,7 +279,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _PURGATORY,
         """
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
@@ -287,42 +287,42 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         "Checkpoints of log start offsets are written with those of recovery points.",
         "log.flush.start.offset.checkpoint.interval.ms",
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         "The operating system sizes the buffers of sockets as their traffic needs.",
         "socket.receive.buffer.bytes socket.send.buffer.bytes",
     ),
-    (KeySupport.accepted, "Offsets are loaded in steps of a fixed size.", "offsets.load.buffer.size"),
+    (KeySupport.ACCEPTED, "Offsets are loaded in steps of a fixed size.", "offsets.load.buffer.size"),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         "Producer ids expire whenever logs are looked after (log.retention.check.interval.ms).",
         "producer.id.expiration.check.interval.ms",
     ),
-    (KeySupport.accepted, _LZ4, "compression.lz4.level"),
-    (KeySupport.accepted, _PREALLOCATE, "log.preallocate"),
-    (KeySupport.accepted, "A folder that fails takes its partitions offline at once.", "log.dir.failure.timeout.ms"),
+    (KeySupport.ACCEPTED, _LZ4, "compression.lz4.level"),
+    (KeySupport.ACCEPTED, _PREALLOCATE, "log.preallocate"),
+    (KeySupport.ACCEPTED, "A folder that fails takes its partitions offline at once.", "log.dir.failure.timeout.ms"),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         "Only stable versions of APIs and features are served.",
         "unstable.api.versions.enable unstable.feature.versions.enable",
     ),
     (
-        KeySupport.refused,
+        KeySupport.REFUSED,
         "Everything is stored in one folder; a broker that may not use it could hold no new partition.",
         "cordoned.log.dirs",
     ),
-    (KeySupport.refused, "Values are not looked up elsewhere: ${...} would be taken as it stands.", "config.providers"),
+    (KeySupport.REFUSED, "Values are not looked up elsewhere: ${...} would be taken as it stands.", "config.providers"),
     (
-        KeySupport.refused,
+        KeySupport.REFUSED,
         _JAVA_CLASS,
         "alter.config.policy.class.name client.quota.callback.class create.topic.policy.class.name",
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _UNUSED_SASL,
         """
         sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
@@ -333,7 +333,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.refused,
+        KeySupport.REFUSED,
         _SECURITY,
         """
         authorizer.class.name connection.failed.authentication.delay.ms connections.max.reauth.ms
@@ -361,62 +361,62 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: the cluster id that the first start gives to the data folder; else it makes one up.",
         "klamm.cluster.id",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: groups with such ids are forgotten after klamm.group.ephemeral.retention.ms.",
         "klamm.group.ephemeral.patterns",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: instead of offsets.retention.minutes, for groups that match klamm.group.ephemeral.patterns.",
         "klamm.group.ephemeral.retention.ms",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: when records are brought to the disk, and whether an acknowledgement waits for it.",
         "klamm.fsync",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: the interval of klamm.fsync=interval.",
         "klamm.fsync.interval.ms",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: whether groups have a history in the topic __group_history.",
         "klamm.group.history.enable",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: how long the topic __group_history keeps it; read when the topic is made.",
         "klamm.group.history.retention.ms",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: joins and leaves within this time make one rebalance of a classic group.",
         "klamm.group.rebalance.batch.ms",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: rates and lags are measured so often.",
         "klamm.group.traffic.interval.ms",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: where autoscalers and monitoring read its figures.",
         "klamm.metrics.listener",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: so long a commit of offsets waits for others; else what group.coordinator.append.linger.ms says.",
         "klamm.offsets.commit.linger.ms",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "Only commits of offsets wait for others to be written with; everything else is written at once.",
         "group.coordinator.append.linger.ms",
     ),
@@ -424,7 +424,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
 
 _TOPIC: Final[tuple[_Block, ...]] = (
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "",
         """
         cleanup.policy compression.gzip.level compression.type compression.zstd.level delete.retention.ms
@@ -435,20 +435,20 @@ _TOPIC: Final[tuple[_Block, ...]] = (
         segment.index.bytes segment.jitter.ms segment.ms
         """,
     ),
-    (KeySupport.accepted, _LZ4, "compression.lz4.level"),
-    (KeySupport.accepted, _PREALLOCATE, "preallocate"),
+    (KeySupport.ACCEPTED, _LZ4, "compression.lz4.level"),
+    (KeySupport.ACCEPTED, _PREALLOCATE, "preallocate"),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _REPLICATION,
         "follower.replication.throttled.replicas leader.replication.throttled.replicas unclean.leader.election.enable",
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _TIERED,
         "local.retention.bytes local.retention.ms remote.log.copy.disable remote.log.delete.on.disable",
     ),
     (
-        KeySupport.refused,
+        KeySupport.REFUSED,
         "There is no tiered storage; it is refused as by a Kafka broker without it.",
         "remote.storage.enable",
     ),
@@ -456,18 +456,18 @@ _TOPIC: Final[tuple[_Block, ...]] = (
 
 _GROUP: Final[tuple[_Block, ...]] = (
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "",
         "consumer.assignment.interval.ms consumer.heartbeat.interval.ms consumer.session.timeout.ms",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: so long after it left its partitions, a member of the consumer protocol that comes back is "
         "preferred for them.",
         "klamm.consumer.assignor.previous.owner.ms",
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: for the assignor load, and for what is said of members needed.",
         """
         klamm.consumer.assignor.load.hysteresis.ratio klamm.consumer.assignor.load.lag.drain.ms
@@ -476,12 +476,12 @@ _GROUP: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.honoured,
+        KeySupport.HONOURED,
         "klamm's own: a key for each topic, whose name it ends with, for the assignor load.",
         "klamm.consumer.assignor.load.topic.weight.",
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _SHARE,
         """
         share.assignment.interval.ms share.auto.offset.reset share.delivery.count.limit share.heartbeat.interval.ms
@@ -490,7 +490,7 @@ _GROUP: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        KeySupport.accepted,
+        KeySupport.ACCEPTED,
         _STREAMS,
         """
         streams.assignment.interval.ms streams.heartbeat.interval.ms streams.initial.rebalance.delay.ms
@@ -500,7 +500,7 @@ _GROUP: Final[tuple[_Block, ...]] = (
 )
 
 _CLIENT_METRICS: Final[tuple[_Block, ...]] = (
-    (KeySupport.accepted, "Clients are not asked for their metrics (KIP-714).", "interval.ms match metrics"),
+    (KeySupport.ACCEPTED, "Clients are not asked for their metrics (KIP-714).", "interval.ms match metrics"),
 )
 
 

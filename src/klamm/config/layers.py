@@ -28,15 +28,15 @@ _SET_AT_START: Final = frozenset({"listeners"})
 class ConfigSource(IntEnum):
     """The source of a value in DescribeConfigs (`DescribeConfigsResponse.ConfigSource`)."""
 
-    unknown = 0
-    topic = 1
-    dynamic_broker = 2
-    dynamic_default_broker = 3
-    static_broker = 4
-    default = 5
-    dynamic_broker_logger = 6
-    client_metrics = 7
-    group = 8
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class Synonym(NamedTuple):
@@ -91,10 +91,10 @@ class BrokerLayers:
         is_sensitive = key is None or key.is_sensitive
         found: list[Synonym] = []
         for layer, source in (
-            (self.broker, ConfigSource.dynamic_broker),
-            (self.cluster, ConfigSource.dynamic_default_broker),
-            (self._static(), ConfigSource.static_broker),
-            (_defaults(names), ConfigSource.default),
+            (self.broker, ConfigSource.DYNAMIC_BROKER),
+            (self.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (self._static(), ConfigSource.STATIC_BROKER),
+            (_defaults(names), ConfigSource.DEFAULT),
         ):
             for other in names:
                 text = layer.get(other)

@@ -19,7 +19,6 @@ from klamm.config.own_keys import OWN_BROKER_KEYS, OWN_GROUP_KEYS, TOPIC_WEIGHT,
 from klamm.config.values import Check, Value, check_value, parse_value
 
 __all__ = [
-    "BROKER_SYNONYMS",
     "ConfigKey",
     "broker_keys",
     "broker_synonyms",
@@ -85,7 +84,7 @@ def _parse_once(name: str, text: str, kind: str) -> Value:
 _ROLL: Final = ("log.roll.ms", "log.roll.hours")
 _ROLL_JITTER: Final = ("log.roll.jitter.ms", "log.roll.jitter.hours")
 _RETENTION: Final = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
-BROKER_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
+_BROKER_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(_ROLL, _ROLL),
     **dict.fromkeys(_ROLL_JITTER, _ROLL_JITTER),
     **dict.fromkeys(_RETENTION, _RETENTION),
@@ -96,7 +95,7 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
     """Returns the broker keys of the same setting as `name`, in order of precedence, including `name`."""
-    return BROKER_SYNONYMS.get(name, (name,))
+    return _BROKER_SYNONYMS.get(name, (name,))
 
 
 @cache

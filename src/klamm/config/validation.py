@@ -64,18 +64,18 @@ def validate_topic_configs(configs: Mapping[str, str], defaults: TopicConfig | N
     keys = topic_keys()
     for name in configs:
         if name not in keys:
-            raise KafkaError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
     _parse(configs, keys)
     config = TopicConfig.from_mapping(configs, defaults)
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise KafkaError(
-            ErrorCode.invalid_config,
+            ErrorCode.INVALID_CONFIG,
             f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
             f"max.compaction.lag.ms ({config.max_compaction_lag_ms})",
         )
     if configs.get("remote.storage.enable", "").strip().lower() == "true":
         reason = "Tiered Storage functionality is disabled in the broker."
-        raise KafkaError(ErrorCode.invalid_config, f"{reason} Topic cannot be configured with remote log storage.")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{reason} Topic cannot be configured with remote log storage.")
 
 
 def validate_group_configs(configs: Mapping[str, str], broker: Mapping[str, Value]) -> None:
@@ -83,7 +83,7 @@ def validate_group_configs(configs: Mapping[str, str], broker: Mapping[str, Valu
     keys = group_keys_with(configs)
     for name in configs:
         if name not in keys:
-            raise KafkaError(ErrorCode.invalid_config, f"Unknown group config name: {name}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
     values = {name: broker[synonym] for name, synonym in group_synonyms().items()} | _parse(configs, keys)
 
     def number(value: Value) -> int:
@@ -99,13 +99,13 @@ def validate_group_configs(configs: Mapping[str, str], broker: Mapping[str, Valu
         highest = f"group.{protocol}.max.{rest.removeprefix('num.')}"
         # The number of standby replicas has no broker key for a lower bound.
         if lowest in broker and number(values[name]) < number(broker[lowest]):
-            raise KafkaError(ErrorCode.invalid_config, f"{name} must be greater than or equal to {lowest}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be greater than or equal to {lowest}")
         if number(values[name]) > number(broker[highest]):
-            raise KafkaError(ErrorCode.invalid_config, f"{name} must be less than or equal to {highest}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be less than or equal to {highest}")
     for protocol in _GROUP_PROTOCOLS:
         session, heartbeat = f"{protocol}.session.timeout.ms", f"{protocol}.heartbeat.interval.ms"
         if number(values[session]) <= number(values[heartbeat]):
-            raise KafkaError(ErrorCode.invalid_config, f"{session} must be greater than {heartbeat}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{session} must be greater than {heartbeat}")
 
 
 def validate_broker_configs(
@@ -127,9 +127,9 @@ def validate_broker_configs(
         try:
             value = key.parse(text)
         except InvalidValue as error:
-            raise KafkaError(ErrorCode.invalid_request, str(error)) from None
-        if key.support is KeySupport.refused and value != key.default_value():
-            raise KafkaError(ErrorCode.invalid_request, f"{name} is refused. {key.reason}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        if key.support is KeySupport.REFUSED and value != key.default_value():
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is refused. {key.reason}")
     if not per_broker:
         single = [
             name
@@ -146,7 +146,7 @@ def validate_broker_configs(
         check_cleaner_bounds(values)
         check_group_bounds(values)
     except ConfigurationError as error:
-        raise KafkaError(ErrorCode.invalid_request, str(error)) from None
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
     _check_cleaner_threads(config.log_cleaner_threads, values["log.cleaner.threads"])
 
 
@@ -159,37 +159,37 @@ def _check_cleaner_threads(current: int, wanted: Value) -> None:
     elif wanted > current * 2:
         reason = f"increased to more than double the current value {current}"
     if reason is not None:
-        raise KafkaError(ErrorCode.invalid_request, f"Log cleaner threads cannot be {reason}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Log cleaner threads cannot be {reason}")
 
 
 def validate_client_metrics_configs(name: str, configs: Mapping[str, str]) -> None:
     """Checks the settings of a subscription to clients' metrics. Raises INVALID_REQUEST or INVALID_CONFIG."""
     if not name:
-        raise KafkaError(ErrorCode.invalid_request, "Subscription name can't be empty")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     keys = client_metrics_keys()
     for key in configs:
         if key not in keys:
-            raise KafkaError(ErrorCode.invalid_request, f"Unknown client metrics configuration: {key}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {key}")
     values = _parse(configs, keys)
     interval = values.get("interval.ms")
     if isinstance(interval, int) and not 100 <= interval <= 3_600_000:
         reason = f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
-        raise KafkaError(ErrorCode.invalid_request, reason)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
     matches = values.get("match") or ()
     assert isinstance(matches, tuple)
     for match in matches:
         parameter, *pattern = match.split("=")
         if len(pattern) != 1 or parameter.strip() not in _CLIENT_MATCHES:
-            raise KafkaError(ErrorCode.invalid_config, f"Illegal client matching pattern: {match}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {match}")
 
 
 def _parse(configs: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> dict[str, Value]:
     try:
         return {name: keys[name].parse(text) for name, text in configs.items()}
     except InvalidValue as error:
-        raise KafkaError(ErrorCode.invalid_config, str(error)) from None
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
 def _refuse(reason: str, names: Collection[str]) -> None:
     if names:
-        raise KafkaError(ErrorCode.invalid_request, f"{reason}: [{', '.join(sorted(names))}]")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{reason}: [{', '.join(sorted(names))}]")

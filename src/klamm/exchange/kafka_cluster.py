@@ -124,7 +124,7 @@ def _add_topic(cluster: KafkaCluster, record: TopicRecord) -> None:
 def _remove_topic(cluster: KafkaCluster, record: RemoveTopicRecord) -> None:
     topic = _topic(cluster, record.topic_id)
     del cluster.topics[topic.topic_id]
-    cluster.configs.pop((ResourceType.topic, topic.name), None)
+    cluster.configs.pop((ResourceType.TOPIC, topic.name), None)
 
 
 def _add_partition(cluster: KafkaCluster, record: PartitionRecord) -> None:

@@ -55,7 +55,7 @@ def export_metadata(
     for topic in image.topics.values():
         records.append(MetadataRecord(TopicRecord(name=topic.name, topic_id=topic.topic_id), 0))
         records.extend(_partitions(topic, node_id, directory_id))
-        records.extend(_configs(ResourceType.topic, topic.name, topic.configs, known_keys, left_behind))
+        records.extend(_configs(ResourceType.TOPIC, topic.name, topic.configs, known_keys, left_behind))
     for (resource_type, name), configs in image.configs.items():
         records.extend(_configs(resource_type, name, configs, known_keys, left_behind))
     if image.next_producer_id:

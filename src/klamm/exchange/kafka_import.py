@@ -60,8 +60,8 @@ def plan_import(
     changes = [put_cluster(cluster_id), put_producer_ids(cluster.next_producer_id)]
     partitions = 0
     for topic in sorted(cluster.topics.values(), key=lambda topic: topic.name):
-        wanted = cluster.configs.get((ResourceType.topic, topic.name), {})
-        configs = _accepted(ResourceType.topic, topic.name, wanted, why_refused, left_behind)
+        wanted = cluster.configs.get((ResourceType.TOPIC, topic.name), {})
+        configs = _accepted(ResourceType.TOPIC, topic.name, wanted, why_refused, left_behind)
         changes.append(put_topic(TopicImage(topic.name, topic.topic_id, (), configs)))
         for index, partition in sorted(topic.partitions.items()):
             epoch = LeaderEpoch(max(partition.leader_epoch, 0))
@@ -69,9 +69,9 @@ def plan_import(
             changes.append(put_partition(topic.topic_id, image))
         partitions += len(topic.partitions)
     for (resource_type, name), wanted in sorted(cluster.configs.items()):
-        if resource_type == ResourceType.topic:
+        if resource_type == ResourceType.TOPIC:
             continue
-        if resource_type == ResourceType.broker and name not in ("", str(node_id)):
+        if resource_type == ResourceType.BROKER and name not in ("", str(node_id)):
             left_behind.append(f"{len(wanted)} settings of broker {name}")
             continue
         configs = _accepted(resource_type, name, wanted, why_refused, left_behind)

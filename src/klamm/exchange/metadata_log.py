@@ -121,8 +121,8 @@ def write_first_snapshot(directory: Path, voters: VotersRecord, *, now_ms: Milli
     folder = directory / METADATA_FOLDER
     folder.mkdir(mode=FOLDER_MODE)
     controls: Iterable[tuple[ControlRecordType, KRaftVersionRecord | VotersRecord]] = (
-        (ControlRecordType.kraft_version, KRaftVersionRecord(k_raft_version=1)),
-        (ControlRecordType.kraft_voters, voters),
+        (ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(k_raft_version=1)),
+        (ControlRecordType.KRAFT_VOTERS, voters),
     )
     batches = [
         encode_control_batch(kind, message, offset=Offset(number), epoch=_EPOCH, now_ms=now_ms)
@@ -135,13 +135,13 @@ def write_first_snapshot(directory: Path, voters: VotersRecord, *, now_ms: Milli
 
 def _snapshot(batches: list[bytes], end: Offset, now_ms: Millis) -> bytes:
     header = encode_control_batch(
-        ControlRecordType.snapshot_header,
+        ControlRecordType.SNAPSHOT_HEADER,
         SnapshotHeaderRecord(last_contained_log_timestamp=0),
         offset=Offset(0),
         epoch=_EPOCH,
         now_ms=now_ms,
     )
     footer = encode_control_batch(
-        ControlRecordType.snapshot_footer, SnapshotFooterRecord(), offset=end, epoch=_EPOCH, now_ms=now_ms
+        ControlRecordType.SNAPSHOT_FOOTER, SnapshotFooterRecord(), offset=end, epoch=_EPOCH, now_ms=now_ms
     )
     return b"".join([header, *batches, footer])

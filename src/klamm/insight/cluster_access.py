@@ -21,15 +21,15 @@ C = TypeVar("C", AdminClient, Consumer, Producer)
 
 TIMEOUT_S: Final = 10.0
 # How long each attempt waits before the collected errors are checked. The sum is TIMEOUT_S.
-WAITS_S: Final = (0.5, 0.5, 1.0, 2.0, 6.0)
+_WAITS_S: Final = (0.5, 0.5, 1.0, 2.0, 6.0)
 # All brokers can seem down for a moment: librdkafka tries the addresses of one host name one after the other.
-PATIENCE_WITH_DEAD_BROKERS_S: Final = 2.0
+_PATIENCE_WITH_DEAD_BROKERS_S: Final = 2.0
 
-UNREACHABLE: Final = frozenset(
+_UNREACHABLE: Final = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 )
-HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
-NOT_UNDERSTOOD: Final = frozenset({KafkaError._INVALID_ARG, KafkaError._NOT_IMPLEMENTED})
+_HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+_NOT_UNDERSTOOD: Final = frozenset({KafkaError._INVALID_ARG, KafkaError._NOT_IMPLEMENTED})
 
 
 class ClusterAccess:
@@ -68,7 +68,7 @@ class ClusterAccess:
         try:
             client = new_client(config)
         except KafkaException as error:
-            if error.args[0].code() in NOT_UNDERSTOOD:
+            if error.args[0].code() in _NOT_UNDERSTOOD:
                 raise self.invalid_property(error.args[0].str()) from None
             raise self.cluster_error(error.args[0]) from None
         self._wait_for_an_answer(client, errors)
@@ -97,14 +97,14 @@ class ClusterAccess:
 
     def cluster_error(self, error: KafkaError) -> ClusterError:
         """Returns the ClusterError for an error of librdkafka, with a text for the user."""
-        if error.code() in UNREACHABLE:
+        if error.code() in _UNREACHABLE:
             return self.unreachable(error.str())
         return ClusterError(f"{_name(error)}: {error.str()}")
 
     def _wait_for_an_answer(self, client: AdminClient | Consumer | Producer, errors: list[KafkaError]) -> None:
         """Waits until a broker answers. Gives up early if all brokers are down or a broker refuses the credentials."""
         began_s = time.monotonic()
-        for wait_s in WAITS_S:
+        for wait_s in _WAITS_S:
             try:
                 client.list_topics(timeout=wait_s)
                 return
@@ -112,10 +112,10 @@ class ClusterAccess:
                 error = exception.args[0]
             client.poll(0)  # calls `error_cb`
             for known in errors:
-                if known.code() in HOPELESS:
+                if known.code() in _HOPELESS:
                     raise self.cluster_error(known)
             are_down = any(known.code() == KafkaError._ALL_BROKERS_DOWN for known in errors)
-            if are_down and time.monotonic() - began_s >= PATIENCE_WITH_DEAD_BROKERS_S:
+            if are_down and time.monotonic() - began_s >= _PATIENCE_WITH_DEAD_BROKERS_S:
                 break
         raise self.cluster_error(error)
 

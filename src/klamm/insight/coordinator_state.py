@@ -30,7 +30,7 @@ __all__ = [
 TopicNames = Callable[[bytes], str]
 """Returns a topic's name by its id; a text with the id if no topic has it."""
 
-MEMBER_STATES: Final = {0: "stable", 1: "unrevoked partitions", 2: "unreleased partitions"}
+_MEMBER_STATES: Final = {0: "stable", 1: "unrevoked partitions", 2: "unreleased partitions"}
 """From Kafka's `MemberState` of the modern groups."""
 
 
@@ -183,7 +183,7 @@ class CoordinatorState:
             member.assigned = member.pending_revocation = frozenset()
             return
         member.epoch = value.member_epoch
-        member.state = MEMBER_STATES.get(value.state, str(value.state))
+        member.state = _MEMBER_STATES.get(value.state, str(value.state))
         member.assigned = self._partitions(value.assigned_partitions)
         member.pending_revocation = self._partitions(value.partitions_pending_revocation)
         member.changed_ms = timestamp_ms

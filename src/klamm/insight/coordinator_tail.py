@@ -14,7 +14,7 @@ from klamm.insight.topic_directory import TopicDirectory
 __all__ = ["CoordinatorTail"]
 
 TOPIC: Final = "__consumer_offsets"
-MOST_RECORDS: Final = 50_000
+_MOST_RECORDS: Final = 50_000
 PATIENCE_S: Final = 5.0
 
 
@@ -36,7 +36,7 @@ class CoordinatorTail:
                 return
             partition = partition_for(group, count)
             first, end = self._reader.bounds(TOPIC, partition)
-            self._reader.start(TOPIC, partition, max(first, end - MOST_RECORDS))
+            self._reader.start(TOPIC, partition, max(first, end - _MOST_RECORDS))
         except ClusterError:
             self.close()
 

@@ -21,13 +21,13 @@ from klamm.insight.words import PartitionKey, count, enumeration, lag_words, par
 __all__ = ["Evidence", "Explanation", "MemberExplanation", "explain"]
 
 JOINED: Final = "member_joined"
-MOST_CAUSES: Final = 2
-UNSETTLED: Final = ("preparing-rebalance", "completing-rebalance", "assigning", "reconciling")
-UNREST_MS: Final = 600_000
-UNREST_CHANGES: Final = 6
+_MOST_CAUSES: Final = 2
+_UNSETTLED: Final = ("preparing-rebalance", "completing-rebalance", "assigning", "reconciling")
+_UNREST_MS: Final = 600_000
+_UNREST_CHANGES: Final = 6
 # The coordinator forgets a crash loop after half an hour, and holds a member back for at most five minutes at a time.
-FORGIVEN_MS: Final = 1_800_000
-HELD_BACK_MS: Final = 360_000
+_FORGIVEN_MS: Final = 1_800_000
+_HELD_BACK_MS: Final = 360_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +136,8 @@ class _Explainer:
         if picture.changing_since_ms is not None:
             ago = span(self.evidence.now_ms - picture.changing_since_ms)
             causes = list(dict.fromkeys(map(self.names.in_text, picture.change_causes)))
-            yield f"changing since {ago}, because {enumeration(causes, most=MOST_CAUSES + 1)}"
-        elif self.evidence.history and picture.state not in UNSETTLED:
+            yield f"changing since {ago}, because {enumeration(causes, most=_MOST_CAUSES + 1)}"
+        elif self.evidence.history and picture.state not in _UNSETTLED:
             record = self.evidence.history[-1]
             ago = span(self.evidence.now_ms - record.finished_ms)
             yield f"last change: {_epoch(record)}, {ago} ago, because {self._causes(record)}"
@@ -154,18 +154,18 @@ class _Explainer:
 
         Changes that were only caused by joining members do not count.
         """
-        since_ms = self.evidence.now_ms - UNREST_MS
+        since_ms = self.evidence.now_ms - _UNREST_MS
         recent = [
             record
             for record in self.evidence.history
             if record.finished_ms >= since_ms and any(cause.code != JOINED for cause in record.causes)
         ]
-        if len(recent) < UNREST_CHANGES:
+        if len(recent) < _UNREST_CHANGES:
             return
         culprits = Counter(name for record in recent for name in _culprits(record))
         worst = culprits.most_common(1)
         who = f"; {worst[0][0]} has caused {worst[0][1]} of them" if worst and worst[0][1] > 1 else ""
-        yield f"{len(recent)} disturbances in the last {span(UNREST_MS)}: the group does not come to rest{who}"
+        yield f"{len(recent)} disturbances in the last {span(_UNREST_MS)}: the group does not come to rest{who}"
 
     def _standbys(self) -> Iterator[str]:
         """Yields the idle members if there are more members than partitions, without those that are held back."""
@@ -325,7 +325,7 @@ class _Explainer:
 
     def _causes(self, record: HistoryRecord) -> str:
         texts = [self.names.in_text(each.text) or each.code.replace("_", " ") for each in record.causes]
-        return enumeration(list(dict.fromkeys(texts)), most=MOST_CAUSES + 1) or "of a cause that is not on record"
+        return enumeration(list(dict.fromkeys(texts)), most=_MOST_CAUSES + 1) or "of a cause that is not on record"
 
 
 def _troubles(evidence: Evidence) -> dict[str, str]:
@@ -340,7 +340,7 @@ def _troubles(evidence: Evidence) -> dict[str, str]:
         cause = _last_word(evidence.history, name)
         if cause is not None and cause.is_crash_loop:
             is_idle = not member.assigned and not member.target
-            remembered_ms = HELD_BACK_MS if is_idle else FORGIVEN_MS
+            remembered_ms = _HELD_BACK_MS if is_idle else _FORGIVEN_MS
             if evidence.now_ms - cause.at_ms <= remembered_ms:
                 found[member.member_id] = cause.text
     return found

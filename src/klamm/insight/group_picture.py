@@ -18,17 +18,17 @@ from klamm.protocol.errors import MalformedMessage
 
 __all__ = ["GroupPicture", "MemberPicture", "librdkafka_state_words", "picture_of", "state_words"]
 
-STATES: Final = {
+_STATES: Final = {
     "PreparingRebalance": "preparing-rebalance",
     "CompletingRebalance": "completing-rebalance",
     "NotReady": "not-ready",
 }
-LIBRDKAFKA_STATES: Final = {
+_LIBRDKAFKA_STATES: Final = {
     "PREPARING_REBALANCING": "preparing-rebalance",
     "COMPLETING_REBALANCING": "completing-rebalance",
 }
-CLASSIC_MEMBER: Final = 0
-CONSUMERS: Final = "consumer"
+_CLASSIC_MEMBER: Final = 0
+_CONSUMERS: Final = "consumer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ def _of_consumer_group(described: ConsumerDescription) -> GroupPicture:
                 pattern=member.subscribed_topic_regex or None,
                 assigned=_partitions(member.assignment.topic_partitions, "topic_name"),
                 target=_partitions(member.target_assignment.topic_partitions, "topic_name"),
-                uses_classic_protocol=member.member_type == CLASSIC_MEMBER,
+                uses_classic_protocol=member.member_type == _CLASSIC_MEMBER,
             )
             for member in described.members
         ),
@@ -152,7 +152,7 @@ def _of_classic_group(described: ClassicDescription) -> GroupPicture:
     for member in described.members:
         assigned: frozenset[PartitionKey] = frozenset()
         topics = None
-        if described.protocol_type == CONSUMERS:
+        if described.protocol_type == _CONSUMERS:
             assigned = _assignment(bytes(member.member_assignment))
             topics = _subscription(bytes(member.member_metadata))
         members.append(
@@ -214,13 +214,13 @@ def _of_librdkafka(described: ConsumerGroupDescription) -> GroupPicture:
 
 def state_words(name: str) -> str:
     """Returns klamm's name of a state that the protocol names."""
-    return STATES.get(name, name.lower())
+    return _STATES.get(name, name.lower())
 
 
 def librdkafka_state_words(state: Enum) -> str:
     """Returns klamm's name, which is Kafka's, of a state that librdkafka names."""
     name: str = state.name
-    return LIBRDKAFKA_STATES.get(name, name.lower().replace("_", "-"))
+    return _LIBRDKAFKA_STATES.get(name, name.lower().replace("_", "-"))
 
 
 def _sorted(members: Iterable[MemberPicture]) -> tuple[MemberPicture, ...]:

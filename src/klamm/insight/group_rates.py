@@ -10,7 +10,7 @@ from klamm.insight.words import PartitionKey
 
 __all__ = ["Rate", "Rates"]
 
-WINDOW_MS: Final = 10_000
+_WINDOW_MS: Final = 10_000
 
 
 class Rate(NamedTuple):
@@ -29,7 +29,7 @@ class Rates:
     def add(self, snapshot: Snapshot) -> None:
         """Adds a snapshot, which must be later than the previous ones."""
         self._snapshots.append(snapshot)
-        while len(self._snapshots) > 2 and self._snapshots[1].at_ms <= snapshot.at_ms - WINDOW_MS:
+        while len(self._snapshots) > 2 and self._snapshots[1].at_ms <= snapshot.at_ms - _WINDOW_MS:
             self._snapshots.popleft()
 
     def of(self, key: PartitionKey) -> Rate:

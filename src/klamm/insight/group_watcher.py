@@ -24,9 +24,9 @@ __all__ = ["GroupWatcher", "WatchedGroup"]
 
 # Short, so that the user soon sees that the cluster does not answer.
 PATIENCE_S: Final = 3.0
-HISTORY_PATIENCE_S: Final = 5.0
-HISTORY_MS: Final = 86_400_000
-KEPT_CHANGES: Final = 16
+_HISTORY_PATIENCE_S: Final = 5.0
+_HISTORY_MS: Final = 86_400_000
+_KEPT_CHANGES: Final = 16
 
 
 @dataclass(slots=True)
@@ -60,13 +60,13 @@ class GroupWatcher:
             stack.callback(self._history.close)
             self._tail = CoordinatorTail(access, group, follow=True)
             stack.callback(self._tail.close)
-            self._history.start(time.time_ns() // 1_000_000 - HISTORY_MS)
+            self._history.start(time.time_ns() // 1_000_000 - _HISTORY_MS)
             self._closing = stack.pop_all()
         self.seen = WatchedGroup(group, self._history.names)
         self.new_changes: list[HistoryRecord] = []
         """The changes that the last look found."""
-        self._past: deque[HistoryRecord] = deque(maxlen=KEPT_CHANGES)
-        self._patience_s = HISTORY_PATIENCE_S
+        self._past: deque[HistoryRecord] = deque(maxlen=_KEPT_CHANGES)
+        self._patience_s = _HISTORY_PATIENCE_S
 
     def close(self) -> None:
         """Closes the connections."""

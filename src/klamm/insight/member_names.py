@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = ["MemberNames"]
 
-SHOWN_CHARACTERS: Final = 8
+_SHOWN_CHARACTERS: Final = 8
 
 
 class MemberNames:
@@ -37,7 +37,7 @@ class MemberNames:
         if client_id and len(self._ids_of[client_id]) == 1:
             return client_id
         random_part = member_id.removeprefix(f"{client_id}-")
-        return f"{client_id}#{random_part[:SHOWN_CHARACTERS]}"
+        return f"{client_id}#{random_part[:_SHOWN_CHARACTERS]}"
 
     def all_of(self, member_ids: Iterable[str]) -> list[str]:
         """Returns the members' names, sorted."""

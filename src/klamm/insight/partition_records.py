@@ -11,8 +11,8 @@ from klamm.insight.cluster_access import TIMEOUT_S, ClusterAccess
 
 __all__ = ["END", "PartitionReader"]
 
-POLL_S: Final = 0.5
-AT_END_WAIT_MS: Final = 50
+_POLL_S: Final = 0.5
+_AT_END_WAIT_MS: Final = 50
 END: Final = None
 """What a reader yields each time it reaches the partition's end."""
 
@@ -35,7 +35,7 @@ class PartitionReader:
         }
         if not follow:
             # At the end, a broker waits this long before it answers.
-            settings["fetch.wait.max.ms"] = AT_END_WAIT_MS
+            settings["fetch.wait.max.ms"] = _AT_END_WAIT_MS
         self._consumer = access.connect(Consumer, **settings)
         self._end: int | None = None
         """The partition's end offset when the reading began; None after the reader has reached it."""
@@ -64,7 +64,7 @@ class PartitionReader:
         """
         self.start(topic, partition, offset)
         while True:
-            message = self._consumer.poll(POLL_S)
+            message = self._consumer.poll(_POLL_S)
             if message is None:
                 continue
             error = message.error()

@@ -10,8 +10,8 @@ from klamm.insight.words import count, enumeration
 
 __all__ = ["share_lines", "subscribed_topics"]
 
-EVEN: Final = {"uniform", "sticky", "cooperative-sticky", "roundrobin"}
-KEEPS: Final = {"uniform", "sticky", "cooperative-sticky", "load"}
+_EVEN: Final = {"uniform", "sticky", "cooperative-sticky", "roundrobin"}
+_KEEPS: Final = {"uniform", "sticky", "cooperative-sticky", "load"}
 
 
 def subscribed_topics(
@@ -44,15 +44,15 @@ def share_lines(
     members = len(picture.members)
     if picture.assignor == "range":
         rule = f"range shares out each topic by itself, in the order of the members' ids: {_ranges(sizes, members)}"
-    elif picture.assignor in EVEN and are_alike:
+    elif picture.assignor in _EVEN and are_alike:
         rule = f"{picture.assignor} shares out evenly: {_shares(sum(sizes.values()), members)}"
     elif picture.assignor == "load":
         rule = "load shares out by arrival rate and lag: members get equal work, not equal numbers of partitions"
-    elif picture.assignor in EVEN:
+    elif picture.assignor in _EVEN:
         rule = f"{picture.assignor} shares out evenly, as far as members subscribe to the same topics; here they differ"
     else:
         rule = f"{picture.assignor}, an assignor of its own, shares out"
-    yield rule + ("; it leaves partitions where they are as far as it can" if picture.assignor in KEEPS else "")
+    yield rule + ("; it leaves partitions where they are as far as it can" if picture.assignor in _KEEPS else "")
     if picture.kind == "classic":
         yield "the group's leader, one of its members, applies the assignor"
 

@@ -20,7 +20,7 @@ __all__ = [
 PartitionKey: TypeAlias = tuple[str, int]
 """Topic and index."""
 
-SECOND_MS: Final = 1_000
+_SECOND_MS: Final = 1_000
 
 
 def count(number: int, what: str, plural: str | None = None) -> str:
@@ -31,11 +31,11 @@ def count(number: int, what: str, plural: str | None = None) -> str:
 def span(milliseconds: float) -> str:
     """Returns a duration as text: `230 ms`, `4.2 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`. Negative counts as zero."""
     ms = max(0, round(milliseconds))
-    if ms < SECOND_MS:
+    if ms < _SECOND_MS:
         return f"{ms} ms"
     if ms < 99_950:
-        return f"{ms / SECOND_MS:.1f} s"
-    seconds = round(ms / SECOND_MS)
+        return f"{ms / _SECOND_MS:.1f} s"
+    seconds = round(ms / _SECOND_MS)
     minutes, hours, days = seconds // 60, seconds // 3_600, seconds // 86_400
     if days:
         return _two(days, "d", hours % 24, "h")

@@ -42,7 +42,7 @@ def plan_registration(
     changes = [put_broker(broker_id, host, port, rack)]
     if image.cluster_id != cluster_id:
         changes.append(put_cluster(cluster_id))
-        changes.append(put_configs(ResourceType.broker, "", cluster_defaults))
+        changes.append(put_configs(ResourceType.BROKER, "", cluster_defaults))
     for topic in image.topics.values():
         for partition in topic.partitions:
             if partition.leader == broker_id:

@@ -38,10 +38,10 @@ def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Planning[None]
         yield
         present = image.config_overrides(resource_type, name)
         merged = {key: value for key, value in {**present, **wanted}.items() if value is not None}
-        if resource_type == ResourceType.topic:
+        if resource_type == ResourceType.TOPIC:
             topic = image.topics.get(name)
             if topic is None:
-                raise KafkaError(ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist.")
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
             if merged != present:
                 writes.append(put_topic(replace(topic, configs=merged)))
         elif merged != present:

@@ -25,8 +25,6 @@ from klamm.metadata.topic_name import collision_key
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 
 __all__ = [
-    "CLUSTER_KEY",
-    "PRODUCER_IDS_KEY",
     "apply",
     "broker_key",
     "config_key",
@@ -41,8 +39,8 @@ __all__ = [
     "uuid_text",
 ]
 
-CLUSTER_KEY: Final = "cluster"
-PRODUCER_IDS_KEY: Final = "producer-ids"
+_CLUSTER_KEY: Final = "cluster"
+_PRODUCER_IDS_KEY: Final = "producer-ids"
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
@@ -71,16 +69,16 @@ def partition_key(topic_id: TopicId, index: PartitionIndex) -> str:
 
 def config_key(resource_type: int, name: str) -> str:
     """Returns the key for the overrides of a resource other than a topic, whose overrides are in its own entry."""
-    assert resource_type != ResourceType.topic
+    assert resource_type != ResourceType.TOPIC
     return f"configs/{int(resource_type)}/{name}"
 
 
 def put_cluster(cluster_id: str) -> Change:
-    return _put(CLUSTER_KEY, {"id": cluster_id})
+    return _put(_CLUSTER_KEY, {"id": cluster_id})
 
 
 def put_producer_ids(next_producer_id: int) -> Change:
-    return _put(PRODUCER_IDS_KEY, {"next": next_producer_id})
+    return _put(_PRODUCER_IDS_KEY, {"next": next_producer_id})
 
 
 def put_broker(broker_id: BrokerId, host: str, port: int, rack: str | None) -> Change:
@@ -133,9 +131,9 @@ def apply(image: MetadataImage, revision: int, entries: Mapping[str, Versioned |
         room, _, rest = key.partition("/")
         by_room.setdefault(room, []).append((rest, entry))
     cluster_id, next_producer_id = image.cluster_id, image.next_producer_id
-    for _, entry in by_room.pop(CLUSTER_KEY, ()):
+    for _, entry in by_room.pop(_CLUSTER_KEY, ()):
         cluster_id = _body(entry)["id"]
-    for _, entry in by_room.pop(PRODUCER_IDS_KEY, ()):
+    for _, entry in by_room.pop(_PRODUCER_IDS_KEY, ()):
         next_producer_id = _body(entry)["next"]
     brokers = _apply_brokers(image.brokers, by_room.pop("brokers", []))
     configs = _apply_configs(image.configs, by_room.pop("configs", []))

@@ -33,11 +33,11 @@ _NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
 class ResourceType(IntEnum):
     """The type of a resource with config overrides: `org.apache.kafka.common.config.ConfigResource.Type`."""
 
-    topic = 2
-    broker = 4
-    broker_logger = 8
-    client_metrics = 16
-    group = 32
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class MetadataImage:
 
         Broker resources are named by the id in decimal digits; "" is the default of the whole cluster.
         """
-        if resource_type == ResourceType.topic:
+        if resource_type == ResourceType.TOPIC:
             topic = self.topics.get(name)
             return _NO_CONFIGS if topic is None else topic.configs
         return self.configs.get((resource_type, name), _NO_CONFIGS)

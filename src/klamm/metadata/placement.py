@@ -14,7 +14,7 @@ from klamm.protocol.types import BrokerId
 
 __all__ = ["check_assignment", "place"]
 
-MAXIMUM_REPLICAS: Final = 10_000
+_MAXIMUM_REPLICAS: Final = 10_000
 
 
 def place(
@@ -28,13 +28,13 @@ def place(
     """
     if not brokers:
         reason = "All brokers are currently fenced, or have all their log directories cordoned."
-        raise KafkaError(ErrorCode.invalid_replication_factor, reason)
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
     if replication_factor > len(brokers):
         reason = (
             f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} "
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
-        raise KafkaError(ErrorCode.invalid_replication_factor, reason)
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
     ordered = sorted(brokers)
     return [
         tuple(ordered[(shift + index + copy) % len(ordered)] for copy in range(replication_factor))
@@ -52,11 +52,11 @@ def check_assignment(
     """
 
     def refuse(reason: str) -> KafkaError:
-        return KafkaError(ErrorCode.invalid_replica_assignment, f"The manual partition assignment includes {reason}")
+        return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {reason}")
 
     if not replicas:
         raise refuse("an empty replica list.")
-    if len(replicas) > MAXIMUM_REPLICAS:  # sorting would be slow
+    if len(replicas) > _MAXIMUM_REPLICAS:  # sorting would be slow
         raise refuse(f"{len(replicas)} brokers, but there are only {len(brokers)}.")
     ordered = sorted(replicas)
     for position, broker in enumerate(ordered):

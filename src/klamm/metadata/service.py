@@ -39,7 +39,7 @@ __all__ = ["MetadataService", "NewPartitions", "NewTopic", "random_uuid"]
 T = TypeVar("T")
 Subscriber = Callable[[MetadataImage, MetadataImage], None]
 
-PRODUCER_ID_BLOCK_SIZE: Final = 1000
+_PRODUCER_ID_BLOCK_SIZE: Final = 1000
 _DELETED_AT_ONCE: Final = 1000
 """Number of partitions that are deleted in one transaction."""
 _NAMES_AT_ONCE: Final = 10_000
@@ -47,7 +47,7 @@ _NAMES_AT_ONCE: Final = 10_000
 _STEP_S: Final = 0.002
 """Longest time to decide a change before other tasks run."""
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class MetadataService:
@@ -219,7 +219,7 @@ class MetadataService:
         """
         await self._change(lambda image: plan_configs(image, changes))
 
-    async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK_SIZE) -> range:
+    async def allocate_producer_ids(self, count: int = _PRODUCER_ID_BLOCK_SIZE) -> range:
         """Allocates `count` producer ids that are used nowhere else, neither before nor later."""
 
         def plan(image: MetadataImage) -> Plan[range]:
@@ -258,7 +258,7 @@ class MetadataService:
                     # includes it.
                     continue
                 except MetadataStoreError as error:
-                    raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
+                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 return plan.result
 
     def _apply_commit(self, commit: Commit) -> None:
@@ -278,7 +278,7 @@ class MetadataService:
             try:
                 subscriber(old, self.image)
             except Exception:
-                _log.exception("a subscriber failed on metadata revision %d", commit.revision)
+                _logger.exception("a subscriber failed on metadata revision %d", commit.revision)
 
 
 async def _ready(topics: Collection[str]) -> None:

@@ -19,7 +19,6 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 
 __all__ = [
-    "MAX_PARTITIONS_PER_REQUEST",
     "NewPartitions",
     "NewTopic",
     "TopicRules",
@@ -28,9 +27,9 @@ __all__ = [
     "plan_topic_deletion",
 ]
 
-MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+_MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 _PLACED_AT_ONCE: Final = 500
-MAX_CONFIGS_PER_TOPIC: Final = 10_000
+_MAX_CONFIGS_PER_TOPIC: Final = 10_000
 """The number of records that Kafka writes in one operation."""
 
 
@@ -80,8 +79,8 @@ def plan_topic_creation(
     wanted = 0
     for topic in topics:
         wanted += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
-        if wanted > MAX_PARTITIONS_PER_REQUEST:
-            raise KafkaError(ErrorCode.policy_violation, "Excessively large number of partitions per request.")
+        if wanted > _MAX_PARTITIONS_PER_REQUEST:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         yield
     results: dict[str, TopicImage | KafkaError] = {}
     changes: list[Change] = []
@@ -112,11 +111,11 @@ def _new_topic(
     image: MetadataImage, names: Mapping[str, str], wanted_change: NewTopic, rules: TopicRules
 ) -> Generator[None, None, TopicImage]:
     _check_name(names, wanted_change.name)
-    if len(wanted_change.configs) > MAX_CONFIGS_PER_TOPIC:
-        raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
+    if len(wanted_change.configs) > _MAX_CONFIGS_PER_TOPIC:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     nulls = [key for key, value in wanted_change.configs.items() if value is None]
     if nulls:
-        raise KafkaError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(nulls)}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
     configs = {key: value for key, value in wanted_change.configs.items() if value is not None}
     rules.check_configs(configs)
     topic_id = rules.new_topic_id()
@@ -131,12 +130,12 @@ def _new_topic(
 def _check_name(names: Mapping[str, str], name: str) -> None:
     reason = why_invalid(name)
     if reason is not None:
-        raise KafkaError(ErrorCode.invalid_topic_exception, reason)
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     known = names.get(collision_key(name))
     if known == name:
-        raise KafkaError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if known is not None:
-        raise KafkaError(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {known}")
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {known}")
 
 
 def _assigned_replicas(
@@ -144,21 +143,21 @@ def _assigned_replicas(
 ) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
     manual = "A manual partition assignment was specified, but"
     if wanted_change.replication_factor != -1:
-        raise KafkaError(ErrorCode.invalid_request, f"{manual} replication factor was not set to -1.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
     if wanted_change.partitions != -1:
-        raise KafkaError(ErrorCode.invalid_request, f"{manual} numPartitions was not set to -1.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{manual} numPartitions was not set to -1.")
     replicas: dict[int, tuple[BrokerId, ...]] = {}
     replication_factor: int | None = None
     for index, brokers in wanted_change.assignments:
         if index in replicas:
             reason = f"Found multiple manual partition assignments for partition {index}"
-            raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         replicas[index] = check_assignment(image.brokers.keys(), brokers, replication_factor)
         replication_factor = len(brokers)
         yield
     if replicas.keys() != set(range(len(replicas))):
         reason = "partitions should be a consecutive 0-based integer sequence"
-        raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     return [replicas[index] for index in range(len(replicas))]
 
 
@@ -167,10 +166,10 @@ def _placed_replicas(
 ) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
     if wanted_change.replication_factor < -1 or wanted_change.replication_factor == 0:
         reason = "Replication factor must be larger than 0, or -1 to use the default value."
-        raise KafkaError(ErrorCode.invalid_replication_factor, reason)
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
     if wanted_change.partitions < -1 or wanted_change.partitions == 0:
         reason = "Number of partitions was set to an invalid non-positive value."
-        raise KafkaError(ErrorCode.invalid_partitions, reason)
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, reason)
     count = rules.partitions if wanted_change.partitions == -1 else wanted_change.partitions
     factor = rules.replication_factor if wanted_change.replication_factor == -1 else wanted_change.replication_factor
     try:
@@ -217,7 +216,7 @@ def plan_topic_deletion(
         yield
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
-            results[topic_id] = KafkaError(ErrorCode.unknown_topic_id)
+            results[topic_id] = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         elif topic_id not in results:
             results[topic_id] = None
             changes.append(Change(topic_key(topic.name), None))
@@ -238,8 +237,8 @@ def plan_partition_creation(
         yield
         try:
             topic, partitions = yield from _more_partitions(image, wanted_change)
-            if len(changes) + len(partitions) > MAX_PARTITIONS_PER_REQUEST:
-                raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
+            if len(changes) + len(partitions) > _MAX_PARTITIONS_PER_REQUEST:
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         except KafkaError as error:
             results[wanted_change.topic] = error.with_traceback(None)
             continue
@@ -255,28 +254,28 @@ def _more_partitions(
 ) -> Generator[None, None, tuple[TopicImage, list[PartitionImage]]]:
     topic = image.topics.get(wanted_change.topic)
     if topic is None:
-        raise KafkaError(ErrorCode.unknown_topic_or_partition)
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.partitions)
     if wanted_change.count == present:
-        raise KafkaError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
     if wanted_change.count < present:
         reason = (
             f"The topic {topic.name} currently has {present} partition(s); "
             f"{wanted_change.count} would not be an increase."
         )
-        raise KafkaError(ErrorCode.invalid_partitions, reason)
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, reason)
     additional = wanted_change.count - present
     factor = len(topic.partitions[0].replicas)
-    if additional > MAX_PARTITIONS_PER_REQUEST:
+    if additional > _MAX_PARTITIONS_PER_REQUEST:
         # Refused before the placement, whose memory would be proportional to a number from the client.
-        raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     if wanted_change.assignments is not None:
         if len(wanted_change.assignments) != additional:
             reason = (
                 f"Attempted to add {additional} additional partition(s), but only {len(wanted_change.assignments)} "
                 "assignment(s) were specified."
             )
-            raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         replicas: list[tuple[BrokerId, ...]] = []
         for brokers in wanted_change.assignments:
             replicas.append(check_assignment(image.brokers.keys(), brokers, factor))

@@ -9,8 +9,6 @@ __all__ = [
     "CLUSTER_METADATA_TOPIC",
     "GROUP_HISTORY_TOPIC",
     "GROUP_METADATA_TOPIC",
-    "INTERNAL_TOPICS",
-    "MAX_LENGTH",
     "TRANSACTION_STATE_TOPIC",
     "collision_key",
     "is_internal",
@@ -18,12 +16,12 @@ __all__ = [
     "why_invalid",
 ]
 
-MAX_LENGTH: Final = 249
+_MAX_LENGTH: Final = 249
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 GROUP_HISTORY_TOPIC: Final = "__group_history"
 """klamm's own topic with the history of groups."""
-INTERNAL_TOPICS: Final = frozenset(
+_INTERNAL_TOPICS: Final = frozenset(
     {GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state", GROUP_HISTORY_TOPIC}
 )
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
@@ -37,8 +35,8 @@ def why_invalid(name: str) -> str | None:
         reason = "the empty string is not allowed"
     elif name in {".", ".."}:
         reason = f"'{name}' is not allowed"
-    elif len(name) > MAX_LENGTH:
-        reason = f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
+    elif len(name) > _MAX_LENGTH:
+        reason = f"the length of '{name}' is longer than the max allowed length {_MAX_LENGTH}"
     elif not _LEGAL.fullmatch(name):
         reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
@@ -51,7 +49,7 @@ def shortened(name: str) -> str:
 
     A request contains the name once. The response would repeat it for each of many partitions: gigabytes in total.
     """
-    return name if len(name) <= MAX_LENGTH else f"{name[:MAX_LENGTH]}..."
+    return name if len(name) <= _MAX_LENGTH else f"{name[:_MAX_LENGTH]}..."
 
 
 def collision_key(name: str) -> str:
@@ -61,4 +59,4 @@ def collision_key(name: str) -> str:
 
 def is_internal(name: str) -> bool:
     """Returns whether the topic is internal: only the broker writes to it, and pattern subscriptions leave it out."""
-    return name in INTERNAL_TOPICS
+    return name in _INTERNAL_TOPICS

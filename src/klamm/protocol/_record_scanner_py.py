@@ -160,7 +160,7 @@ def _skip_headers(data: bytes | bytearray | memoryview, position: int, end: int)
 
 
 def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.invalid_record, message)
+    return KafkaError(ErrorCode.INVALID_RECORD, message)
 
 
 def find_records(  # noqa: PLR0912, PLR0915, PLR0917 - the signature of the compiled form; in line for speed

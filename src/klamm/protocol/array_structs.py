@@ -9,7 +9,7 @@ from typing import Any, Final
 
 __all__ = ["ArrayStructs", "packers", "unpackers"]
 
-LONGEST_KEPT: Final = 64
+_LONGEST_KEPT: Final = 64
 
 
 class ArrayStructs(dict[int, Callable[..., Any]]):
@@ -24,7 +24,7 @@ class ArrayStructs(dict[int, Callable[..., Any]]):
 
     def __missing__(self, length: int) -> Callable[..., Any]:
         made: Callable[..., Any] = getattr(Struct(f">{length}{self.code}"), self.method)
-        if length <= LONGEST_KEPT:
+        if length <= _LONGEST_KEPT:
             self[length] = made
         return made
 

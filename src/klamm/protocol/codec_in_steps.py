@@ -21,11 +21,11 @@ __all__ = ["MAXIMUM_ELEMENTS", "decode_in_steps", "dismantle", "encode_in_steps"
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
-CHUNK_BYTES: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 """Encoded parts are joined into chunks of about this size. A single part of at least this size is not copied."""
 FREED_AT_ONCE: Final = 256
-SMALL: Final = 32
-FREED_BY_ITSELF: Final = 8
+_SMALL: Final = 32
+_FREED_BY_ITSELF: Final = 8
 """An element that contains more elements than this is freed in steps too, as they may contain further elements."""
 
 
@@ -57,9 +57,9 @@ def encode_in_steps(message: Message, version: int) -> Generator[None, None, lis
     try:
         encoder, may_be_large = _encoder(type(message), version)
         for _ in encoder(message, parts.append):
-            if may_be_large and max(map(len, parts), default=0) >= CHUNK_BYTES:
+            if may_be_large and max(map(len, parts), default=0) >= _CHUNK_BYTES:
                 chunks += parts
-            elif chunks and len(chunks[-1]) < CHUNK_BYTES:
+            elif chunks and len(chunks[-1]) < _CHUNK_BYTES:
                 chunks[-1] = b"".join((chunks[-1], *parts))
             else:
                 chunks.append(b"".join(parts))
@@ -93,7 +93,7 @@ def _dismantle(thing: object) -> Generator[None, None, None]:
     while thing:
         item = thing.popitem()[1] if isinstance(thing, dict) else thing.pop()
         size = _size_of(item)
-        if (size > FREED_BY_ITSELF or (size and _is_deep(item))) and getrefcount(item) <= _ALONE:
+        if (size > _FREED_BY_ITSELF or (size and _is_deep(item))) and getrefcount(item) <= _ALONE:
             yield from _dismantle(item)
         freed += 1 + size
         if freed >= FREED_AT_ONCE:
@@ -104,10 +104,10 @@ def _dismantle(thing: object) -> Generator[None, None, None]:
 def is_small(thing: object) -> bool:
     """Returns whether a quick look shows that freeing the object takes almost no time."""
     if isinstance(thing, (list, set, dict)):
-        if len(thing) > SMALL:
+        if len(thing) > _SMALL:
             return False
         items = thing.values() if isinstance(thing, dict) else thing
-        return not any((size := _size_of(item)) > SMALL or (size and _is_deep(item)) for item in items)
+        return not any((size := _size_of(item)) > _SMALL or (size and _is_deep(item)) for item in items)
     return not isinstance(thing, Message)
 
 

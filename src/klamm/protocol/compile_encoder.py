@@ -31,8 +31,8 @@ STEP_ELEMENTS: Final = 256
 STEP_NUMBERS: Final = 4096
 """The numbers of one array written in one step."""
 
-SMALL_VARINTS: Final = tuple(bytes([value]) for value in range(128))
-NULL_LENGTHS: Final = {"B": b"\x00", "h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
+_SMALL_VARINTS: Final = tuple(bytes([value]) for value in range(128))
+_NULL_LENGTHS: Final = {"B": b"\x00", "h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
 
 class _Source:
@@ -46,7 +46,7 @@ class _Source:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
             "U": UnsupportedField,
-            "V": SMALL_VARINTS,
+            "V": _SMALL_VARINTS,
             "varint": encode_unsigned_varint,
             "message": encode_error_message,
         }
@@ -188,7 +188,7 @@ class _Source:
         is_message = is_text and field.name.endswith("error_message")
         if field.is_nullable(self.version):
             self.line(f"{value} = {source}")
-            self.branch_on_null(value, NULL_LENGTHS[code])
+            self.branch_on_null(value, _NULL_LENGTHS[code])
             source = value
         if is_message:
             self.line(f"{value} = message({source})")
@@ -208,7 +208,7 @@ class _Source:
         items, length = self.local("l"), self.local("n")
         self.line(f"{items} = {source}")
         if field.is_nullable(self.version):
-            self.branch_on_null(items, NULL_LENGTHS[code])
+            self.branch_on_null(items, _NULL_LENGTHS[code])
         self.line(f"{length} = len({items})")
         self.write_length(length, code)
         self.run.clear()

@@ -107,7 +107,7 @@ def decompress(codec: Compression, data: bytes | bytearray | memoryview, max_byt
     """
     opened = open_up_to(codec, data, max_bytes)
     if not opened.is_whole or len(opened.data) > max_bytes:
-        raise KafkaError(ErrorCode.corrupt_message, f"{codec.name.lower()} data opens to more than {max_bytes} bytes")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{codec.name.lower()} data opens to more than {max_bytes} bytes")
     return bytes(opened.data)
 
 
@@ -139,7 +139,7 @@ def open_up_to(codec: Compression, data: bytes | bytearray | memoryview, max_byt
             return _open_snappy(memoryview(data), max_bytes)
         return _open_into(_DECOMPRESS_INTO[codec], data, max_bytes)
     except cramjam.DecompressionError as failure:
-        raise KafkaError(ErrorCode.corrupt_message, f"{codec.name.lower()} data can't be opened: {failure}") from None
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{codec.name.lower()} data can't be opened: {failure}") from None
 
 
 def _open_into(
@@ -197,14 +197,14 @@ def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
     end = len(view)
     while position < end:
         if end - position < _XERIAL_LENGTH.size:
-            raise KafkaError(ErrorCode.corrupt_message, "snappy data ends within the length of a block")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "snappy data ends within the length of a block")
         (length,) = _XERIAL_LENGTH.unpack_from(view, position)
         if length == _XERIAL_MAGIC_AS_LENGTH:
             position += len(_XERIAL_HEADER)
             continue
         position += _XERIAL_LENGTH.size
         if not 0 <= length <= end - position:
-            raise KafkaError(ErrorCode.corrupt_message, f"snappy block of {length} bytes in {end - position} bytes")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"snappy block of {length} bytes in {end - position} bytes")
         yield view[position : position + length]
         position += length
 
@@ -213,7 +213,7 @@ def _claimed_bytes(block: memoryview) -> int:
     claimed_bytes = cramjam.snappy.decompress_raw_len(block)
     if claimed_bytes > len(block) * _SNAPPY_MAXIMUM_RATIO:
         raise KafkaError(
-            ErrorCode.corrupt_message, f"snappy block of {len(block)} bytes claims to hold {claimed_bytes}"
+            ErrorCode.CORRUPT_MESSAGE, f"snappy block of {len(block)} bytes claims to hold {claimed_bytes}"
         )
     return claimed_bytes
 

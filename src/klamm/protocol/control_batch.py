@@ -53,15 +53,15 @@ def read_end_transaction_marker(record: Record) -> EndTransactionMarker | None:
     """
     key, value = record.key, record.value
     if key is None or len(key) < _KEY.size:
-        raise KafkaError(ErrorCode.invalid_record, "a control record without a version and type")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a control record without a version and type")
     version, control_type = _KEY.unpack_from(key)
     if version < _VERSION:
-        raise KafkaError(ErrorCode.invalid_record, f"a control record of version {version}")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"a control record of version {version}")
     if control_type not in (_ABORT, _COMMIT):
         return None
     if value is None or len(value) < _VALUE.size:
-        raise KafkaError(ErrorCode.invalid_record, "an end transaction marker without a coordinator epoch")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "an end transaction marker without a coordinator epoch")
     version, coordinator_epoch = _VALUE.unpack_from(value)
     if version < _VERSION:
-        raise KafkaError(ErrorCode.invalid_record, f"an end transaction marker of version {version}")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"an end transaction marker of version {version}")
     return EndTransactionMarker(control_type == _COMMIT, coordinator_epoch)

@@ -9,189 +9,193 @@ from enum import IntEnum
 
 from klamm.errors import KlammError
 
-__all__ = ["ErrorCode", "KafkaError", "MalformedMessage", "RETRIABLE"]
+__all__ = [
+    "ErrorCode",
+    "KafkaError",
+    "MalformedMessage",
+]
 
 
 class ErrorCode(IntEnum):
     """The error code in a response; 0 is success."""
 
-    unknown_server_error = -1
-    none = 0
-    offset_out_of_range = 1
-    corrupt_message = 2
-    unknown_topic_or_partition = 3
-    invalid_fetch_size = 4
-    leader_not_available = 5
-    not_leader_or_follower = 6
-    request_timed_out = 7
-    broker_not_available = 8
-    replica_not_available = 9
-    message_too_large = 10
-    stale_controller_epoch = 11
-    offset_metadata_too_large = 12
-    network_exception = 13
-    coordinator_load_in_progress = 14
-    coordinator_not_available = 15
-    not_coordinator = 16
-    invalid_topic_exception = 17
-    record_list_too_large = 18
-    not_enough_replicas = 19
-    not_enough_replicas_after_append = 20
-    invalid_required_acks = 21
-    illegal_generation = 22
-    inconsistent_group_protocol = 23
-    invalid_group_id = 24
-    unknown_member_id = 25
-    invalid_session_timeout = 26
-    rebalance_in_progress = 27
-    invalid_commit_offset_size = 28
-    topic_authorization_failed = 29
-    group_authorization_failed = 30
-    cluster_authorization_failed = 31
-    invalid_timestamp = 32
-    unsupported_sasl_mechanism = 33
-    illegal_sasl_state = 34
-    unsupported_version = 35
-    topic_already_exists = 36
-    invalid_partitions = 37
-    invalid_replication_factor = 38
-    invalid_replica_assignment = 39
-    invalid_config = 40
-    not_controller = 41
-    invalid_request = 42
-    unsupported_for_message_format = 43
-    policy_violation = 44
-    out_of_order_sequence_number = 45
-    duplicate_sequence_number = 46
-    invalid_producer_epoch = 47
-    invalid_txn_state = 48
-    invalid_producer_id_mapping = 49
-    invalid_transaction_timeout = 50
-    concurrent_transactions = 51
-    transaction_coordinator_fenced = 52
-    transactional_id_authorization_failed = 53
-    security_disabled = 54
-    operation_not_attempted = 55
-    kafka_storage_error = 56
-    log_dir_not_found = 57
-    sasl_authentication_failed = 58
-    unknown_producer_id = 59
-    reassignment_in_progress = 60
-    delegation_token_auth_disabled = 61
-    delegation_token_not_found = 62
-    delegation_token_owner_mismatch = 63
-    delegation_token_request_not_allowed = 64
-    delegation_token_authorization_failed = 65
-    delegation_token_expired = 66
-    invalid_principal_type = 67
-    non_empty_group = 68
-    group_id_not_found = 69
-    fetch_session_id_not_found = 70
-    invalid_fetch_session_epoch = 71
-    listener_not_found = 72
-    topic_deletion_disabled = 73
-    fenced_leader_epoch = 74
-    unknown_leader_epoch = 75
-    unsupported_compression_type = 76
-    stale_broker_epoch = 77
-    offset_not_available = 78
-    member_id_required = 79
-    preferred_leader_not_available = 80
-    group_max_size_reached = 81
-    fenced_instance_id = 82
-    eligible_leaders_not_available = 83
-    election_not_needed = 84
-    no_reassignment_in_progress = 85
-    group_subscribed_to_topic = 86
-    invalid_record = 87
-    unstable_offset_commit = 88
-    throttling_quota_exceeded = 89
-    producer_fenced = 90
-    resource_not_found = 91
-    duplicate_resource = 92
-    unacceptable_credential = 93
-    inconsistent_voter_set = 94
-    invalid_update_version = 95
-    feature_update_failed = 96
-    principal_deserialization_failure = 97
-    snapshot_not_found = 98
-    position_out_of_range = 99
-    unknown_topic_id = 100
-    duplicate_broker_registration = 101
-    broker_id_not_registered = 102
-    inconsistent_topic_id = 103
-    inconsistent_cluster_id = 104
-    transactional_id_not_found = 105
-    fetch_session_topic_id_error = 106
-    ineligible_replica = 107
-    new_leader_elected = 108
-    offset_moved_to_tiered_storage = 109
-    fenced_member_epoch = 110
-    unreleased_instance_id = 111
-    unsupported_assignor = 112
-    stale_member_epoch = 113
-    mismatched_endpoint_type = 114
-    unsupported_endpoint_type = 115
-    unknown_controller_id = 116
-    unknown_subscription_id = 117
-    telemetry_too_large = 118
-    invalid_registration = 119
-    transaction_abortable = 120
-    invalid_record_state = 121
-    share_session_not_found = 122
-    invalid_share_session_epoch = 123
-    fenced_state_epoch = 124
-    invalid_voter_key = 125
-    duplicate_voter = 126
-    voter_not_found = 127
-    invalid_regular_expression = 128
-    rebootstrap_required = 129
-    streams_invalid_topology = 130
-    streams_invalid_topology_epoch = 131
-    streams_topology_fenced = 132
-    share_session_limit_reached = 133
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    INVALID_FETCH_SIZE = 4
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    BROKER_NOT_AVAILABLE = 8
+    REPLICA_NOT_AVAILABLE = 9
+    MESSAGE_TOO_LARGE = 10
+    STALE_CONTROLLER_EPOCH = 11
+    OFFSET_METADATA_TOO_LARGE = 12
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    INVALID_TOPIC_EXCEPTION = 17
+    RECORD_LIST_TOO_LARGE = 18
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_REQUIRED_ACKS = 21
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    INVALID_COMMIT_OFFSET_SIZE = 28
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTION_COORDINATOR_FENCED = 52
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    SECURITY_DISABLED = 54
+    OPERATION_NOT_ATTEMPTED = 55
+    KAFKA_STORAGE_ERROR = 56
+    LOG_DIR_NOT_FOUND = 57
+    SASL_AUTHENTICATION_FAILED = 58
+    UNKNOWN_PRODUCER_ID = 59
+    REASSIGNMENT_IN_PROGRESS = 60
+    DELEGATION_TOKEN_AUTH_DISABLED = 61
+    DELEGATION_TOKEN_NOT_FOUND = 62
+    DELEGATION_TOKEN_OWNER_MISMATCH = 63
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65
+    DELEGATION_TOKEN_EXPIRED = 66
+    INVALID_PRINCIPAL_TYPE = 67
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
+    LISTENER_NOT_FOUND = 72
+    TOPIC_DELETION_DISABLED = 73
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    STALE_BROKER_EPOCH = 77
+    OFFSET_NOT_AVAILABLE = 78
+    MEMBER_ID_REQUIRED = 79
+    PREFERRED_LEADER_NOT_AVAILABLE = 80
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
+    ELECTION_NOT_NEEDED = 84
+    NO_REASSIGNMENT_IN_PROGRESS = 85
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
+    INVALID_RECORD = 87
+    UNSTABLE_OFFSET_COMMIT = 88
+    THROTTLING_QUOTA_EXCEEDED = 89
+    PRODUCER_FENCED = 90
+    RESOURCE_NOT_FOUND = 91
+    DUPLICATE_RESOURCE = 92
+    UNACCEPTABLE_CREDENTIAL = 93
+    INCONSISTENT_VOTER_SET = 94
+    INVALID_UPDATE_VERSION = 95
+    FEATURE_UPDATE_FAILED = 96
+    PRINCIPAL_DESERIALIZATION_FAILURE = 97
+    SNAPSHOT_NOT_FOUND = 98
+    POSITION_OUT_OF_RANGE = 99
+    UNKNOWN_TOPIC_ID = 100
+    DUPLICATE_BROKER_REGISTRATION = 101
+    BROKER_ID_NOT_REGISTERED = 102
+    INCONSISTENT_TOPIC_ID = 103
+    INCONSISTENT_CLUSTER_ID = 104
+    TRANSACTIONAL_ID_NOT_FOUND = 105
+    FETCH_SESSION_TOPIC_ID_ERROR = 106
+    INELIGIBLE_REPLICA = 107
+    NEW_LEADER_ELECTED = 108
+    OFFSET_MOVED_TO_TIERED_STORAGE = 109
+    FENCED_MEMBER_EPOCH = 110
+    UNRELEASED_INSTANCE_ID = 111
+    UNSUPPORTED_ASSIGNOR = 112
+    STALE_MEMBER_EPOCH = 113
+    MISMATCHED_ENDPOINT_TYPE = 114
+    UNSUPPORTED_ENDPOINT_TYPE = 115
+    UNKNOWN_CONTROLLER_ID = 116
+    UNKNOWN_SUBSCRIPTION_ID = 117
+    TELEMETRY_TOO_LARGE = 118
+    INVALID_REGISTRATION = 119
+    TRANSACTION_ABORTABLE = 120
+    INVALID_RECORD_STATE = 121
+    SHARE_SESSION_NOT_FOUND = 122
+    INVALID_SHARE_SESSION_EPOCH = 123
+    FENCED_STATE_EPOCH = 124
+    INVALID_VOTER_KEY = 125
+    DUPLICATE_VOTER = 126
+    VOTER_NOT_FOUND = 127
+    INVALID_REGULAR_EXPRESSION = 128
+    REBOOTSTRAP_REQUIRED = 129
+    STREAMS_INVALID_TOPOLOGY = 130
+    STREAMS_INVALID_TOPOLOGY_EPOCH = 131
+    STREAMS_TOPOLOGY_FENCED = 132
+    SHARE_SESSION_LIMIT_REACHED = 133
 
     @property
     def retriable(self) -> bool:
         """Whether a client may retry the same request and expect another response."""
-        return self in RETRIABLE
+        return self in _RETRIABLE
 
 
 # Errors whose Java exception is a RetriableException.
-RETRIABLE: frozenset[ErrorCode] = frozenset(
+_RETRIABLE: frozenset[ErrorCode] = frozenset(
     {
-        ErrorCode.corrupt_message,
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.leader_not_available,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.request_timed_out,
-        ErrorCode.replica_not_available,
-        ErrorCode.network_exception,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
-        ErrorCode.not_enough_replicas,
-        ErrorCode.not_enough_replicas_after_append,
-        ErrorCode.not_controller,
-        ErrorCode.concurrent_transactions,
-        ErrorCode.kafka_storage_error,
-        ErrorCode.fetch_session_id_not_found,
-        ErrorCode.invalid_fetch_session_epoch,
-        ErrorCode.listener_not_found,
-        ErrorCode.fenced_leader_epoch,
-        ErrorCode.unknown_leader_epoch,
-        ErrorCode.offset_not_available,
-        ErrorCode.preferred_leader_not_available,
-        ErrorCode.eligible_leaders_not_available,
-        ErrorCode.election_not_needed,
-        ErrorCode.unstable_offset_commit,
-        ErrorCode.throttling_quota_exceeded,
-        ErrorCode.unknown_topic_id,
-        ErrorCode.inconsistent_topic_id,
-        ErrorCode.fetch_session_topic_id_error,
-        ErrorCode.share_session_not_found,
-        ErrorCode.invalid_share_session_epoch,
-        ErrorCode.share_session_limit_reached,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.SHARE_SESSION_NOT_FOUND,
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+        ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
 

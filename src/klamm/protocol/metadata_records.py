@@ -42,23 +42,23 @@ _SCHEMA: Final = "klamm.protocol.schema"
 
 
 class ControlRecordType(IntEnum):
-    """The type of a control record: the second number of its key (`ControlRecordType.java`)."""
+    """The type of a control record: the second number of its key (`ControlRecordType.JAVA`)."""
 
-    abort = 0
-    commit = 1
-    leader_change = 2
-    snapshot_header = 3
-    snapshot_footer = 4
-    kraft_version = 5
-    kraft_voters = 6
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
 
 
 _CONTROL_CLASSES: Final = {
-    ControlRecordType.leader_change: ("leader_change_message", "LeaderChangeMessage"),
-    ControlRecordType.snapshot_header: ("snapshot_header_record", "SnapshotHeaderRecord"),
-    ControlRecordType.snapshot_footer: ("snapshot_footer_record", "SnapshotFooterRecord"),
-    ControlRecordType.kraft_version: ("k_raft_version_record", "KRaftVersionRecord"),
-    ControlRecordType.kraft_voters: ("voters_record", "VotersRecord"),
+    ControlRecordType.LEADER_CHANGE: ("leader_change_message", "LeaderChangeMessage"),
+    ControlRecordType.SNAPSHOT_HEADER: ("snapshot_header_record", "SnapshotHeaderRecord"),
+    ControlRecordType.SNAPSHOT_FOOTER: ("snapshot_footer_record", "SnapshotFooterRecord"),
+    ControlRecordType.KRAFT_VERSION: ("k_raft_version_record", "KRaftVersionRecord"),
+    ControlRecordType.KRAFT_VOTERS: ("voters_record", "VotersRecord"),
 }
 
 

@@ -12,9 +12,9 @@ __all__ = ["Part", "holds_more_than", "merge", "parts_of"]
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
-LONG_TEXT: Final = 256
+_LONG_TEXT: Final = 256
 """An element counts once more for each multiple of this number of characters."""
-AMONG_THE_LAST: Final = 1000
+_AMONG_THE_LAST: Final = 1000
 
 
 class Part(NamedTuple, Generic[AnyMessage]):
@@ -95,9 +95,9 @@ def _count(message: Message, enough: int) -> int:
 
 def _weight(item: object) -> int:
     if isinstance(item, str):
-        return 1 + len(item) // LONG_TEXT
+        return 1 + len(item) // _LONG_TEXT
     if isinstance(item, Message):
-        return 1 + sum(len(getattr(item, name) or ()) for name in _shape(type(item)).texts) // LONG_TEXT
+        return 1 + sum(len(getattr(item, name) or ()) for name in _shape(type(item)).texts) // _LONG_TEXT
     return 1
 
 
@@ -140,8 +140,8 @@ def _merge_split(items: list[Message], more: list[Message], continued: int) -> l
     """Merges the struct that was split, if the response has both halves; returns the rest of `more`."""
     inner = _shape(type(more[0]))
     # The first half is near the end of `items`, but handlers may answer in another order.
-    by_key = {_key(item, inner): item for item in items[-AMONG_THE_LAST:]}
-    for place, item in enumerate(more[:AMONG_THE_LAST]):
+    by_key = {_key(item, inner): item for item in items[-_AMONG_THE_LAST:]}
+    for place, item in enumerate(more[:_AMONG_THE_LAST]):
         same = by_key.get(_key(item, inner))
         if same is not None:
             _merge_arrays(same, item, inner, continued - 1)

@@ -86,7 +86,7 @@ class CorruptRecord(KafkaError):
     __slots__ = ()
 
     def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.corrupt_message, message)
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
 class BatchHeader(NamedTuple):

@@ -200,7 +200,7 @@ def find_records(
     body, is_whole = opened
     size = len(body)
     if count < 0 or (is_whole and count > size // SMALLEST_RECORD_BYTES):
-        raise KafkaError(ErrorCode.invalid_record, f"{count} records in {size} bytes")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{count} records in {size} bytes")
     end_index = min(count, max_records)
     position = index = 0
     found: list[FoundRecord] = []
@@ -213,10 +213,10 @@ def find_records(
         if flaw is not None:
             if not is_whole:
                 break
-            raise KafkaError(ErrorCode.invalid_record, f"the record at byte {position} of {size}: {flaw}")
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the record at byte {position} of {size}: {flaw}")
         yield
     if index == count and (position != size or not is_whole):
-        raise KafkaError(ErrorCode.invalid_record, f"{size - position} bytes follow the last of {count} records")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{size - position} bytes follow the last of {count} records")
     return FoundRecords(found, index, index == count)
 
 

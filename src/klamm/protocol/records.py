@@ -70,7 +70,7 @@ Header: TypeAlias = tuple[str, bytes | None]
 UnstampedRecord: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[Header]]
 """A record without an offset yet: timestamp in milliseconds, key, value, headers."""
 
-NO_LEADER_EPOCH: Final = LeaderEpoch(-1)
+_NO_LEADER_EPOCH: Final = LeaderEpoch(-1)
 
 _new_tuple: Final = tuple.__new__
 
@@ -135,7 +135,7 @@ def require_magic(header: BatchHeader) -> None:
     """Raises `KafkaError` (UNSUPPORTED_FOR_MESSAGE_FORMAT) for a batch of magic 0 or 1."""
     if header.magic != MAGIC:
         raise KafkaError(
-            ErrorCode.unsupported_for_message_format,
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
             f"records of magic {header.magic} are not supported, only those of magic {MAGIC}",
         )
 
@@ -272,7 +272,7 @@ def _decode_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header,
 
 
 def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.invalid_record, message)
+    return KafkaError(ErrorCode.INVALID_RECORD, message)
 
 
 def timestamp_overflow(offset: int, timestamp_ms: int) -> KafkaError:
@@ -293,7 +293,7 @@ def encode_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
-    partition_leader_epoch: int = NO_LEADER_EPOCH,
+    partition_leader_epoch: int = _NO_LEADER_EPOCH,
     is_transactional: bool = False,
     is_control: bool = False,
     log_append_time_ms: int | None = None,

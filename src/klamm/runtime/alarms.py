@@ -23,11 +23,11 @@ from klamm.runtime.ports import Cancellable, Timers
 
 __all__ = ["Alarm", "AlarmQueue", "Alarms"]
 
-TICK_MS: Final = 500.0
+_TICK_MS: Final = 500.0
 """The longest time between two wake-ups, which limits how precisely a stall is measured."""
-STALL_MS: Final = 500.0
+_STALL_MS: Final = 500.0
 """A wake-up that is late by more than this is a stall; by less, the loop is only busy."""
-STEP_MS: Final = 4.0
+_STEP_MS: Final = 4.0
 """After this time of firing, the event loop gets control back before the rest fires."""
 
 
@@ -112,7 +112,7 @@ class AlarmQueue:
     def set_deadline(self, alarm: Alarm, delay_ms: float) -> None:
         """Sets the deadline of an alarm that is armed, or that its `Alarms` is about to arm."""
         now_ms = self._timers.now_ms()
-        if self._wake_up is not None and now_ms - self._wake_up_at_ms > STALL_MS:
+        if self._wake_up is not None and now_ms - self._wake_up_at_ms > _STALL_MS:
             # Requests that waited in the sockets are read before the queue wakes: the delay begins after the stall.
             self._note_stall(now_ms)
         deadline_ms = now_ms - self._stalled_ms + delay_ms
@@ -142,14 +142,14 @@ class AlarmQueue:
             return
         if at_ms is None:
             now_ms = self._timers.now_ms()
-            at_ms = max(now_ms, min(self._heap[0][0] + self._stalled_ms, now_ms + TICK_MS))
+            at_ms = max(now_ms, min(self._heap[0][0] + self._stalled_ms, now_ms + _TICK_MS))
         self._wake_up_at_ms = at_ms
         self._wake_up = self._timers.call_at(at_ms, self._wake)
 
     def _wake(self) -> None:
         self._wake_up = None
         now_ms = self._timers.now_ms()
-        if now_ms - self._wake_up_at_ms > STALL_MS:
+        if now_ms - self._wake_up_at_ms > _STALL_MS:
             self._note_stall(now_ms)
             return
         active_ms = now_ms - self._stalled_ms
@@ -158,7 +158,7 @@ class AlarmQueue:
 
     def _note_stall(self, now_ms: float) -> None:
         self._stalled_ms += now_ms - self._wake_up_at_ms
-        self._plan_wake_up(now_ms + TICK_MS)
+        self._plan_wake_up(now_ms + _TICK_MS)
 
     def _fire_due(self, active_ms: float) -> None:
         due = []
@@ -173,7 +173,7 @@ class AlarmQueue:
                 self._enter(alarm, alarm.deadline_ms)
             else:
                 due.append(alarm)
-        until_ms = self._timers.now_ms() + STEP_MS
+        until_ms = self._timers.now_ms() + _STEP_MS
         for index, alarm in enumerate(due):
             if index and self._timers.now_ms() >= until_ms:
                 self._put_back(due[index:])

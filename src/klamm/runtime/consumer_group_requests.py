@@ -38,7 +38,7 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, api_version: int, as
         raise _invalid("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
-            ErrorCode.unsupported_assignor,
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
 
@@ -54,4 +54,4 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def _invalid(text: str) -> KafkaError:
-    return KafkaError(ErrorCode.invalid_request, text)
+    return KafkaError(ErrorCode.INVALID_REQUEST, text)

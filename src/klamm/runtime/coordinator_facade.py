@@ -125,7 +125,7 @@ class CoordinatorFacade(Generic[S]):
         key is valid. `may_linger` and `request_fingerprint`: see `CoordinatorRuntime.submit`.
         """
         if not self._partition_count:
-            return refuse(request, ErrorCode.coordinator_not_available)
+            return refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if empty_key is not None and not key:
             return refuse(request, empty_key)
         return self._runtime.submit(

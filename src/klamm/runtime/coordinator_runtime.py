@@ -49,7 +49,7 @@ S = TypeVar("S", bound=Shard)
 Q = TypeVar("Q", bound=Message)
 R = TypeVar("R", bound=Message)
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _LINGERING_BYTES: Final = 64 * 1024
 """Limit for the lingering records: about four hundred offsets. Writing them blocks the event loop for about four
@@ -131,7 +131,7 @@ class CoordinatorRuntime(Generic[S]):
             led = self._led.get(partition)
         if led is None or led.state is not PartitionState.ACTIVE:
             is_loading = led is not None and led.state in (PartitionState.LOADING, PartitionState.STARTING)
-            code = ErrorCode.coordinator_load_in_progress if is_loading else ErrorCode.not_coordinator
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
             return refuse(request, code)
         ticket = Ticket(next(self._tickets))
         try:
@@ -139,8 +139,8 @@ class CoordinatorRuntime(Generic[S]):
         except KafkaError as error:
             return refuse(request, error.code)
         except Exception:
-            _log.exception("partition %d: %s failed", partition, type(request).__name__)
-            return refuse(request, ErrorCode.unknown_server_error)
+            _logger.exception("partition %d: %s failed", partition, type(request).__name__)
+            return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         if (
             not (result.records or result.events or result.tasks)
             and len(result.replies) == 1
@@ -268,9 +268,9 @@ class CoordinatorRuntime(Generic[S]):
         if led.high_watermark_listener is not None:
             led.high_watermark_listener.cancel()
         while led.waiting:
-            self._fail(led, led.waiting.popleft(), ErrorCode.not_coordinator)
+            self._fail(led, led.waiting.popleft(), ErrorCode.NOT_COORDINATOR)
         while led.lingering:
-            self._fail(led, led.lingering.pop(0), ErrorCode.not_coordinator)
+            self._fail(led, led.lingering.pop(0), ErrorCode.NOT_COORDINATOR)
         if was_open:
             self._release(led.shard.on_unloaded())
 
@@ -346,15 +346,15 @@ class CoordinatorRuntime(Generic[S]):
         is_broken = False
         try:
             if not led.is_open:
-                raise KafkaError(ErrorCode.not_coordinator)
+                raise KafkaError(ErrorCode.NOT_COORDINATOR)
             self._writer.write(led, result)
         except KafkaError as error:
-            _log.warning("partition %d: append failed: %s", led.partition, error)
+            _logger.warning("partition %d: append failed: %s", led.partition, error)
             code = error.code
         except Exception as error:
             expected = isinstance(error, OutOfSync)
-            _log.error("partition %d: %s; reading the log anew", led.partition, error, exc_info=not expected)
-            code, is_broken = ErrorCode.not_coordinator, True
+            _logger.error("partition %d: %s; reading the log anew", led.partition, error, exc_info=not expected)
+            code, is_broken = ErrorCode.NOT_COORDINATOR, True
         else:
             for each in waiting:
                 each.offset = led.log_end_offset
@@ -442,7 +442,7 @@ class CoordinatorRuntime(Generic[S]):
         try:
             result = led.shard.handle_timer(key, self._wall_clock())
         except Exception:
-            _log.exception("partition %d: timer %s failed", partition, key)
+            _logger.exception("partition %d: timer %s failed", partition, key)
             return
         self._execute(led, result)
 
@@ -453,7 +453,7 @@ class CoordinatorRuntime(Generic[S]):
         try:
             result = led.shard.handle_task(key, outcome, self._wall_clock())
         except Exception:
-            _log.exception("partition %d: what follows from task %s failed", led.partition, key)
+            _logger.exception("partition %d: what follows from task %s failed", led.partition, key)
             return
         self._execute(led, result)
 
@@ -477,6 +477,6 @@ class CoordinatorRuntime(Generic[S]):
         """Fails the requests whose records the replicas did not copy in time; the records stay and may commit later."""
         now_ms = self._timers.now_ms()
         while led.waiting and led.waiting[0].deadline_ms <= now_ms:
-            self._fail(led, led.waiting.popleft(), ErrorCode.request_timed_out, is_written=True)
+            self._fail(led, led.waiting.popleft(), ErrorCode.REQUEST_TIMED_OUT, is_written=True)
         if led.waiting:
             led.alarms.arm(_WRITE_TIMEOUT, led.waiting[0].deadline_ms - now_ms)

@@ -77,7 +77,7 @@ def sync_error(request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
 
 def heartbeat_error(request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
     """Returns the response to a Heartbeat that failed: success while the group's partition is loading."""
-    if code is ErrorCode.coordinator_load_in_progress:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return HeartbeatResponse()
     return HeartbeatResponse(error_code=coordinator_error(code))
 
@@ -101,7 +101,7 @@ def consumer_group_describe_error(
 
 def leave_error(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
     """Returns the response to a LeaveGroup that failed; UNKNOWN_MEMBER_ID is set for each member in the request."""
-    if code is not ErrorCode.unknown_member_id:
+    if code is not ErrorCode.UNKNOWN_MEMBER_ID:
         return LeaveGroupResponse(error_code=coordinator_error(code))
     return LeaveGroupResponse(
         members=[
@@ -178,7 +178,7 @@ def offset_delete_error(request: OffsetDeleteRequest, code: ErrorCode) -> Offset
 
 def list_groups_error(request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
     """Returns the response to a ListGroups that failed; an empty list if this broker does not lead the partition."""
-    return ListGroupsResponse(error_code=0 if code is ErrorCode.not_coordinator else code)
+    return ListGroupsResponse(error_code=0 if code is ErrorCode.NOT_COORDINATOR else code)
 
 
 def describe_groups_error(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:

@@ -24,7 +24,7 @@ from klamm.protocol.types import PartitionIndex
 
 __all__ = ["describe", "log_events"]
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def log_events(partition: PartitionIndex, events: Sequence[object]) -> None:
@@ -32,12 +32,12 @@ def log_events(partition: PartitionIndex, events: Sequence[object]) -> None:
 
     A loaded group is logged at DEBUG too, because a broker may load very many groups.
     """
-    if not _log.isEnabledFor(logging.INFO):
+    if not _logger.isEnabledFor(logging.INFO):
         return
     for event in events:
         level = logging.DEBUG if isinstance(event, _DETAILS) else logging.INFO
-        if _log.isEnabledFor(level):
-            _log.log(level, "%s", describe(event))
+        if _logger.isEnabledFor(level):
+            _logger.log(level, "%s", describe(event))
 
 
 def describe(event: object) -> str:

@@ -18,9 +18,9 @@ from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, ResourceType
 
 __all__ = ["LOAD_PREFIX", "PREVIOUS_OWNER", "CurrentGroupConfigs", "group_coordinator_config", "group_config"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-MINUTE_MS: Final = 60_000
+_MINUTE_MS: Final = 60_000
 LOAD_PREFIX: Final = "klamm.consumer.assignor.load."
 PREVIOUS_OWNER: Final = "klamm.consumer.assignor.previous.owner.ms"
 
@@ -38,7 +38,7 @@ def group_coordinator_config(config: BrokerConfig) -> GroupCoordinatorConfig:
         consumer_assignors=config.group_consumer_assignors,
         consumer_migration_policy=config.group_consumer_migration_policy.lower(),
         consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
-        offsets_retention_ms=config.offsets_retention_minutes * MINUTE_MS,
+        offsets_retention_ms=config.offsets_retention_minutes * _MINUTE_MS,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
         ephemeral_patterns=config.klamm_group_ephemeral_patterns,
         ephemeral_retention_ms=config.klamm_group_ephemeral_retention_ms,
@@ -77,7 +77,7 @@ def group_config(config: BrokerConfig, overrides: Mapping[str, str], group_id: s
         value = min(max(wanted, lowest), highest)
         if value != wanted:
             where = f"group.{key}" if text is None else f"{key} of group {group_id!r}"
-            logger.warning("%s is %d and taken for %d, the nearest allowed", where, wanted, value)
+            _logger.warning("%s is %d and taken for %d, the nearest allowed", where, wanted, value)
         return value
 
     defaults = GroupConfig()
@@ -136,7 +136,7 @@ class CurrentGroupConfigs:
         settings = self._of_groups.get(group_id)
         if settings is not None:
             return settings
-        overrides = self._image.config_overrides(ResourceType.group, group_id)
+        overrides = self._image.config_overrides(ResourceType.GROUP, group_id)
         if not overrides:
             return self._default
         settings = self._of_groups[group_id] = group_config(self._config, overrides, group_id)

@@ -64,9 +64,9 @@ if TYPE_CHECKING:
 __all__ = ["GroupCoordinator", "load_shard_class", "merge_lists"]
 
 _NOT_READY: Final = (
-    ErrorCode.coordinator_not_available,
-    ErrorCode.coordinator_load_in_progress,
-    ErrorCode.not_coordinator,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
 )
 _NOBODY: Final = ClientContext("", "", -1)
 
@@ -168,12 +168,12 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     def join_group(self, request: JoinGroupRequest, context: ClientContext) -> Answer[JoinGroupResponse]:
         """Answers JoinGroup, once the rebalance has gathered its members."""
         if not self._partition_count:
-            return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.coordinator_not_available)
+            return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not request.group_id:
-            return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.invalid_group_id)
+            return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.INVALID_GROUP_ID)
         config = self._config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
-            return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.invalid_session_timeout)
+            return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.INVALID_SESSION_TIMEOUT)
         return self._ask(request.group_id, load_shard_class().handle_join_group, request, context, errors.join_error)
 
     def consumer_group_heartbeat(
@@ -184,7 +184,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         `request_fingerprint` identifies request and client: `repeat` may answer the next equal request.
         """
         if not self._partition_count:
-            return errors.consumer_group_heartbeat_error(request, ErrorCode.coordinator_not_available)
+            return errors.consumer_group_heartbeat_error(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         try:
             check_heartbeat(request, context.api_version, self._assignors)
         except KafkaError as error:
@@ -206,7 +206,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
             request,
             context,
             errors.sync_error,
-            empty_key=ErrorCode.invalid_group_id,
+            empty_key=ErrorCode.INVALID_GROUP_ID,
         )
 
     def heartbeat(
@@ -222,7 +222,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
             request,
             context,
             errors.heartbeat_error,
-            empty_key=ErrorCode.invalid_group_id,
+            empty_key=ErrorCode.INVALID_GROUP_ID,
             request_fingerprint=request_fingerprint,
         )
 
@@ -234,7 +234,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
             request,
             context,
             errors.leave_error,
-            empty_key=ErrorCode.invalid_group_id,
+            empty_key=ErrorCode.INVALID_GROUP_ID,
         )
 
     def offset_commit(self, request: OffsetCommitRequest, context: ClientContext) -> Answer[OffsetCommitResponse]:
@@ -270,7 +270,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         """
 
         def refuse(marker: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerPartitionResult:
-            code = ErrorCode.not_leader_or_follower if code in _NOT_READY else code
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code
             return WritableTxnMarkerPartitionResult(partition_index=partition, error_code=code)
 
         def end(
@@ -306,7 +306,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
             request,
             context,
             errors.offset_delete_error,
-            empty_key=ErrorCode.invalid_group_id,
+            empty_key=ErrorCode.INVALID_GROUP_ID,
         )
 
     def group_ids(self, size: int) -> list[tuple[PartitionIndex, list[str]]]:
@@ -327,7 +327,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         The response has COORDINATOR_LOAD_IN_PROGRESS while a partition is loading.
         """
         if not self._partition_count:
-            return errors.list_groups_error(request, ErrorCode.coordinator_not_available)
+            return errors.list_groups_error(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if among is not None:
             handle = partial(load_shard_class().handle_list_groups, among=among[1])
             return self._runtime.submit(among[0], handle, request, context, errors.list_groups_error)
@@ -337,7 +337,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     def describe_groups(self, request: DescribeGroupsRequest, context: ClientContext) -> Answer[DescribeGroupsResponse]:
         """Answers DescribeGroups; the groups may belong to several partitions."""
         if not self._partition_count:
-            return errors.describe_groups_error(request, ErrorCode.coordinator_not_available)
+            return errors.describe_groups_error(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         parts = self._ask_each(
             request.groups,
             load_shard_class().handle_describe_groups,
@@ -354,10 +354,10 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     ) -> Answer[ConsumerGroupDescribeResponse]:
         """Answers ConsumerGroupDescribe; the groups may belong to several partitions."""
         if not self._partition_count:
-            return errors.consumer_group_describe_error(request, ErrorCode.coordinator_not_available)
+            return errors.consumer_group_describe_error(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         nameless = errors.consumer_group_describe_error(
             ConsumerGroupDescribeRequest(group_ids=[each for each in request.group_ids if not each]),
-            ErrorCode.invalid_group_id,
+            ErrorCode.INVALID_GROUP_ID,
         )
         parts = self._ask_each(
             filter(None, request.group_ids),
@@ -376,7 +376,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     def delete_groups(self, request: DeleteGroupsRequest, context: ClientContext) -> Answer[DeleteGroupsResponse]:
         """Answers DeleteGroups; the groups may belong to several partitions."""
         if not self._partition_count:
-            return errors.delete_groups_error(request, ErrorCode.coordinator_not_available)
+            return errors.delete_groups_error(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         parts = self._ask_each(
             request.groups_names,
             load_shard_class().handle_delete_groups,

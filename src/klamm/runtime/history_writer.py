@@ -24,7 +24,7 @@ from klamm.runtime.ports import Cancellable, Executor, Timers
 
 __all__ = ["GroupHistory", "HistoryLog"]
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _LINGER_MS: Final = 10.0
 """Changes within this time are written together."""
@@ -110,7 +110,7 @@ class GroupHistory:
             for change in self._trackers.take(partition, events):
                 self._enqueue(partition, change)
         except Exception:
-            _log.exception("partition %d: the history of its groups has to begin anew", partition)
+            _logger.exception("partition %d: the history of its groups has to begin anew", partition)
             self._trackers.forget(partition)
 
     def under_way(self, group_id: str) -> UnderWay | None:
@@ -138,7 +138,7 @@ class GroupHistory:
         weight = size + len(committed) + sum(map(len, committed.values())) // _OFFSETS_PER_WEIGHT
         if self._weight + weight > _MAXIMUM_WEIGHT and self._waiting:
             if not self._dropped:
-                _log.warning("changes of groups come faster than their history can be written: some are left out")
+                _logger.warning("changes of groups come faster than their history can be written: some are left out")
             self._dropped += 1
             return
         self._waiting.append(_Waiting(partition, self._coordinator_epoch(partition), change, committed, size, weight))
@@ -167,7 +167,7 @@ class GroupHistory:
         if is_made:
             self._on_alarm()
             return
-        _log.warning("there is no topic for the history of groups: %d changes are left out", len(self._waiting))
+        _logger.warning("there is no topic for the history of groups: %d changes are left out", len(self._waiting))
         self._waiting.clear()
         self._weight = 0
 
@@ -180,7 +180,7 @@ class GroupHistory:
             try:
                 record = _encode(waiting)
             except Exception:
-                _log.exception("a change of group %s can't be told in its history", waiting.change.group_id)
+                _logger.exception("a change of group %s can't be told in its history", waiting.change.group_id)
                 continue
             records.setdefault(waiting.partition, []).append(record)
             if self._timers.now_ms() >= deadline_ms:
@@ -207,14 +207,14 @@ class GroupHistory:
         if isinstance(outcome, bytes):
             self._append(waiting.partition, outcome, 1)
         else:
-            _log.error("a change of group %s can't be told in its history: %r", waiting.change.group_id, outcome)
+            _logger.error("a change of group %s can't be told in its history: %r", waiting.change.group_id, outcome)
         self._tell_of_dropped()
         if self._waiting:
             self._call_after(0)
 
     def _tell_of_dropped(self) -> None:
         if self._dropped and not self._waiting:
-            _log.warning("%d changes of groups are not in their history", self._dropped)
+            _logger.warning("%d changes of groups are not in their history", self._dropped)
             self._dropped = 0
 
     def _append_all(self, partition: PartitionIndex, records: Sequence[UnstampedRecord]) -> None:
@@ -233,7 +233,7 @@ class GroupHistory:
         try:
             self._history_log.append(partition, batch)
         except KafkaError as error:
-            _log.warning("%d changes of groups are not in their history, partition %d: %s", count, partition, error)
+            _logger.warning("%d changes of groups are not in their history, partition %d: %s", count, partition, error)
 
 
 def _encode(waiting: _Waiting) -> UnstampedRecord:

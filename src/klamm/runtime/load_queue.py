@@ -19,7 +19,7 @@ __all__ = ["LoadQueue"]
 
 S = TypeVar("S", bound=Shard)
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _STEP_MS: Final = 4.0
 """After this time the event loop gets control back. No request should wait for ten milliseconds."""
@@ -69,7 +69,7 @@ class LoadQueue(Generic[S]):
             try:
                 is_finished = next(steps, None) is None
             except Exception:
-                _log.exception(
+                _logger.exception(
                     "partition %d of the internal topic cannot be read: its groups have no coordinator", led.partition
                 )
                 led.state = PartitionState.FAILED

@@ -16,7 +16,7 @@ from klamm.runtime.ports import Spawn
 
 __all__ = ["MarkerExecutor"]
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class MarkerExecutor:
@@ -38,6 +38,6 @@ class MarkerExecutor:
             outcome = await self._writer.write_markers(marker)
         except Exception:
             # The shard retries without limit.
-            _log.exception("markers of producer %d could not be written", marker.producer_id)
-            outcome = dict.fromkeys(marker.partitions, ErrorCode.unknown_server_error)
+            _logger.exception("markers of producer %d could not be written", marker.producer_id)
+            outcome = dict.fromkeys(marker.partitions, ErrorCode.UNKNOWN_SERVER_ERROR)
         done(outcome)

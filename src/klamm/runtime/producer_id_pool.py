@@ -17,7 +17,7 @@ from klamm.runtime.ports import Spawn
 
 __all__ = ["ProducerIdPool"]
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _STOCK: Final = 16
 
@@ -45,7 +45,7 @@ class ProducerIdPool:
             if not self._is_refilling:
                 self._is_refilling = True
                 self._spawn(self._refill_in_background())
-            raise KafkaError(ErrorCode.coordinator_load_in_progress, "new producer ids are being fetched")
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "new producer ids are being fetched")
         return self._at_hand.popleft()
 
     async def refill(self) -> None:
@@ -57,6 +57,6 @@ class ProducerIdPool:
         try:
             await self.refill()
         except KafkaError as error:
-            _log.warning("no producer ids could be fetched: %s", error)
+            _logger.warning("no producer ids could be fetched: %s", error)
         finally:
             self._is_refilling = False

@@ -14,7 +14,7 @@ from klamm.protocol.types import Offset, PartitionIndex
 
 __all__ = ["SkippedRecords"]
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _LINES_PER_LOAD: Final = 20
 _TYPE_BYTES: Final = 2
@@ -39,7 +39,7 @@ class SkippedRecords:
         if self.unreadable <= _LINES_PER_LOAD:
             owner = _owner(key)
             whose = "" if owner is None else f" ({self._owner_word} {owner})"
-            _log.error(
+            _logger.error(
                 "the record at offset %d of %s can't be read and is skipped%s: %s", offset, self._where, whose, reason
             )
 
@@ -50,14 +50,14 @@ class SkippedRecords:
     def end(self) -> None:
         """Logs the unknown types, and the number of unreadable records if not all of them have been logged."""
         if self._unknown_types:
-            _log.warning(
+            _logger.warning(
                 "%s has records of types that this coordinator doesn't know (%s), left over from another version. %s",
                 self._where,
                 ", ".join(map(str, sorted(self._unknown_types))),
                 _ADVICE,
             )
         if self.unreadable > _LINES_PER_LOAD:
-            _log.error("%d records of %s can't be read and were skipped. %s", self.unreadable, self._where, _ADVICE)
+            _logger.error("%d records of %s can't be read and were skipped. %s", self.unreadable, self._where, _ADVICE)
 
 
 def _owner(key: bytes) -> str | None:

@@ -52,7 +52,7 @@ from klamm.runtime.transaction_record_serde import TransactionRecordSerde
 
 __all__ = ["TransactionCoordinator", "merge_lists"]
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 # Clients of earlier versions don't know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH instead.
 _INIT_KNOWS_FENCED_FROM: Final = 4
@@ -110,11 +110,11 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
         """Answers InitProducerId with a transactional id."""
         refuse = partial(_refuse_init, context.api_version)
         if not self._partition_count:
-            return refuse(request, ErrorCode.coordinator_not_available)
+            return refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not request.transactional_id:
-            return refuse(request, ErrorCode.invalid_request)
+            return refuse(request, ErrorCode.INVALID_REQUEST)
         if not 0 < request.transaction_timeout_ms <= self._config.max_timeout_ms:
-            return refuse(request, ErrorCode.invalid_transaction_timeout)
+            return refuse(request, ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         if self._producer_ids.is_empty:
             return self._init_producer_id_later(request, context)
         return self._ask(request.transactional_id, TransactionShard.handle_init_producer_id, request, context, refuse)
@@ -137,7 +137,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
         refuse = partial(_refuse_addition, context.api_version)
         handle = TransactionShard.handle_add_partitions
         return self._ask(
-            request.transactional_id, handle, request, context, refuse, empty_key=ErrorCode.invalid_request
+            request.transactional_id, handle, request, context, refuse, empty_key=ErrorCode.INVALID_REQUEST
         )
 
     async def add_partitions(
@@ -149,7 +149,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
         *,
         verify_only: bool,
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Decides whether a broker may write for a transaction (KIP-890): yes for each partition with `ErrorCode.none`.
+        """Decides whether a broker may write for a transaction (KIP-890): yes for each partition with `ErrorCode.NONE`.
 
         With `verify_only` the producer must have added the partitions, otherwise they get TRANSACTION_ABORTABLE.
         Without it the partitions are added, as for clients of transaction version 2. A fenced producer gets
@@ -176,7 +176,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
                 for topic in result.topic_results
                 for each in topic.results_by_partition
             }
-            is_ending = ErrorCode.concurrent_transactions in codes.values()
+            is_ending = ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
             if verify_only or not is_ending or self._timers.now_ms() >= until_ms:
                 return codes
             await self._pause(self._config.add_retry_ms)
@@ -194,7 +194,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
         refuse = partial(_refuse_end, context.api_version)
         handle = TransactionShard.handle_end_txn
         return self._ask(
-            request.transactional_id, handle, request, context, refuse, empty_key=ErrorCode.invalid_request
+            request.transactional_id, handle, request, context, refuse, empty_key=ErrorCode.INVALID_REQUEST
         )
 
     # Requests of admin clients
@@ -204,7 +204,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
     ) -> Answer[DescribeTransactionsResponse]:
         """Answers DescribeTransactions; the ids may belong to several partitions."""
         if not self._partition_count:
-            return _refuse_description(request, ErrorCode.coordinator_not_available)
+            return _refuse_description(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         parts = self._ask_each(
             request.transactional_ids,
             TransactionShard.handle_describe_transactions,
@@ -234,10 +234,10 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
 
         def refuse(request: ListTransactionsRequest, code: ErrorCode) -> ListTransactionsResponse:
             # This broker does not lead the partition any more: the new leader lists it.
-            return ListTransactionsResponse(error_code=0 if code is ErrorCode.not_coordinator else code)
+            return ListTransactionsResponse(error_code=0 if code is ErrorCode.NOT_COORDINATOR else code)
 
         if not self._partition_count:
-            return refuse(request, ErrorCode.coordinator_not_available)
+            return refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         compile_pattern(request.transactional_id_pattern)
         if among is not None:
             handle = partial(TransactionShard.handle_list_transactions, among=among[1])
@@ -247,7 +247,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
 
 
 def _as_producers_know_it(code: ErrorCode) -> ErrorCode:
-    return ErrorCode.invalid_producer_epoch if code is ErrorCode.producer_fenced else code
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
 
 
 def _for_version(code: ErrorCode, version: int, knows_fenced_from: int) -> ErrorCode:
@@ -299,4 +299,4 @@ def _log_remarks(partition: PartitionIndex, events: Sequence[object]) -> None:
     for event in events:
         remark = cast("TransactionRemark", event)
         level = logging.WARNING if remark.is_warning else logging.INFO
-        _log.log(level, "transactional id %s: %s", remark.transactional_id, remark.text)
+        _logger.log(level, "transactional id %s: %s", remark.transactional_id, remark.text)

@@ -28,7 +28,7 @@ __all__ = ["SOCKET_VARIABLE", "SourceCheckpoint", "answer_processes", "ask_drive
 SOCKET_VARIABLE: Final = "KLAMM_SPARK_CHECKPOINTS"
 """The environment variable that holds the socket's path."""
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
 _PATIENCE_S: Final = 5.0
 _FORMAT: Final = "klamm"

@@ -32,10 +32,10 @@ _LENGTH, _MAGIC, _CRC, _LAST_OFFSET_DELTA = map(
     BatchHeader._fields.index, ("batch_length", "magic", "crc", "last_offset_delta")
 )
 
-SCAN_BYTES: Final = 16 * 1024
+_SCAN_BYTES: Final = 16 * 1024
 """Bytes to read ahead when only headers are needed: a few index intervals."""
 
-CHECK_BYTES: Final = 1024 * 1024
+_CHECK_BYTES: Final = 1024 * 1024
 """Bytes to read ahead when every byte is checked."""
 
 
@@ -72,7 +72,7 @@ def scan_bounds(descriptor: int, start: int, end: int) -> Iterator[BatchBounds]:
     while position < end:
         at = position - chunk_start
         if at + HEADER_SIZE_BYTES > len(chunk):
-            chunk = os.pread(descriptor, min(SCAN_BYTES, end - position), position)
+            chunk = os.pread(descriptor, min(_SCAN_BYTES, end - position), position)
             chunk_start = position
             at = 0
         try:
@@ -98,7 +98,7 @@ def scan_headers(descriptor: int, start: int, end: int) -> Iterator[ScannedBatch
     while position < end:
         at = position - chunk_start
         if at + HEADER_SIZE_BYTES > len(chunk):
-            chunk = os.pread(descriptor, min(SCAN_BYTES, end - position), position)
+            chunk = os.pread(descriptor, min(_SCAN_BYTES, end - position), position)
             chunk_start = position
             at = 0
         header = _header(chunk, at, position)
@@ -146,7 +146,7 @@ def check_batches(descriptor: int, end: int, start: int = 0) -> Iterator[Scanned
 
 def _read_on(descriptor: int, position: int, end: int, wanted: int) -> memoryview:
     """Returns at least `wanted` bytes from `position` on, fewer only up to `end`. Raises BadBatch."""
-    chunk = os.pread(descriptor, min(max(CHECK_BYTES, wanted), end - position), position)
+    chunk = os.pread(descriptor, min(max(_CHECK_BYTES, wanted), end - position), position)
     if len(chunk) < min(wanted, end - position):
         raise BadBatch(position, f"only {len(chunk)} bytes could be read")
     return memoryview(chunk)

@@ -9,10 +9,10 @@ from klamm.storage.batch_scan import BadBatch, scan_bounds
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.segment import Segment
 
-__all__ = ["DAMAGE_ADVICE", "LOSS_ADVICE", "Damage", "damage_in"]
+__all__ = ["LOSS_ADVICE", "Damage", "damage_in"]
 
 
-DAMAGE_ADVICE: Final = (
+_DAMAGE_ADVICE: Final = (
     "Nothing was changed. Bring the file back from a copy and start again, or keep what can still be read with "
     "`klamm log verify DIR --repair`."
 )
@@ -37,7 +37,7 @@ def damage_in(segment: Segment, error: BadBatch, offset: Offset | None = None) -
     """
     offset = offset if offset is not None else _offset_at(segment, error.position)
     where = f"offset {offset}, " if offset is not None else ""
-    return Damage(f"{segment.path} is damaged at {where}position {error.position}: {error}. {DAMAGE_ADVICE}")
+    return Damage(f"{segment.path} is damaged at {where}position {error.position}: {error}. {_DAMAGE_ADVICE}")
 
 
 def _offset_at(segment: Segment, position: int) -> Offset | None:

@@ -17,7 +17,7 @@ from klamm.storage.segment import Segment
 
 __all__ = ["load_leader_epochs", "note_epoch"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def load_leader_epochs(directory: Path, segments: list[Segment]) -> LeaderEpochs:
@@ -28,7 +28,7 @@ def load_leader_epochs(directory: Path, segments: list[Segment]) -> LeaderEpochs
     try:
         return LeaderEpochs(read_leader_epochs(directory / LEADER_EPOCH_FILE))
     except MalformedCheckpoint as error:
-        logger.warning("%s: the epochs are read from the log instead", error)
+        _logger.warning("%s: the epochs are read from the log instead", error)
     epochs = LeaderEpochs()
     for segment in segments:
         try:

@@ -33,7 +33,7 @@ __all__ = [
     "note_failed_sync",
 ]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 FAILED_SYNC_FILE: Final = ".failed-sync"
 
@@ -46,7 +46,7 @@ def note_failed_sync(directory: Path) -> None:
         sync_file(path)
         sync_file(directory)
     except OSError as error:
-        logger.error("the failed sync of %s can't be marked for the next start: %s", directory, error)
+        _logger.error("the failed sync of %s can't be marked for the next start: %s", directory, error)
 
 
 def has_failed_sync(directory: Path) -> bool:

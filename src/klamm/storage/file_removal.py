@@ -17,7 +17,7 @@ from klamm.storage.log_files import deleted_to
 
 __all__ = ["remove", "remove_let_go"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def remove(paths: Iterable[Path]) -> None:
@@ -29,7 +29,7 @@ def remove(paths: Iterable[Path]) -> None:
             else:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            logger.error("%s can't be removed: %s", path, error)
+            _logger.error("%s can't be removed: %s", path, error)
 
 
 def remove_let_go(paths: Sequence[Path], note_log_starts: Callable[[], None]) -> Sequence[Path]:
@@ -40,7 +40,7 @@ def remove_let_go(paths: Sequence[Path], note_log_starts: Callable[[], None]) ->
     try:
         note_log_starts()
     except OSError as error:
-        logger.error(
+        _logger.error(
             "the log start offsets can't be noted, deleted segments keep their names until they can: %s", error
         )
     else:
@@ -54,5 +54,5 @@ def remove_let_go(paths: Sequence[Path], note_log_starts: Callable[[], None]) ->
         for path in kept:
             os.truncate(path, 0)
     except OSError as error:
-        logger.error("deleted segments can't be emptied: %s", error)
+        _logger.error("deleted segments can't be emptied: %s", error)
     return kept

@@ -11,7 +11,7 @@ from klamm.storage.segment import Segment
 
 __all__ = ["rebuild_for_reading", "rebuild_indexes", "rebuild_or_fail"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def rebuild_indexes(segment: Segment) -> None:
@@ -54,4 +54,4 @@ def rebuild_for_reading(segment: Segment) -> None:
     except OSError as error:
         if not (segment.time_index.has_unwritten_entries or segment.offset_index.has_unwritten_entries):
             raise
-        logger.warning("the indexes of %s can't be written and are kept in memory: %s", segment.path, error)
+        _logger.warning("the indexes of %s can't be written and are kept in memory: %s", segment.path, error)

@@ -291,7 +291,7 @@ class Log:
         try:
             self.durability.roll(active, now_ms)
         except OSError as error:
-            raise KafkaError(ErrorCode.kafka_storage_error, f"{self} can't be rolled: {error}") from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} can't be rolled: {error}") from error
 
     def flush(self, now_ms: Millis | None = None) -> None:
         """Makes all records up to the log end offset durable; see `LogDurability.flush`."""

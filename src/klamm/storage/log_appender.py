@@ -38,7 +38,7 @@ from klamm.storage.segment import Segment
 
 __all__ = ["AppendInfo", "LogAppender"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _PREFIX: Final = Struct(">qii")
 _PREFIX_BYTES: Final = 16
@@ -118,7 +118,7 @@ class LogAppender:
         size = header.batch_length + LOG_OVERHEAD_BYTES
         if size > config.segment_bytes:
             raise KafkaError(
-                ErrorCode.record_list_too_large,
+                ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"the record batch of {size} bytes exceeds the maximum configured segment size of "
                 f"{config.segment_bytes} (segment.bytes)",
             )
@@ -188,7 +188,7 @@ class LogAppender:
         try:
             segment.read_indexes()
         except CorruptIndex as error:
-            logger.warning("%s; it is rebuilt", error)
+            _logger.warning("%s; it is rebuilt", error)
             rebuild_for_reading(segment)
 
     def _undo_append(self, segment: Segment, error: Exception) -> NoReturn:
@@ -210,5 +210,5 @@ class LogAppender:
         except (OSError, CorruptIndex, BadBatch) as second_error:
             log.mark_offline(f"{segment.path} can't be cut back after a failed write ({error}): {second_error}")
         else:
-            logger.error("an append to %s failed, nothing was written: %s", log, error)
-        raise KafkaError(ErrorCode.kafka_storage_error, f"{log} can't be written: {error}") from error
+            _logger.error("an append to %s failed, nothing was written: %s", log, error)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log} can't be written: {error}") from error

@@ -63,7 +63,7 @@ class LogCompaction:
                 for segment in log.segments
             ]
         except (OSError, BadBatch, CorruptIndex) as error:
-            raise KafkaError(ErrorCode.kafka_storage_error, f"{log} can't be read: {error}") from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log} can't be read: {error}") from error
         return plan_cleaning(
             facts,
             log.config,
@@ -101,7 +101,7 @@ class LogCompaction:
         try:
             return list(self._transactions.aborted_between(self._log.segments[0].base_offset, offset))
         except (OSError, CorruptIndex) as error:
-            raise KafkaError(ErrorCode.kafka_storage_error, f"{self._log} can't be read: {error}") from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._log} can't be read: {error}") from error
 
     def swap_in(self, cleaned: SwapFiles, replaced: Sequence[Source], now_ms: Millis) -> None:
         """Replaces segments by the cleaned segment made from them. The old files are removed later.
@@ -118,4 +118,4 @@ class LogCompaction:
             )
         except OSError as error:
             log.mark_offline(f"the cleaned segment at offset {cleaned.base_offset} can't be swapped in: {error}")
-            raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason) from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DataDirectoryInUse", "InconsistentDataDirectory", "LogDirectory"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 _NO_BROKER_EPOCH: Final = -1
@@ -193,7 +193,7 @@ class LogDirectory:
             )
             log.advance_high_watermark(noted.high_watermarks.get(topic_partition, Offset(0)))
             self.logs[topic_partition] = log
-        logger.info(
+        _logger.info(
             "opened %d partitions in %s after a %s stop in %.3f s",
             len(self.logs),
             self.path,
@@ -242,7 +242,7 @@ class LogDirectory:
                     log.leave(log.directory, "is closed")
         except OSError as error:
             reason = error.strerror or error
-            logger.error("%s was not closed in order, the next start will look through it: %s", self.path, reason)
+            _logger.error("%s was not closed in order, the next start will look through it: %s", self.path, reason)
         finally:
             self.logs.clear()
             self._unlock()
@@ -318,7 +318,7 @@ class LogDirectory:
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise KafkaError(
-                ErrorCode.kafka_storage_error, f"the folder of {topic_partition} can't be made: {error}"
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the folder of {topic_partition} can't be made: {error}"
             ) from error
         loaded = LoadedLog(
             folder,
@@ -364,7 +364,7 @@ class LogDirectory:
         for log in strays:
             folder = self._retire(log, STRAY_DIRECTORY_SUFFIX)
             if folder is not None:
-                logger.warning("%s is of a topic that does not exist any more: it was renamed to %s", log, folder)
+                _logger.warning("%s is of a topic that does not exist any more: it was renamed to %s", log, folder)
                 aside.append(folder)
         return aside
 
@@ -380,7 +380,7 @@ class LogDirectory:
             log.leave(log.directory, "is deleted")
             return None
         except OSError as error:
-            logger.error("the folder of %s can't be renamed: %s", log, error)
+            _logger.error("the folder of %s can't be renamed: %s", log, error)
             log.leave(log.directory, "is deleted")
             return None
         log.leave(target, "is deleted")
@@ -406,7 +406,7 @@ class LogDirectory:
                     log.delete_old_segments(now_ms)
                 log.durability.flush_if_due(now_ms)
             except KafkaError as error:
-                logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
+                _logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
             log.producers.expire(now_ms)
             files += log.retention.take_removals(now_ms)
             yield
@@ -464,7 +464,7 @@ class LogDirectory:
         except OSError as error:
             self._deleted_topics |= topics
             raise KafkaError(
-                ErrorCode.kafka_storage_error, f"the checkpoints of {self.path} can't be written: {error}"
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the checkpoints of {self.path} can't be written: {error}"
             ) from error
 
     def wait_for_background(self) -> None:
@@ -475,7 +475,7 @@ class LogDirectory:
         try:
             self._checkpoints.write(contents)
         except OSError as error:
-            logger.error("the checkpoints of %s can't be written: %s", self.path, error)
+            _logger.error("the checkpoints of %s can't be written: %s", self.path, error)
 
     def _lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
         self.cleaner.abort(topic_partition)

@@ -21,7 +21,7 @@ from klamm.storage.segment import Segment
 
 __all__ = ["LogDurability"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class LogDurability:
@@ -71,7 +71,7 @@ class LogDurability:
             old.seal()
             old.write_indexes()
         except (OSError, CorruptIndex) as error:
-            logger.warning("the index of %s can't be written yet: %s", old.path, error)
+            _logger.warning("the index of %s can't be written yet: %s", old.path, error)
         self._producers.take_snapshot()
         self.flush_in_background(now_ms)
         return new
@@ -91,7 +91,7 @@ class LogDurability:
             self._flushed_ms = now_ms
         flush = self._prepare_flush()
         if flush is None:
-            raise KafkaError(ErrorCode.kafka_storage_error, f"{log} can't be flushed")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log} can't be flushed")
         flush.run()
         log.check_online()
 
@@ -141,7 +141,7 @@ class LogDurability:
         try:
             active.seal()
         except (OSError, CorruptIndex) as error:
-            logger.error("%s was not closed in order: %s", log, error)
+            _logger.error("%s was not closed in order: %s", log, error)
             return None
         self._producers.take_snapshot()
         # An epoch without records needs no flush.

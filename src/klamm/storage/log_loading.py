@@ -42,7 +42,7 @@ from klamm.storage.segment_search import read_next_offset
 
 __all__ = ["load_log"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _NOTHING: Final = Offset(-1)
 """Lower than the offset of every snapshot, so that no snapshot is trusted."""
@@ -147,7 +147,7 @@ def _begin_anew(request: LoadRequest, segments: list[Segment]) -> None:
 
 def _offline(request: LoadRequest, damage: Damage, segments: list[Segment], epochs: LeaderEpochs) -> LoadedLog:
     reason = f"{request.topic_partition} is offline: {damage}"
-    logger.error("%s", reason)
+    _logger.error("%s", reason)
     return LoadedLog.offline(request, reason, segments, epochs)
 
 
@@ -181,7 +181,7 @@ def _cut_and_sync_indexes(segment: Segment, log_end_offset: Offset) -> None:
 def _open_clean(request: LoadRequest, files: PartitionFiles) -> Offset:
     for segment in files.segments:
         if segment.base_offset in files.without_index:
-            logger.warning("%s has no index, which is rebuilt", segment.path)
+            _logger.warning("%s has no index, which is rebuilt", segment.path)
             rebuild_or_fail(segment)
     if not files.segments:
         return request.log_start_offset
@@ -191,7 +191,7 @@ def _open_clean(request: LoadRequest, files: PartitionFiles) -> Offset:
         try:
             return read_next_offset(active)
         except CorruptIndex as error:
-            logger.warning("%s; the index is rebuilt", error)
+            _logger.warning("%s; the index is rebuilt", error)
             rebuild_or_fail(active)
             return read_next_offset(active)
     except BadBatch as error:

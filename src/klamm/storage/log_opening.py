@@ -15,7 +15,7 @@ from klamm.storage.recovery_progress import RecoveryProgress
 
 __all__ = ["load_logs", "offline"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def load_logs(requests: Sequence[LoadRequest], directory: Path, *, threads: int) -> Iterable[LoadedLog]:
@@ -44,5 +44,5 @@ def _load(request: LoadRequest) -> LoadedLog:
 def offline(request: LoadRequest, reason: str) -> LoadedLog:
     """Returns a log that is offline, and logs the reason in one line."""
     reason = f"{request.topic_partition} is offline: {reason}"
-    logger.error("%s", reason)
+    _logger.error("%s", reason)
     return LoadedLog.offline(request, reason, [], LeaderEpochs())

@@ -27,7 +27,7 @@ from klamm.storage.segment_search import find_last_batch
 
 __all__ = ["check_beginning", "check_end", "check_no_gaps", "end_of", "gap_after"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def check_beginning(request: LoadRequest, segments: Sequence[Segment]) -> None:
@@ -85,7 +85,7 @@ def end_of(segment: Segment) -> Offset:
         try:
             last = find_last_batch(segment)
         except CorruptIndex as error:
-            logger.warning("%s; the index is rebuilt", error)
+            _logger.warning("%s; the index is rebuilt", error)
             rebuild_or_fail(segment)
             last = find_last_batch(segment)
     except BadBatch as error:

@@ -20,7 +20,7 @@ from klamm.storage.producer_snapshot import write_snapshot
 
 __all__ = ["LogProducers"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class LogProducers:
@@ -103,7 +103,7 @@ class LogProducers:
         try:
             write_snapshot(path, entries, sync=True)
         except OSError as error:
-            logger.warning("the producer snapshot %s can't be written: %s", path, error)
+            _logger.warning("the producer snapshot %s can't be written: %s", path, error)
             return
         if self._needs_snapshot(offset, truncations):
             self._snapshot_offset = max(self._snapshot_offset, offset)

@@ -30,11 +30,11 @@ from klamm.storage.stored_batches import StoredBatches
 
 __all__ = ["FileRange", "LogReader"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-REMEMBERED_POSITIONS: Final = 32
+_REMEMBERED_POSITIONS: Final = 32
 SENT_FROM_FILE_BYTES: Final = 64 * 1024
 """Below this size, reading is cheaper than sending from the file."""
 
@@ -82,7 +82,7 @@ class LogReader:
         """Raises the error for the response, unless a damaged index was rebuilt: then the reader tries again."""
         log = self._log
         if isinstance(error, CorruptIndex):
-            logger.warning("%s; it is rebuilt", error)
+            _logger.warning("%s; it is rebuilt", error)
             try:
                 for segment in self._segments:
                     if segment.base_offset == error.base_offset:
@@ -93,8 +93,8 @@ class LogReader:
                 return
         if isinstance(error, Damage):
             log.mark_offline(str(error))
-            raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason) from error
-        raise KafkaError(ErrorCode.kafka_storage_error, f"{log} can't be read: {error}") from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log} can't be read: {error}") from error
 
     def read(
         self, offset: Offset, max_bytes: int, *, upper_bound: Offset, minimum_one_batch: bool, to_send: bool
@@ -112,7 +112,7 @@ class LogReader:
         log_end_offset = log.log_end_offset
         if not log.log_start_offset <= offset <= log_end_offset:
             raise KafkaError(
-                ErrorCode.offset_out_of_range,
+                ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {offset} is not within {log.log_start_offset} to {log_end_offset} of {log}",
             )
         if offset >= upper_bound:
@@ -275,7 +275,7 @@ class LogReader:
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
         positions = self._positions
         positions[offset] = (segment, position)
-        if len(positions) > REMEMBERED_POSITIONS:
+        if len(positions) > _REMEMBERED_POSITIONS:
             del positions[next(iter(positions))]
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:

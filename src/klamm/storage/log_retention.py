@@ -18,7 +18,7 @@ from klamm.storage.log_state import LogState
 
 __all__ = ["LogRetention"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class LogRetention:
@@ -43,7 +43,7 @@ class LogRetention:
         log.check_online()
         if offset > log.high_watermark:
             raise KafkaError(
-                ErrorCode.offset_out_of_range,
+                ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"the log start offset of {log} can't be raised to {offset}, above the high watermark "
                 f"{log.high_watermark}",
             )
@@ -82,8 +82,8 @@ class LogRetention:
             self._raise_log_start_offset(segments[plan.segment_count].base_offset)
             segments.drop_first(plan.segment_count, Millis(now_ms + log.config.file_delete_delay_ms))
         except OSError as error:
-            raise KafkaError(ErrorCode.kafka_storage_error, f"segments of {log} can't be deleted: {error}") from error
-        logger.info("%s: %d segments deleted (%s)", log, plan.segment_count, plan.reason)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"segments of {log} can't be deleted: {error}") from error
+        _logger.info("%s: %d segments deleted (%s)", log, plan.segment_count, plan.reason)
         return plan.segment_count
 
     def take_removals(self, now_ms: Millis) -> list[Path]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogState"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class LogState:
@@ -68,14 +68,14 @@ class LogState:
         """Returns the active segment. Raises `KafkaError` KAFKA_STORAGE_ERROR for a log that is offline or closed."""
         active = self.segments.active
         if self.offline_reason is not None or active is None:
-            raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason or f"{self} is closed")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason or f"{self} is closed")
         return active
 
     def mark_offline(self, reason: str) -> None:
         """Refuses everything from now on. The first reason is kept. Any thread may call it."""
         if self.offline_reason is None:
             self.offline_reason = f"{self} is offline: {reason}"
-            logger.error("%s", self.offline_reason)
+            _logger.error("%s", self.offline_reason)
             self._services.went_offline(self.topic_partition)
 
     def advance_high_watermark(self, offset: Offset) -> None:

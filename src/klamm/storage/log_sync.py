@@ -40,7 +40,7 @@ from klamm.storage.segments import Segments
 
 __all__ = ["LogSync"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class _Write(NamedTuple):
@@ -146,7 +146,7 @@ class LogSync:
             try:
                 segment.write_indexes()
             except OSError as error:
-                logger.warning("the index of %s can't be written yet: %s", segment.path, error)
+                _logger.warning("the index of %s can't be written yet: %s", segment.path, error)
                 indexed_offset = min(indexed_offset, segment.base_offset)
             else:
                 files += [segment.offset_index.path, segment.time_index.path]
@@ -173,7 +173,7 @@ class LogSync:
                 failed=partial(self._fail, failed),
             )
         except OSError as error:
-            logger.warning("%s can't be opened to be synced: %s", segments[-1].path, error)
+            _logger.warning("%s can't be opened to be synced: %s", segments[-1].path, error)
             return None
 
     def _done(

@@ -30,18 +30,18 @@ to let other tasks run. Between two steps the log may change. It returns timesta
 record, None if there is none.
 """
 
-MAXIMUM_FRUITLESS_LOOKUPS: Final = 16
+_MAXIMUM_FRUITLESS_LOOKUPS: Final = 16
 """Maximum number of batches that are searched without a match.
 
 A batch may hold no record of the time in its header: the batch in which the search begins, or a batch with a false
 timestamp from its producer. After this number, a search trusts the header and returns the beginning of the batch.
 """
-HEADERS_AT_ONCE: Final = 1000
+_HEADERS_AT_ONCE: Final = 1000
 """Number of headers per step of a search: about two milliseconds.
 
 The time index leads close to the batch, unless the youngest batch lies before the offset at which the search begins.
 """
-LARGEST_TIMESTAMP: Final = 2**63 - 1
+_LARGEST_TIMESTAMP: Final = 2**63 - 1
 
 
 class LogTimestamps:
@@ -69,7 +69,7 @@ class LogTimestamps:
                 yield None
                 continue
             header = batch.header
-            if fruitless == MAXIMUM_FRUITLESS_LOOKUPS:
+            if fruitless == _MAXIMUM_FRUITLESS_LOOKUPS:
                 return header.max_timestamp, max(header.base_offset, offset), header.partition_leader_epoch
             found = yield batch
             if found is not None:
@@ -98,11 +98,11 @@ class LogTimestamps:
                 continue
             try:
                 is_young = segment.largest_timestamp() >= timestamp
-                found = find_young_batch(segment, timestamp, start_offset, HEADERS_AT_ONCE) if is_young else None
+                found = find_young_batch(segment, timestamp, start_offset, _HEADERS_AT_ONCE) if is_young else None
             except BadBatch as error:
                 raise damage_in(segment, error) from error
             if isinstance(found, ScannedBatch):
-                return _lookup(segment, found, timestamp, LARGEST_TIMESTAMP, start_offset)
+                return _lookup(segment, found, timestamp, _LARGEST_TIMESTAMP, start_offset)
             if found is not None:
                 return found
         return None

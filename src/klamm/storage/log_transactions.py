@@ -24,7 +24,7 @@ from klamm.storage.transaction_index import AbortedTransaction
 
 __all__ = ["LogTransactions"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class LogTransactions:
@@ -137,11 +137,11 @@ class LogTransactions:
                     break
         except Damage as damage:
             log.mark_offline(str(damage))
-            raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason) from damage
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from damage
         except (BadBatch, CorruptIndex, OSError) as error:
             # Without them a consumer would treat aborted records as committed.
             message = f"the aborted transactions of {log} can't be read: {error}"
-            raise KafkaError(ErrorCode.kafka_storage_error, message) from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message) from error
         return found
 
     def load_index(self, segment: Segment) -> None:
@@ -149,7 +149,7 @@ class LogTransactions:
         try:
             segment.transaction_index.load()
         except CorruptIndex as error:
-            logger.warning("%s; it is rebuilt", error)
+            _logger.warning("%s; it is rebuilt", error)
             log = self._log
             segments = list(log.segments)
             up_to = segments[: segments.index(segment) + 1]

@@ -70,5 +70,5 @@ class LogTruncation:
             self._producers.rebuild(now_ms)
         except (OSError, BadBatch, CorruptIndex, Damage) as error:
             log.mark_offline(f"it can't be cut to offset {offset}: {error}")
-            raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason) from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error
         return True

@@ -22,7 +22,7 @@ from klamm.storage.log import Log
 
 __all__ = ["CheckpointContents", "NotedOffsets", "OffsetCheckpoints"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _Files: TypeAlias = Mapping[str, Mapping[TopicPartition, Offset]]
 
@@ -72,7 +72,7 @@ class OffsetCheckpoints:
             return read_offsets(self._directory / name)
         except MalformedCheckpoint as error:
             # Without the checkpoint, recovery reads more of the log, with the same result.
-            logger.warning("%s; it is treated as empty", error)
+            _logger.warning("%s; it is treated as empty", error)
             return {}
 
     def may_name(self, topic_partition: TopicPartition) -> bool:

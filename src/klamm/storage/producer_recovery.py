@@ -36,7 +36,7 @@ __all__ = [
     "usable_snapshots",
 ]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _NO_EXPIRATION_MS: Final = 2**62
 
@@ -113,7 +113,7 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
         try:
             entries = read_snapshot(path)
         except CorruptSnapshot as error:
-            logger.warning("%s can't be used: %s", path, error)
+            _logger.warning("%s can't be used: %s", path, error)
             path.unlink(missing_ok=True)
             continue
         offset = parse_offset(path.name) or Offset(0)
@@ -165,7 +165,7 @@ def rebuild_transaction_index(
     except OSError as error:
         if not index.has_unwritten_entries:
             raise
-        logger.warning("%s can't be written and is kept in memory: %s", index.path, error)
+        _logger.warning("%s can't be written and is kept in memory: %s", index.path, error)
 
 
 def _replay(

@@ -29,7 +29,7 @@ from klamm.storage.segment import Segment
 
 __all__ = ["recover"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class _MissingEnd(BadBatch):
@@ -127,7 +127,7 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs, i
         cut = f"; {lost_bytes} bytes from there on were cut away, because of {segment.path.name}: {error}"
         break
     _note_gaps(request, scan)
-    logger.log(
+    _logger.log(
         logging.WARNING if cut else logging.INFO if read_bytes else logging.DEBUG,
         "recovered %s after a crash: %d bytes read in %.3f s, recovery point %d, log end offset %d%s",
         request.topic_partition,

@@ -13,11 +13,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-__all__ = ["INTERVAL_S", "RecoveryProgress"]
+__all__ = ["RecoveryProgress"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-INTERVAL_S: Final = 5.0
+_INTERVAL_S: Final = 5.0
 """The time between two lines. A shorter recovery writes no such line."""
 
 
@@ -33,7 +33,7 @@ class RecoveryProgress:
         self._bytes = 0
         self._clock = clock
         self._started_s = clock()
-        self._next_s = self._started_s + INTERVAL_S
+        self._next_s = self._started_s + _INTERVAL_S
         self._lock = Lock()
 
     def read(self, size_bytes: int) -> None:
@@ -51,8 +51,8 @@ class RecoveryProgress:
     def _tell(self) -> None:
         now_s = self._clock()
         if now_s >= self._next_s and self._done < self._partitions:
-            self._next_s = now_s + INTERVAL_S
-            logger.info(
+            self._next_s = now_s + _INTERVAL_S
+            _logger.info(
                 "recovering %s after a crash: %d of %d partitions are ready, %.0f MB were read in %.0f s",
                 self._directory,
                 self._done,

@@ -268,12 +268,12 @@ class KlammGroupMember(Worker):
 
     def _answered(self, code: ErrorCode) -> None:
         assert self._member is not None
-        if code in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self._member.forget_itself()
             self._must_join = True
-        elif code in (ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation):
+        elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
             self._must_join = True
-        elif code is not ErrorCode.none:
+        elif code is not ErrorCode.NONE:
             self.recorder.record(Problem(self.process, code.name))
 
     def _join(self) -> None:

@@ -133,7 +133,7 @@ class Peer:
     def _is_looked_for(self, key_type: int, key: str) -> bool:
         request = FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type)
         (found,) = self.wire.call(FindCoordinatorResponse, 6, request).coordinators
-        return found.error_code != ErrorCode.coordinator_not_available
+        return found.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Asks until it holds. Fails after a while."""

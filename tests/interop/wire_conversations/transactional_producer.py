@@ -40,7 +40,7 @@ class TransactionalProducer:
         def is_inited() -> bool:
             response = self._wire.call(InitProducerIdResponse, 4, request)
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
-            return response.error_code == ErrorCode.none
+            return response.error_code == ErrorCode.NONE
 
         self._until(is_inited)
         self._sequences: dict[tuple[str, int], int] = {}

@@ -217,7 +217,7 @@ def _forget_a_marker() -> Iterator[None]:
     async def fewer(markers: TransactionMarkers, marker: TransactionMarker) -> Mapping[TopicPartition, ErrorCode]:
         first, *others = marker.partitions
         codes = await write_markers(markers, replace(marker, partitions=(first, *others[:-1])))
-        return {**dict.fromkeys(others, ErrorCode.none), **codes}
+        return {**dict.fromkeys(others, ErrorCode.NONE), **codes}
 
     with patch.object(TransactionMarkers, "write_markers", fewer):
         yield

@@ -288,7 +288,7 @@ class Checkers:
             self._end_fetch(request, tag, response)
         elif hasattr(request, "group_id") and not isinstance(request, OffsetDeleteRequest):
             assert isinstance(tag, _Asked)
-            if getattr(response, "error_code", ErrorCode.none) == ErrorCode.coordinator_not_available:
+            if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 self._forgive(self._partition_of(request.group_id))
             group = self._group_at(broker, request.group_id)
             moment = Moment(tag.at_ms, self._loop.now_ms, tag.was_parked, group, broker.image)
@@ -326,7 +326,7 @@ class Checkers:
             (TopicId(topic.topic_id), each.partition_index)
             for topic in response.topics
             for each in topic.partitions
-            if each.error_code == ErrorCode.none
+            if each.error_code == ErrorCode.NONE
         }
         if accepted & commit.stale:
             wrong = in_words(sorted(accepted & commit.stale))
@@ -376,7 +376,7 @@ class Checkers:
                 what = f"{response.group_id}, {topic.name}-{each.partition_index}: fetched was {each.committed_offset}"
                 if response.group_id in LEDGER_GROUPS:
                     is_unstable = request.require_stable and read.is_pending
-                    code = ErrorCode.unstable_offset_commit if is_unstable else ErrorCode.none
+                    code = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else ErrorCode.NONE
                     if (each.error_code, each.committed_offset) != (code, -1 if is_unstable else read.offset):
                         raise Violation(12, f"{what} with {each.error_code}, and the log says {read}")
                 if not each.error_code and each.committed_offset == read.offset and read.record_offset >= committed:

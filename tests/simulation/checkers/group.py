@@ -148,9 +148,9 @@ class GroupChecker:
         if isinstance(response, HeartbeatResponse):
             assert isinstance(request, HeartbeatRequest)
             # While a group is loading, a heartbeat is believed and nothing else.
-            if response.error_code in (ErrorCode.none, ErrorCode.rebalance_in_progress) and group is not None:
+            if response.error_code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS) and group is not None:
                 self.sessions.hear(request.member_id, moment.asked_at_ms)
-        elif getattr(response, "error_code", ErrorCode.none) != ErrorCode.none:
+        elif getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NONE:
             return
         elif isinstance(response, ConsumerGroupHeartbeatResponse):
             assert isinstance(request, ConsumerGroupHeartbeatRequest)

@@ -82,7 +82,7 @@ class Offsets:
                 write = writes.get(key)
                 if write is None:
                     continue
-                if partition.error_code == ErrorCode.none:
+                if partition.error_code == ErrorCode.NONE:
                     self._registers[key].settle(write)
                 elif is_certain:
                     self._registers[key].withdraw(write)

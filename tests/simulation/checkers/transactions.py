@@ -216,8 +216,8 @@ class TransactionChecker:
 
 def _is_granted(answer: Message) -> bool:
     if isinstance(answer, TxnOffsetCommitResponse):
-        return any(each.error_code == ErrorCode.none for topic in answer.topics for each in topic.partitions)
-    return getattr(answer, "error_code", ErrorCode.none) == ErrorCode.none
+        return any(each.error_code == ErrorCode.NONE for topic in answer.topics for each in topic.partitions)
+    return getattr(answer, "error_code", ErrorCode.NONE) == ErrorCode.NONE
 
 
 def _check_epoch(before: Transaction, after: Transaction) -> None:

@@ -340,9 +340,9 @@ class LogWorld:
 
     def _judge_read_error(self, log: Log, error: KafkaError) -> None:
         """A log that can't be read says why, and is offline; where reads fail now and then it is online."""
-        if error.code is ErrorCode.kafka_storage_error and self._is_unreadable and not log.is_offline:
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR and self._is_unreadable and not log.is_offline:
             return
-        if error.code is not ErrorCode.kafka_storage_error or not self._is_damaged(log):
+        if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or not self._is_damaged(log):
             raise Violation(8, f"{log} can't be read: {error}") from error
         self.notes.add("%s", self._without_root(log.offline_reason))
 

@@ -162,16 +162,16 @@ class Writers:
         epoch, sequence, is_transactional = known.epoch, known.last_sequence + 1, known.first_open >= 0
         if choice == "gap" and sent:
             sequence += random.randint(1, 5)
-            code = ErrorCode.out_of_order_sequence_number
+            code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         elif choice == "former epoch" and epoch > 0:
             epoch, sequence = epoch - 1, 0
-            code = ErrorCode.invalid_producer_epoch
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
         elif choice == "outside" and is_transactional:
             is_transactional = False
-            code = ErrorCode.invalid_txn_state
+            code = ErrorCode.INVALID_TXN_STATE
         elif choice == "unverified" and not is_transactional:
             is_transactional = True
-            code = ErrorCode.invalid_txn_state
+            code = ErrorCode.INVALID_TXN_STATE
         else:
             return
         batch = self._batch(
@@ -210,7 +210,7 @@ class Writers:
             model,
             stamped(marker.data, 0, -1),
             now_ms,
-            refused=(ErrorCode.invalid_producer_epoch,) if epoch < known.epoch or is_open else (),
+            refused=(ErrorCode.INVALID_PRODUCER_EPOCH,) if epoch < known.epoch or is_open else (),
             from_client=False,
             transaction_version=version,
         )
@@ -226,7 +226,7 @@ class Writers:
             now_ms,
             refused=()
             if before is known.batches[-1] or base_offset >= model.loaded_end
-            else (ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_txn_state),
+            else (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_TXN_STATE),
             repeats=base_offset,
         )
         if info is not None and info.first_offset != base_offset:
@@ -250,7 +250,7 @@ class Writers:
         at = log.log_end_offset
         data = stamped(batch, at, log.latest_epoch)
         model.in_flight = data if not refused and repeats is None else None
-        info, code, refusal = None, ErrorCode.none, ""
+        info, code, refusal = None, ErrorCode.NONE, ""
         try:
             info = log.appender.append_as_leader(
                 batch,
@@ -269,7 +269,7 @@ class Writers:
         producer = (header.producer_id, header.producer_epoch, header.base_sequence)
         template = "append to %s at %d, %d bytes of producer, epoch, sequence %s, repeats %s: %s"
         self._notes.add(template, log, at, len(batch), producer, repeats, code)
-        if code is ErrorCode.kafka_storage_error:
+        if code is ErrorCode.KAFKA_STORAGE_ERROR:
             if must_work and not self._is_damaged(log):
                 raise Violation(4, f"{log} refuses to be written, and nothing is wrong with the disk: {refusal}")
             return None

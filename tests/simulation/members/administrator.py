@@ -111,7 +111,7 @@ class Administrator:
         connection.send(Call("administrator", request, version, self._answered))
 
     def _answered(self, answer: Message | None) -> None:
-        code = getattr(answer, "error_code", ErrorCode.none)
+        code = getattr(answer, "error_code", ErrorCode.NONE)
         self._world.expect_known("administrator", ErrorCode(code))
 
     def _list(self, group: GroupPlan) -> tuple[Message, int]:

@@ -44,7 +44,7 @@ __all__ = ["ClassicMember", "MemberState"]
 
 RETRY_MS: Final = 100
 _START_OVER: Final = frozenset(
-    {ErrorCode.unknown_member_id, ErrorCode.illegal_generation, ErrorCode.group_id_not_found}
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.GROUP_ID_NOT_FOUND}
 )
 
 
@@ -194,7 +194,7 @@ class ClassicMember(Member):
             return
         assert isinstance(answer, JoinGroupResponse)
         code = ErrorCode(answer.error_code)
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             self._remember()
             self._joins += 1
             self.member_id, self.epoch = answer.member_id, answer.generation_id
@@ -216,7 +216,7 @@ class ClassicMember(Member):
                 self._loop.call_later(delay_ms, partial(self._sync_late, self._joins, shares), self.process)
                 return
             self._sync(shares)
-        elif code is ErrorCode.member_id_required:
+        elif code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             self._join()
         else:
@@ -280,7 +280,7 @@ class ClassicMember(Member):
             return
         assert isinstance(answer, SyncGroupResponse)
         code = ErrorCode(answer.error_code)
-        if code is not ErrorCode.none:
+        if code is not ErrorCode.NONE:
             self._react(code)
             return
         self.state = MemberState.STABLE
@@ -309,7 +309,7 @@ class ClassicMember(Member):
             return
         if self._polls_too_late and self.state is MemberState.STABLE:
             self._leave()
-            self._start_over(ErrorCode.unknown_member_id)
+            self._start_over(ErrorCode.UNKNOWN_MEMBER_ID)
             return
         if self._is_beating:
             return
@@ -331,7 +331,7 @@ class ClassicMember(Member):
         code = ErrorCode(answer.error_code)
         if self.state is MemberState.STABLE:
             self._react_while_stable(code)
-        elif self.state is MemberState.ASSIGNING and code is not ErrorCode.none:
+        elif self.state is MemberState.ASSIGNING and code is not ErrorCode.NONE:
             self._react(code)
 
     def _leave(self) -> None:
@@ -349,7 +349,7 @@ class ClassicMember(Member):
     def _on_committed(self, request: OffsetCommitRequest, codes: set[ErrorCode] | None) -> None:
         for code in sorted(codes or ()):
             is_mine = request.generation_id_or_member_epoch == self.epoch
-            if code is not ErrorCode.none and self.state is MemberState.STABLE and is_mine:
+            if code is not ErrorCode.NONE and self.state is MemberState.STABLE and is_mine:
                 self._react_while_stable(code)
         if self.state is MemberState.COMMITTING and request is self._awaited_commit:
             self._give_up_and_join()
@@ -357,14 +357,14 @@ class ClassicMember(Member):
     # What errors mean
 
     def _react_while_stable(self, code: ErrorCode) -> None:
-        if code is ErrorCode.rebalance_in_progress:
+        if code is ErrorCode.REBALANCE_IN_PROGRESS:
             self._must_join = True
-        elif code is not ErrorCode.none:
+        elif code is not ErrorCode.NONE:
             self._react(code, goes_on=True)
 
     def _react(self, code: ErrorCode, *, goes_on: bool = False) -> None:
         """Do as an error says. `goes_on` is for those that don't interrupt a member that is stable."""
-        if code is ErrorCode.fenced_instance_id:
+        if code is ErrorCode.FENCED_INSTANCE_ID:
             self.reader.drop(self.reader.owned)
             self._remember()
             self.state = MemberState.FENCED
@@ -372,7 +372,7 @@ class ClassicMember(Member):
             self._start_over(code)
         else:
             self._note_coordinator(code)
-            if code is not ErrorCode.rebalance_in_progress:
+            if code is not ErrorCode.REBALANCE_IN_PROGRESS:
                 self._world.expect_retriable(self.state.value, code)
             if not goes_on:
                 self._try_again()
@@ -382,7 +382,7 @@ class ClassicMember(Member):
         self.reader.drop(self.reader.owned)
         self._remember()
         self.epoch = self._assigned_in = -1
-        if code is not ErrorCode.illegal_generation:
+        if code is not ErrorCode.ILLEGAL_GENERATION:
             self.member_id = ""
         self._try_again()
 

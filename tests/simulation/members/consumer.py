@@ -33,10 +33,10 @@ LEAVING_EPOCH: Final = -1
 STATIC_LEAVING_EPOCH: Final = -2
 
 _BEGIN_ANEW: Final = frozenset(
-    {ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id, ErrorCode.group_id_not_found}
+    {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
 )
 _TRY_LATER: Final = frozenset(
-    {ErrorCode.stale_member_epoch, ErrorCode.fenced_instance_id, ErrorCode.illegal_generation, *_BEGIN_ANEW}
+    {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.ILLEGAL_GENERATION, *_BEGIN_ANEW}
 )
 
 
@@ -188,7 +188,7 @@ class ConsumerMember(Member):
                 self._must_say_all = True
                 return
             assert isinstance(answer, ConsumerGroupHeartbeatResponse)
-            if ErrorCode(answer.error_code) is ErrorCode.none:
+            if ErrorCode(answer.error_code) is ErrorCode.NONE:
                 self._on_told(answer, owned, topics)
             else:
                 self._on_refused(ErrorCode(answer.error_code))
@@ -213,14 +213,14 @@ class ConsumerMember(Member):
 
     def _on_refused(self, code: ErrorCode) -> None:
         self._must_say_all = True
-        if code is ErrorCode.fenced_instance_id:
+        if code is ErrorCode.FENCED_INSTANCE_ID:
             self.reader.drop(self.reader.owned)
             self._remember()
             self.state = _State.FENCED
         elif code in _BEGIN_ANEW:
             if self.state is _State.MEMBER:
                 self._begin_anew()
-        elif code is not ErrorCode.unreleased_instance_id:
+        elif code is not ErrorCode.UNRELEASED_INSTANCE_ID:
             # Of an instance id that is not free yet the session has to run out, or its member to leave.
             self._world.expect_retriable(f"ConsumerGroupHeartbeat of one that {self.state.value}", code)
             self._note_coordinator(code)

@@ -27,7 +27,7 @@ _POLL_MS: Final = 1_000
 _POLLS_PER_COMMIT: Final = 4
 _POLLS_PER_LIFE: Final = 15
 _TIMEOUT_MS: Final = 5_000
-_FIND_COORDINATOR: Final = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available})
+_FIND_COORDINATOR: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class IndependentReader:
@@ -76,7 +76,7 @@ class IndependentReader:
         if answer is not None:
             assert isinstance(answer, OffsetFetchResponse)
             code = ErrorCode(answer.groups[0].error_code)
-            if code is ErrorCode.none:
+            if code is ErrorCode.NONE:
                 self._reader.take_fetched(answer)
             else:
                 self._note("OffsetFetch", code)
@@ -93,7 +93,7 @@ class IndependentReader:
         if answer is not None:
             assert isinstance(answer, OffsetCommitResponse)
             codes = {ErrorCode(each.error_code) for topic in answer.topics for each in topic.partitions}
-            gone = {ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition}
+            gone = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
             for code in sorted(codes - gone):
                 self._note("OffsetCommit", code)
 

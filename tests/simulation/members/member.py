@@ -29,8 +29,8 @@ __all__ = ["REQUEST_TIMEOUT_MS", "Member"]
 REQUEST_TIMEOUT_MS: Final = 5_000
 METADATA_REFRESH_MS: Final = 2_000
 
-_FIND_COORDINATOR: Final = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available})
-_TOPIC_IS_GONE: Final = frozenset({ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition})
+_FIND_COORDINATOR: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_TOPIC_IS_GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 class Member(ABC):
@@ -217,7 +217,7 @@ class Member(ABC):
             return
         assert isinstance(answer, OffsetFetchResponse)
         code = ErrorCode(answer.groups[0].error_code)
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             self.reader.take_fetched(answer)
         else:
             self._on_fetch_refused(code)
@@ -250,7 +250,7 @@ class Member(ABC):
                 assert isinstance(answer, OffsetCommitResponse)
                 codes = {ErrorCode(each.error_code) for topic in answer.topics for each in topic.partitions}
                 codes -= _TOPIC_IS_GONE
-                if codes == {ErrorCode.none}:
+                if codes == {ErrorCode.NONE}:
                     self.reader.take_committed(request)
             self._on_committed(request, codes)
 

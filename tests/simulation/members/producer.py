@@ -44,20 +44,20 @@ _NO_TRANSACTION: Final = 0
 """What an identity commits that has never begun a transaction: it must not come to be part of one."""
 _AGAIN: Final = frozenset(
     {
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
-        ErrorCode.concurrent_transactions,
-        ErrorCode.request_timed_out,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.REQUEST_TIMED_OUT,
     }
 )
 _OVER: Final = frozenset(
     {
-        ErrorCode.producer_fenced,
-        ErrorCode.invalid_producer_epoch,
-        ErrorCode.invalid_producer_id_mapping,
-        ErrorCode.invalid_txn_state,
-        ErrorCode.transaction_abortable,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
 
@@ -206,14 +206,14 @@ class TransactionalProducer:
         loop, process = self._loop, self._process
         if process is None:
             return
-        codes = {ErrorCode.request_timed_out} if answer is None else set(_codes(answer))
-        if codes == {ErrorCode.none}:
+        codes = {ErrorCode.REQUEST_TIMED_OUT} if answer is None else set(_codes(answer))
+        if codes == {ErrorCode.NONE}:
             assert answer is not None
             self._go_on(request, answer)
-        elif codes <= _AGAIN | {ErrorCode.none}:
+        elif codes <= _AGAIN | {ErrorCode.NONE}:
             loop.call_later(loop.between(_RETRY_MS, 5 * _RETRY_MS), partial(self._ask, request), process)
         else:
-            unexpected = codes - _AGAIN - _OVER - {ErrorCode.none}
+            unexpected = codes - _AGAIN - _OVER - {ErrorCode.NONE}
             for code in sorted(unexpected):
                 self._world.expect_retriable("a transaction", code)
             self.crash()
@@ -248,4 +248,4 @@ def _codes(answer: Message) -> Iterator[ErrorCode]:
             for partition in topic.partitions:
                 yield ErrorCode(partition.error_code)
     else:
-        yield ErrorCode(getattr(answer, "error_code", ErrorCode.none))
+        yield ErrorCode(getattr(answer, "error_code", ErrorCode.NONE))

@@ -42,7 +42,7 @@ def new_topic(wire: Wire) -> Callable[..., tuple[str, TopicId]]:
             configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
         )
         response = wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-        assert response.topics[0].error_code == ErrorCode.none, response
+        assert response.topics[0].error_code == ErrorCode.NONE, response
         return name, TopicId(response.topics[0].topic_id)
 
     return create

@@ -34,7 +34,7 @@ def alter(wire: Wire, resource_name: str, key: str, value: str, resource_type: i
     )
     request = IncrementalAlterConfigsRequest(resources=[resource])
     response = wire.call(IncrementalAlterConfigsResponse, 1, request)
-    assert response.responses[0].error_code == ErrorCode.none, response
+    assert response.responses[0].error_code == ErrorCode.NONE, response
 
 
 def retention_of(broker: Broker, topic: str) -> int:
@@ -91,7 +91,7 @@ def test_what_is_set_on_a_group_is_told_to_its_members_with_their_next_heartbeat
             topic_partitions=[],
         )
         response = wire.call(ConsumerGroupHeartbeatResponse, 1, request)
-        assert response.error_code == ErrorCode.none, response
+        assert response.error_code == ErrorCode.NONE, response
         return response.heartbeat_interval_ms
 
     group, other = uuid.uuid4().hex, uuid.uuid4().hex

@@ -50,7 +50,7 @@ def broker_with(**keys: str) -> Iterator[tuple[Broker, Wire]]:
     ):
         topic = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)
         created = wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-        assert created.topics[0].error_code == ErrorCode.none
+        assert created.topics[0].error_code == ErrorCode.NONE
         yield broker, wire
 
 
@@ -76,7 +76,7 @@ def commit(wire: Wire, group: str, offsets: list[int]) -> None:
         codes = codes_of(wire.call(OffsetCommitResponse, VERSION, request_of(group, offsets)))
         if not any(code.retriable for code in codes):
             break
-    assert codes == {ErrorCode.none}
+    assert codes == {ErrorCode.NONE}
 
 
 def commits_in_log(broker: Broker) -> list[tuple[BatchHeader, Counter[str]]]:
@@ -127,7 +127,7 @@ def test_commits_of_a_burst_are_merged_while_they_linger(linger_ms: str, is_merg
             wire.call(ApiVersionsResponse, 3, ApiVersionsRequest())
         for each in wires:
             answer, _ = decode(OffsetCommitResponse, VERSION, each.receive(ApiKey.OFFSET_COMMIT, VERSION))
-            assert codes_of(answer) == {ErrorCode.none}
+            assert codes_of(answer) == {ErrorCode.NONE}
         written = sum(commits[group] for _, commits in commits_in_log(broker)) - 1
     assert 0 < written < count if is_merged else written == count
 

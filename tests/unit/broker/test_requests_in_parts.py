@@ -112,8 +112,8 @@ def test_produce_answers_as_for_few(
             assert other.base_offset == (one.base_offset + 1 if one.error_code == 0 else one.base_offset)
             assert other._replace(base_offset=0) == one._replace(base_offset=0)
     codes = [[each.error_code for each in of.partitions] for of in second.topics]
-    unknown = ErrorCode.unknown_topic_id if version >= 13 else ErrorCode.unknown_topic_or_partition
-    assert codes == [[0] * PARTITIONS + [ErrorCode.unknown_topic_or_partition], [unknown]]
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes == [[0] * PARTITIONS + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], [unknown]]
 
 
 def test_produce_without_an_answer(monkeypatch: pytest.MonkeyPatch, served: Broker, topic: tuple[str, TopicId]) -> None:
@@ -173,7 +173,7 @@ def test_incremental_requests_of_a_wide_session(
         for each in of.partitions
     ]
     assert told == [(2, True)]
-    assert wire.fetch(version, request).error_code == ErrorCode.invalid_fetch_session_epoch
+    assert wire.fetch(version, request).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 @pytest.mark.parametrize("isolation_level", [0, 1])
@@ -231,7 +231,7 @@ def test_wide_fetch_ends_with_its_connection(
     while served.run_in_broker(observers):
         time.sleep(0.01)
     again = FetchRequest(-1, 0, 1, 1_000_000, 0, begun.session_id, 2, [], [])
-    assert wire.fetch(12, again).error_code == ErrorCode.fetch_session_id_not_found
+    assert wire.fetch(12, again).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_session_is_not_begun_for_more_partitions_than_it_may_have(
@@ -244,4 +244,4 @@ def test_session_is_not_begun_for_more_partitions_than_it_may_have(
     session_id = wire.fetch(12, fetch_request(12, topic, [0], session=(0, 0))).session_id
     assert session_id
     request = fetch_request(12, topic, list(range(PARTITIONS)), session=(session_id, 1))
-    assert wire.fetch(12, request).error_code == ErrorCode.fetch_session_id_not_found
+    assert wire.fetch(12, request).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -102,7 +102,7 @@ def wire(broker: Broker) -> Iterator[Wire]:
 def create(wire: Wire, *names: str) -> None:
     topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
     response = wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=topics, timeout_ms=10_000))
-    assert all(topic.error_code == ErrorCode.none for topic in response.topics)
+    assert all(topic.error_code == ErrorCode.NONE for topic in response.topics)
 
 
 def request(topic: str = "orders", *, acks: int = -1, timeout_ms: int = 60_000, sequence: int = -1) -> ProduceRequest:
@@ -171,7 +171,7 @@ def test_an_answer_waits_for_the_disk(broker: Broker, disk: Disk, wire: Wire) ->
         assert high_watermark_and_size(other) == (0, 0)
         disk.go_on()
         answer = receive(wire)
-        assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 0)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
         high_watermark, size = high_watermark_and_size(other)
         assert high_watermark == 1
         assert size > 0
@@ -182,7 +182,7 @@ def test_acks_1_does_not_wait(broker: Broker, disk: Disk, wire: Wire) -> None:
     create(wire, "orders")
     disk.stop()
     answer = wire.produce(VERSION, request(acks=1)).topics[0].partitions[0]
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 0)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
     assert high_watermark_and_size(wire) == (0, 0)
     disk.go_on()
     wait_until(broker, lambda log: log.high_watermark == 1)
@@ -217,7 +217,7 @@ def test_a_retry_waits_as_the_first_try_does(broker: Broker, disk: Disk, wire: W
         assert not has_answer(again)
         disk.go_on()
         answer = receive(again)
-        assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 0)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
 
 
 def test_a_disk_that_takes_too_long(broker: Broker, disk: Disk, wire: Wire) -> None:
@@ -225,7 +225,7 @@ def test_a_disk_that_takes_too_long(broker: Broker, disk: Disk, wire: Wire) -> N
     create(wire, "orders")
     disk.stop()
     answer = wire.produce(VERSION, request(timeout_ms=50)).topics[0].partitions[0]
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.request_timed_out, 0)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     disk.go_on()
     wait_until(broker, lambda log: log.high_watermark == 1)
 
@@ -234,7 +234,7 @@ def test_a_commit_of_offsets_waits_for_the_disk(broker: Broker, disk: Disk, wire
     """I17: the coordinator's partitions are partitions like any other."""
     create(wire, "orders")
     found = wire.call(FindCoordinatorResponse, 2, FindCoordinatorRequest(key="group"))
-    assert found.error_code == ErrorCode.none
+    assert found.error_code == ErrorCode.NONE
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
     topic = OffsetCommitRequestTopic(name="orders", partitions=[partition])
     commit = OffsetCommitRequest(group_id="group", topics=[topic])
@@ -242,7 +242,7 @@ def test_a_commit_of_offsets_waits_for_the_disk(broker: Broker, disk: Disk, wire
     def try_commit() -> int:
         return wire.call(OffsetCommitResponse, 7, commit).topics[0].partitions[0].error_code
 
-    while try_commit() == ErrorCode.coordinator_load_in_progress:
+    while try_commit() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         pass
     partition.committed_offset = 6
     disk.stop()
@@ -253,7 +253,7 @@ def test_a_commit_of_offsets_waits_for_the_disk(broker: Broker, disk: Disk, wire
     assert not results
     disk.go_on()
     thread.join(60)
-    assert results == [ErrorCode.none]
+    assert results == [ErrorCode.NONE]
 
 
 def _described(wire: Wire, topic: str) -> MetadataResponsePartition:
@@ -265,16 +265,16 @@ def test_a_failed_sync_takes_the_partition_offline(broker: Broker, disk: Disk, w
     """Who waits gets KAFKA_STORAGE_ERROR, nothing is tried again, everybody can see it, and other partitions serve on.
     After a restart the log is read from the disk and goes on."""
     create(wire, "orders", "bills")
-    assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.none
+    assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.NONE
     disk.failing = "orders"
     failed = wire.produce(VERSION, request()).topics[0].partitions[0]
-    assert failed.error_code == ErrorCode.kafka_storage_error
+    assert failed.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     disk.failing = ""
-    assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.kafka_storage_error
-    assert wire.produce(VERSION, request("bills")).topics[0].partitions[0].error_code == ErrorCode.none
+    assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert wire.produce(VERSION, request("bills")).topics[0].partitions[0].error_code == ErrorCode.NONE
 
     described = _described(wire, "orders")
-    assert described.error_code == ErrorCode.leader_not_available
+    assert described.error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert (described.leader_id, described.offline_replicas, described.isr_nodes) == (-1, [1], [1])
     assert _described(wire, "bills").offline_replicas == []
     page = wire.call(
@@ -283,8 +283,8 @@ def test_a_failed_sync_takes_the_partition_offline(broker: Broker, disk: Disk, w
     assert (page.topics[0].partitions[0].leader_id, page.topics[0].partitions[0].offline_replicas) == (-1, [1])
     folders = wire.call(DescribeLogDirsResponse, 4, DescribeLogDirsRequest(topics=None)).results
     assert [(folder.error_code, [topic.name for topic in folder.topics]) for folder in folders] == [
-        (ErrorCode.none, ["bills"]),
-        (ErrorCode.kafka_storage_error, []),
+        (ErrorCode.NONE, ["bills"]),
+        (ErrorCode.KAFKA_STORAGE_ERROR, []),
     ]
     assert folders[1].log_dir.endswith("/orders-0")
 
@@ -296,14 +296,14 @@ def test_a_failed_sync_takes_the_partition_offline(broker: Broker, disk: Disk, w
     with Wire(broker.bootstrap_servers) as after:
         assert _described(after, "orders").leader_id == 1
         assert high_watermark_and_size(after)[0] >= 1
-        assert after.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.none
+        assert after.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
 def test_a_coordinator_whose_disk_fails_is_none(broker: Broker, disk: Disk, wire: Wire) -> None:
     """Clients are told COORDINATOR_NOT_AVAILABLE, and ask again until a restart."""
     create(wire, "orders")
     find = FindCoordinatorRequest(key="group")
-    assert wire.call(FindCoordinatorResponse, 2, find).error_code == ErrorCode.none
+    assert wire.call(FindCoordinatorResponse, 2, find).error_code == ErrorCode.NONE
     disk.failing = "__consumer_offsets"
 
     async def fail(server: BrokerServer) -> None:
@@ -311,20 +311,20 @@ def test_a_coordinator_whose_disk_fails_is_none(broker: Broker, disk: Disk, wire
         server.context.log_directory.logs[TopicPartition("__consumer_offsets", 0)].mark_offline("it is broken")  # type: ignore[arg-type]
 
     broker.run_in_broker(fail)
-    assert wire.call(FindCoordinatorResponse, 2, find).error_code == ErrorCode.coordinator_not_available
+    assert wire.call(FindCoordinatorResponse, 2, find).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     commit = OffsetCommitRequest(
         group_id="group",
         topics=[OffsetCommitRequestTopic(name="orders", partitions=[OffsetCommitRequestPartition()])],
     )
     answer = wire.call(OffsetCommitResponse, 7, commit)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.not_coordinator
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_what_was_found_at_the_start_is_synced_before_it_is_committed(disk: Disk, tmp_path: Path) -> None:
     """After a crash a log may end with records that are only in memory of the system."""
     with Broker() as before, Wire(before.bootstrap_servers) as wire:
         create(wire, "orders")
-        assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.none
+        assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.NONE
         shutil.copytree(before.data_dir, tmp_path / "as-of-a-crash")
     disk.syncs.clear()
     with Broker(tmp_path / "as-of-a-crash", config={"klamm.fsync": "ack"}) as after:
@@ -336,7 +336,7 @@ def test_an_end_that_is_not_synced_yet_is_not_told(disk: Disk, tmp_path: Path) -
     """After a start the high watermark may be below what clients saw before: they ask again, as after an election."""
     with Broker() as before, Wire(before.bootstrap_servers) as wire:
         create(wire, "orders")
-        assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.none
+        assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.NONE
         shutil.copytree(before.data_dir, tmp_path / "as-of-a-crash")
     disk.stop()
     time_ms = 1_700_000_000_000
@@ -345,16 +345,16 @@ def test_an_end_that_is_not_synced_yet_is_not_told(disk: Disk, tmp_path: Path) -
         Wire(after.bootstrap_servers) as wire,
     ):
         for isolation_level in (0, 1):
-            assert listed(wire, LATEST, isolation_level=isolation_level) == (ErrorCode.offset_not_available, -1)
-        assert listed(wire, LATEST, version=4) == (ErrorCode.leader_not_available, -1)
-        assert listed(wire, time_ms) == (ErrorCode.offset_not_available, -1)
-        assert listed(wire, MAX_TIMESTAMP) == (ErrorCode.offset_not_available, -1)
-        assert listed(wire, EARLIEST) == (ErrorCode.none, 0)
+            assert listed(wire, LATEST, isolation_level=isolation_level) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+        assert listed(wire, LATEST, version=4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        assert listed(wire, time_ms) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+        assert listed(wire, MAX_TIMESTAMP) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+        assert listed(wire, EARLIEST) == (ErrorCode.NONE, 0)
         disk.go_on()
         wait_until(after, lambda log: log.high_watermark == 1)
-        assert listed(wire, LATEST) == (ErrorCode.none, 1)
-        assert listed(wire, time_ms) == (ErrorCode.none, 0)
-        assert listed(wire, time_ms + 1) == (ErrorCode.none, -1)
+        assert listed(wire, LATEST) == (ErrorCode.NONE, 1)
+        assert listed(wire, time_ms) == (ErrorCode.NONE, 0)
+        assert listed(wire, time_ms + 1) == (ErrorCode.NONE, -1)
 
 
 def test_a_start_after_a_crash_notes_what_it_has_synced(disk: Disk, tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_a_start_after_a_crash_notes_what_it_has_synced(disk: Disk, tmp_path: Pa
     with Broker() as before, Wire(before.bootstrap_servers) as wire:
         create(wire, "orders")
         for _ in range(2):
-            assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.none
+            assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.NONE
         shutil.copytree(before.data_dir, tmp_path / "as-of-a-crash")
     checkpoint = tmp_path / "as-of-a-crash" / "recovery-point-offset-checkpoint"
     assert not checkpoint.exists()

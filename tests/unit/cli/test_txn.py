@@ -125,7 +125,7 @@ def hang(broker: Broker, topic: str, transactional_id: str) -> int:
             is_transactional=True,
         )
         late = ProduceRequest(transactional_id, -1, 10_000, [ProduceTopic(topic, None, [(1, memoryview(batch))])])
-        assert wire.produce(11, late).topics[0].partitions[0].error_code == ErrorCode.none
+        assert wire.produce(11, late).topics[0].partitions[0].error_code == ErrorCode.NONE
         return producer.producer_id
 
 

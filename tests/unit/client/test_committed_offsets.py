@@ -183,4 +183,4 @@ def test_a_member_commits_as_what_it_is_now(broker: ScriptedBroker, cluster: Clu
     GroupOffsets(cluster, "g", member).commit({ZERO: Offset(5)}, "a note")
 
     assert epochs == [(4, "m"), (5, "m"), (6, "m")]
-    assert member.refusals == [ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation]
+    assert member.refusals == [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION]

@@ -28,7 +28,7 @@ def test_who_leaves_follows_the_coordinator(broker: ScriptedBroker, member: Clas
     """Else the group would miss it for a whole session."""
     broker.on(LeaveGroupRequest, lambda _: LeaveGroupResponse(error_code=code), lambda _: LeaveGroupResponse())
 
-    assert member.leave("done", 2_000) is ErrorCode.none
+    assert member.leave("done", 2_000) is ErrorCode.NONE
     assert [key for key, _ in broker.seen].count(10) == 2
 
 
@@ -36,4 +36,4 @@ def test_who_leaves_does_not_wait_for_ever(broker: ScriptedBroker, member: Class
     """The caller is told, and the group misses the member in its own time."""
     broker.on(LeaveGroupRequest, lambda _: LeaveGroupResponse(error_code=16))
 
-    assert member.leave("done", 50) is ErrorCode.not_coordinator
+    assert member.leave("done", 50) is ErrorCode.NOT_COORDINATOR

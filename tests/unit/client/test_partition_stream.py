@@ -140,11 +140,11 @@ class Answers:
         if what == "hang up":
             return None
         if what == "forgotten session" and request.session_id:
-            return self._encode(ErrorCode.fetch_session_id_not_found, [])
+            return self._encode(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         if what == "nothing" and request.session_id and request.session_epoch > 0:
             return self._encode(0, [])
         if what == "another leader":
-            return self._partition(ErrorCode.not_leader_or_follower, b"", [])
+            return self._partition(ErrorCode.NOT_LEADER_OR_FOLLOWER, b"", [])
         count = what if isinstance(what, int) else 0
         offset = request.topics[0].partitions[0].fetch_offset
         records, aborted = self._log.part(offset, count, with_torn_end=what == 1)

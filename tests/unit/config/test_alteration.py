@@ -10,19 +10,19 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 @pytest.mark.parametrize(
     ("current", "alteration", "result"),
     [
-        ({}, Alteration("retention.ms", Operation.set, "5"), {"retention.ms": "5"}),
-        ({"retention.ms": "5"}, Alteration("retention.ms", Operation.delete, None), {}),
-        ({}, Alteration("retention.ms", Operation.delete, "ignored"), {}),
-        ({}, Alteration("cleanup.policy", Operation.append, "compact"), {"cleanup.policy": "delete,compact"}),
+        ({}, Alteration("retention.ms", Operation.SET, "5"), {"retention.ms": "5"}),
+        ({"retention.ms": "5"}, Alteration("retention.ms", Operation.DELETE, None), {}),
+        ({}, Alteration("retention.ms", Operation.DELETE, "ignored"), {}),
+        ({}, Alteration("cleanup.policy", Operation.APPEND, "compact"), {"cleanup.policy": "delete,compact"}),
         (
             {"cleanup.policy": "compact"},
-            Alteration("cleanup.policy", Operation.append, "compact,delete,"),
+            Alteration("cleanup.policy", Operation.APPEND, "compact,delete,"),
             {"cleanup.policy": "compact,delete"},
         ),
-        ({}, Alteration("cleanup.policy", Operation.subtract, "delete"), {"cleanup.policy": ""}),
+        ({}, Alteration("cleanup.policy", Operation.SUBTRACT, "delete"), {"cleanup.policy": ""}),
         (
             {"cleanup.policy": "compact,delete"},
-            Alteration("cleanup.policy", Operation.subtract, "other,compact"),
+            Alteration("cleanup.policy", Operation.SUBTRACT, "other,compact"),
             {"cleanup.policy": "delete"},
         ),
     ],
@@ -38,11 +38,11 @@ def test_only_lists_can_be_appended_to() -> None:
     """INVALID_CONFIG in Kafka's words, for a number as for a key that isn't known."""
     for name in ("retention.ms", "unknown"):
         with pytest.raises(KafkaError) as refusal:
-            apply_alterations({}, [Alteration(name, Operation.append, "1")], topic_keys())
-        assert refusal.value.code is ErrorCode.invalid_config
+            apply_alterations({}, [Alteration(name, Operation.APPEND, "1")], topic_keys())
+        assert refusal.value.code is ErrorCode.INVALID_CONFIG
         assert refusal.value.message == f"Can't APPEND to key {name} because its type is not LIST."
     with pytest.raises(KafkaError, match="Can't SUBTRACT to key num"):
-        apply_alterations({}, [Alteration("num.io.threads", Operation.subtract, "1")], broker_keys())
+        apply_alterations({}, [Alteration("num.io.threads", Operation.SUBTRACT, "1")], broker_keys())
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_wish_that_makes_no_sense_is_refused(alterations: list[Alteration], me
     """INVALID_REQUEST, before anything is looked up."""
     with pytest.raises(KafkaError) as refusal:
         check_alterations(alterations)
-    assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_request, message)
+    assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_REQUEST, message)
 
 
 def test_a_value_has_a_greatest_length() -> None:

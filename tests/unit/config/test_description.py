@@ -37,10 +37,10 @@ def test_a_topics_default_has_the_brokers_key_as_synonym() -> None:
     assert entry._replace(documentation=None) == ConfigEntry(
         "max.message.bytes",
         "1048588",
-        ConfigSource.default,
+        ConfigSource.DEFAULT,
         False,
         False,
-        [Synonym("message.max.bytes", "1048588", ConfigSource.default)],
+        [Synonym("message.max.bytes", "1048588", ConfigSource.DEFAULT)],
         3,
         None,
     )
@@ -50,21 +50,21 @@ def test_an_override_comes_first() -> None:
     """Then what the broker has."""
     layers = BrokerLayers({"message.max.bytes": "7"}, {"message.max.bytes": "8"})
     entry = by_name(describe_topic({"max.message.bytes": " 9 "}, layers))["max.message.bytes"]
-    assert (entry.value, entry.source) == ("9", ConfigSource.topic)
+    assert (entry.value, entry.source) == ("9", ConfigSource.TOPIC)
     assert entry.synonyms == [
-        Synonym("max.message.bytes", "9", ConfigSource.topic),
-        Synonym("message.max.bytes", "8", ConfigSource.dynamic_default_broker),
-        Synonym("message.max.bytes", "7", ConfigSource.static_broker),
-        Synonym("message.max.bytes", "1048588", ConfigSource.default),
+        Synonym("max.message.bytes", "9", ConfigSource.TOPIC),
+        Synonym("message.max.bytes", "8", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        Synonym("message.max.bytes", "7", ConfigSource.STATIC_BROKER),
+        Synonym("message.max.bytes", "1048588", ConfigSource.DEFAULT),
     ]
 
 
 def test_a_topics_default_is_in_the_topics_unit() -> None:
     """And its source is the default as long as only a coarser unit is set, as in Kafka."""
     entry = by_name(describe_topic({}, BrokerLayers({"log.retention.hours": "1"})))["retention.ms"]
-    assert (entry.value, entry.source, entry.synonyms) == ("3600000", ConfigSource.default, [])
+    assert (entry.value, entry.source, entry.synonyms) == ("3600000", ConfigSource.DEFAULT, [])
     entry = by_name(describe_topic({}, BrokerLayers({"log.retention.ms": "-7"})))["retention.ms"]
-    assert (entry.value, entry.source) == ("-1", ConfigSource.static_broker)
+    assert (entry.value, entry.source) == ("-1", ConfigSource.STATIC_BROKER)
 
 
 def test_a_broker_tells_all_keys_but_the_internal_ones() -> None:
@@ -76,7 +76,7 @@ def test_a_broker_tells_all_keys_but_the_internal_ones() -> None:
     assert entries["log.retention.ms"].value is None
     assert entries["log.cleaner.io.max.bytes.per.second"].value == "1.7976931348623157E308"
     assert entries["group.consumer.assignors"].value == "uniform,range,load"
-    assert entries["node.id"].source is ConfigSource.static_broker
+    assert entries["node.id"].source is ConfigSource.STATIC_BROKER
     assert entries["broker.id"].value == "1"
     assert "log.initial.task.delay.ms" not in entries
     assert "leader.replication.throttled.rate" not in entries
@@ -87,7 +87,7 @@ def test_a_secret_is_not_told() -> None:
     """Neither its value nor that of its synonyms."""
     entry = by_name(describe_broker(BrokerLayers({"ssl.keystore.password": "x"})))["ssl.keystore.password"]
     assert (entry.value, entry.is_sensitive) == (None, True)
-    assert entry.synonyms == [Synonym("ssl.keystore.password", None, ConfigSource.static_broker)]
+    assert entry.synonyms == [Synonym("ssl.keystore.password", None, ConfigSource.STATIC_BROKER)]
 
 
 def test_what_is_set_and_not_known_is_listed_without_its_value() -> None:
@@ -100,15 +100,15 @@ def test_what_is_set_and_not_known_is_listed_without_its_value() -> None:
     assert entries["log.initial.task.delay.ms"].value == "5"
     throttled = entries["leader.replication.throttled.rate"]
     assert (throttled.value, throttled.documentation) == ("7", None)
-    assert throttled.synonyms == [Synonym(throttled.name, "7", ConfigSource.dynamic_broker)]
+    assert throttled.synonyms == [Synonym(throttled.name, "7", ConfigSource.DYNAMIC_BROKER)]
 
 
 def test_the_clusters_default_tells_what_was_set_there_only() -> None:
     """And only that source."""
     layers = BrokerLayers({"max.connections": "1"}, {"max.connections": "2"}, {"max.connections": "3"})
     (entry,) = describe_cluster_default(layers)
-    assert (entry.name, entry.value, entry.source) == ("max.connections", "2", ConfigSource.dynamic_default_broker)
-    assert entry.synonyms == [Synonym("max.connections", "2", ConfigSource.dynamic_default_broker)]
+    assert (entry.name, entry.value, entry.source) == ("max.connections", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    assert entry.synonyms == [Synonym("max.connections", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER)]
 
 
 def test_a_group_takes_its_defaults_from_the_broker() -> None:
@@ -117,15 +117,15 @@ def test_a_group_takes_its_defaults_from_the_broker() -> None:
     entries = by_name(describe_group({"consumer.heartbeat.interval.ms": "6000"}, layers))
     assert set(entries) == set(group_keys())
     session = entries["consumer.session.timeout.ms"]
-    assert (session.value, session.source) == ("50000", ConfigSource.static_broker)
+    assert (session.value, session.source) == ("50000", ConfigSource.STATIC_BROKER)
     heartbeat = entries["consumer.heartbeat.interval.ms"]
-    assert (heartbeat.value, heartbeat.source) == ("6000", ConfigSource.group)
+    assert (heartbeat.value, heartbeat.source) == ("6000", ConfigSource.GROUP)
     assert heartbeat.synonyms == [
-        Synonym("consumer.heartbeat.interval.ms", "6000", ConfigSource.group),
-        Synonym("group.consumer.heartbeat.interval.ms", "5000", ConfigSource.default),
+        Synonym("consumer.heartbeat.interval.ms", "6000", ConfigSource.GROUP),
+        Synonym("group.consumer.heartbeat.interval.ms", "5000", ConfigSource.DEFAULT),
     ]
     reset = entries["share.auto.offset.reset"]
-    assert reset.synonyms == [Synonym("share.auto.offset.reset", "latest", ConfigSource.default)]
+    assert reset.synonyms == [Synonym("share.auto.offset.reset", "latest", ConfigSource.DEFAULT)]
 
 
 def test_a_group_tells_the_weights_of_topics_that_are_set() -> None:
@@ -133,13 +133,13 @@ def test_a_group_tells_the_weights_of_topics_that_are_set() -> None:
     weight = "klamm.consumer.assignor.load.topic.weight.orders"
     entries = by_name(describe_group({weight: "2.5"}, BrokerLayers({})))
     assert set(entries) == {*group_keys(), weight}
-    assert (entries[weight].value, entries[weight].source) == ("2.5", ConfigSource.group)
+    assert (entries[weight].value, entries[weight].source) == ("2.5", ConfigSource.GROUP)
     assert entries["klamm.consumer.assignor.load.min.dwell.ms"].value == "300000"
 
 
 def test_a_metrics_subscription_tells_its_three_keys() -> None:
     """KIP-714."""
     entries = by_name(describe_client_metrics({"interval.ms": "1000"}))
-    assert (entries["interval.ms"].value, entries["interval.ms"].source) == ("1000", ConfigSource.client_metrics)
-    assert (entries["metrics"].value, entries["metrics"].source) == ("", ConfigSource.default)
+    assert (entries["interval.ms"].value, entries["interval.ms"].source) == ("1000", ConfigSource.CLIENT_METRICS)
+    assert (entries["metrics"].value, entries["metrics"].source) == ("", ConfigSource.DEFAULT)
     assert sorted(entries) == ["interval.ms", "match", "metrics"]

@@ -10,10 +10,10 @@ def test_the_broker_goes_before_the_cluster_before_the_start() -> None:
     layers = BrokerLayers({"max.connections": "1"}, {"max.connections": "2"}, {"max.connections": "3"})
     assert layers.values()["max.connections"] == 3
     assert layers.synonyms("max.connections") == [
-        Synonym("max.connections", "3", ConfigSource.dynamic_broker),
-        Synonym("max.connections", "2", ConfigSource.dynamic_default_broker),
-        Synonym("max.connections", "1", ConfigSource.static_broker),
-        Synonym("max.connections", "2147483647", ConfigSource.default),
+        Synonym("max.connections", "3", ConfigSource.DYNAMIC_BROKER),
+        Synonym("max.connections", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        Synonym("max.connections", "1", ConfigSource.STATIC_BROKER),
+        Synonym("max.connections", "2147483647", ConfigSource.DEFAULT),
     ]
 
 
@@ -29,8 +29,8 @@ def test_synonyms_before_the_key_itself_are_left_out() -> None:
     layers = BrokerLayers({"log.retention.hours": "1"})
     assert layers.synonyms("log.retention.ms") == []
     assert layers.synonyms("log.retention.hours") == [
-        Synonym("log.retention.hours", "1", ConfigSource.static_broker),
-        Synonym("log.retention.hours", "168", ConfigSource.default),
+        Synonym("log.retention.hours", "1", ConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
 
 
@@ -38,16 +38,16 @@ def test_synonyms_of_a_key_follow_it() -> None:
     """From the strongest place to the weakest, and in each from the finest unit to the coarsest."""
     layers = BrokerLayers({"log.retention.hours": "1", "log.retention.ms": "7"})
     assert layers.synonyms("log.retention.ms") == [
-        Synonym("log.retention.ms", "7", ConfigSource.static_broker),
-        Synonym("log.retention.hours", "1", ConfigSource.static_broker),
-        Synonym("log.retention.hours", "168", ConfigSource.default),
+        Synonym("log.retention.ms", "7", ConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "1", ConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
 
 
 def test_secrets_and_unknown_keys_are_listed_without_a_value() -> None:
     """An unknown key may hold a secret."""
     layers = BrokerLayers({"my.plugin.password": "x"})
-    assert layers.synonyms("my.plugin.password") == [Synonym("my.plugin.password", None, ConfigSource.static_broker)]
+    assert layers.synonyms("my.plugin.password") == [Synonym("my.plugin.password", None, ConfigSource.STATIC_BROKER)]
 
 
 def test_node_id_and_broker_id_are_one() -> None:
@@ -102,6 +102,6 @@ def test_dynamic_settings_that_contradict_each_other_change_no_topic() -> None:
 def test_the_baseline_is_static() -> None:
     """It is what a Kafka broker would have in its file."""
     assert BrokerLayers(BASELINE).synonyms("offsets.topic.replication.factor") == [
-        Synonym("offsets.topic.replication.factor", "1", ConfigSource.static_broker),
-        Synonym("offsets.topic.replication.factor", "3", ConfigSource.default),
+        Synonym("offsets.topic.replication.factor", "1", ConfigSource.STATIC_BROKER),
+        Synonym("offsets.topic.replication.factor", "3", ConfigSource.DEFAULT),
     ]

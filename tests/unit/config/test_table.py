@@ -59,7 +59,7 @@ def test_each_of_kafkas_keys_has_exactly_one_treatment() -> None:
 
 def test_what_has_no_effect_or_is_refused_says_why() -> None:
     """A reason goes with each treatment that takes something away."""
-    assert not [key.name for key in all_keys() if key.support is not KeySupport.honoured and not key.reason]
+    assert not [key.name for key in all_keys() if key.support is not KeySupport.HONOURED and not key.reason]
 
 
 def test_each_honoured_broker_key_reaches_the_broker() -> None:
@@ -67,7 +67,7 @@ def test_each_honoured_broker_key_reaches_the_broker() -> None:
     broker_fields = {field.name.replace("_", ".") for field in fields(BrokerConfig)}
     topic_fields = {field.name.replace("_", ".") for field in fields(TopicConfig)}
     feeding = {name for topic_key in topic_fields for name, _ in topic_synonyms()[topic_key]}
-    honoured = {name for name, key in broker_keys().items() if key.support is KeySupport.honoured}
+    honoured = {name for name, key in broker_keys().items() if key.support is KeySupport.HONOURED}
     assert honoured - broker_fields - feeding - READ_WHILE_LOADING == set()
     assert broker_fields & set(broker_keys()) <= honoured
 

@@ -23,7 +23,7 @@ def test_the_defaults_are_kafkas() -> None:
 def test_every_honoured_key_has_a_field() -> None:
     """What is honoured can be read; the internal key shares the field of the public one."""
     names = {field.name for field in fields(TopicConfig)}
-    honoured = {name for name, key in topic_keys().items() if key.support is KeySupport.honoured}
+    honoured = {name for name, key in topic_keys().items() if key.support is KeySupport.HONOURED}
     assert {name.replace(".", "_") for name in honoured} - names == {"internal_segment_bytes"}
 
 

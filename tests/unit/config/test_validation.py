@@ -45,7 +45,7 @@ def test_a_topic_that_can_not_be_so_is_refused_in_kafkas_words(configs: dict[str
     """INVALID_CONFIG with the message of Kafka's LogConfig."""
     with pytest.raises(KafkaError) as refusal:
         validate_topic_configs(configs)
-    assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_config, message)
+    assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_CONFIG, message)
 
 
 def test_a_topic_is_held_against_the_defaults_of_the_broker() -> None:
@@ -90,7 +90,7 @@ def test_a_group_outside_of_the_brokers_bounds_is_refused(configs: dict[str, str
     """INVALID_CONFIG with the message of Kafka's GroupConfig."""
     with pytest.raises(KafkaError) as refusal:
         validate_group_configs(configs, LAYERS.values())
-    assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_config, message)
+    assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_CONFIG, message)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_klamms_own_group_keys_are_checked_too(key: str, good: str, bad: str, re
     validate_group_configs({f"klamm.consumer.assignor.{key}": good}, LAYERS.values())
     with pytest.raises(KafkaError, match=reason) as refusal:
         validate_group_configs({f"klamm.consumer.assignor.{key}": bad}, LAYERS.values())
-    assert refusal.value.code is ErrorCode.invalid_config
+    assert refusal.value.code is ErrorCode.INVALID_CONFIG
 
 
 def test_a_weight_names_its_topic() -> None:
@@ -156,7 +156,7 @@ def test_a_running_broker_that_can_not_be_so_is_refused(configs: dict[str, str],
     """INVALID_REQUEST, as Kafka answers here."""
     with pytest.raises(KafkaError) as refusal:
         validate_broker_configs(configs, BrokerConfig(), LAYERS, per_broker=True)
-    assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_request, message)
+    assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_REQUEST, message)
 
 
 def test_protection_can_not_be_asked_of_a_running_broker_either() -> None:
@@ -202,16 +202,16 @@ def test_unknown_keys_pass_as_in_kafka() -> None:
 @pytest.mark.parametrize(
     ("name", "configs", "code", "message"),
     [
-        ("", {}, ErrorCode.invalid_request, "Subscription name can't be empty"),
-        ("s", {"x": "1"}, ErrorCode.invalid_request, "Unknown client metrics configuration: x"),
+        ("", {}, ErrorCode.INVALID_REQUEST, "Subscription name can't be empty"),
+        ("s", {"x": "1"}, ErrorCode.INVALID_REQUEST, "Unknown client metrics configuration: x"),
         (
             "s",
             {"interval.ms": "99"},
-            ErrorCode.invalid_request,
+            ErrorCode.INVALID_REQUEST,
             "Invalid value 99 for interval.ms, interval must be between 100 and 3600000 (1 hour)",
         ),
-        ("s", {"match": "host=a"}, ErrorCode.invalid_config, "Illegal client matching pattern: host=a"),
-        ("s", {"match": "client_id"}, ErrorCode.invalid_config, "Illegal client matching pattern: client_id"),
+        ("s", {"match": "host=a"}, ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: host=a"),
+        ("s", {"match": "client_id"}, ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: client_id"),
     ],
 )
 def test_a_metrics_subscription_that_can_not_be_so_is_refused(

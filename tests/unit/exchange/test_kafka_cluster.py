@@ -40,7 +40,7 @@ def _fold(*messages: Message) -> KafkaCluster:
 
 
 def _config(name: str, value: str | None, topic: str = "orders") -> ConfigRecord:
-    return ConfigRecord(resource_type=ResourceType.topic, resource_name=topic, name=name, value=value)
+    return ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic, name=name, value=value)
 
 
 def test_topics_with_their_partitions_and_settings() -> None:
@@ -52,7 +52,7 @@ def test_topics_with_their_partitions_and_settings() -> None:
     topic = cluster.topics[TopicId(ID)]
     assert topic.name == "orders"
     assert topic.partitions[0] == (4, (1, 2), (1, 2), ())
-    assert cluster.configs == {(ResourceType.topic, "orders"): {"retention.ms": "3"}}
+    assert cluster.configs == {(ResourceType.TOPIC, "orders"): {"retention.ms": "3"}}
     assert cluster.next_producer_id == 3000
 
 

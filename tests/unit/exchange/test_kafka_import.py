@@ -37,11 +37,11 @@ def _cluster() -> KafkaCluster:
             OFFSETS: KafkaTopic("__consumer_offsets", OFFSETS, {0: _partition(2)}),
         },
         configs={
-            (ResourceType.topic, "orders"): {"retention.ms": "7", "bad": "1"},
-            (ResourceType.broker, ""): {"log.retention.ms": "8"},
-            (ResourceType.broker, "3"): {"log.segment.bytes": "9"},
-            (ResourceType.broker, "4"): {"log.segment.bytes": "9"},
-            (ResourceType.group, "billing"): {"bad": "1"},
+            (ResourceType.TOPIC, "orders"): {"retention.ms": "7", "bad": "1"},
+            (ResourceType.BROKER, ""): {"log.retention.ms": "8"},
+            (ResourceType.BROKER, "3"): {"log.segment.bytes": "9"},
+            (ResourceType.BROKER, "4"): {"log.segment.bytes": "9"},
+            (ResourceType.GROUP, "billing"): {"bad": "1"},
         },
         next_producer_id=5000,
         features={"metadata.version": 25},
@@ -77,8 +77,8 @@ def test_names_ids_epochs_settings_and_producer_ids_are_kept(tmp_path: Path) -> 
         (3, 0, (3,), (3,)),
     ]
     assert image.configs == {
-        (ResourceType.broker, ""): {"log.retention.ms": "8"},
-        (ResourceType.broker, "3"): {"log.segment.bytes": "9"},
+        (ResourceType.BROKER, ""): {"log.retention.ms": "8"},
+        (ResourceType.BROKER, "3"): {"log.segment.bytes": "9"},
     }
 
 
@@ -137,8 +137,8 @@ def test_what_was_exported_is_what_is_imported(tmp_path: Path) -> None:
     """The same topics and settings come back through Kafka's records and their bytes."""
     image = _image(_plan(_cluster()), tmp_path)
     known: dict[int, set[str]] = {
-        ResourceType.topic: {"retention.ms"},
-        ResourceType.broker: {"log.retention.ms", "log.segment.bytes"},
+        ResourceType.TOPIC: {"retention.ms"},
+        ResourceType.BROKER: {"log.retention.ms", "log.segment.bytes"},
     }
     exported = export_metadata(image, node_id=NODE, directory_id=DIRECTORY_ID, known_keys=known)
     assert not exported.left_behind

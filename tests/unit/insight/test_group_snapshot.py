@@ -26,7 +26,7 @@ def test_whom_the_broker_refuses_leaves_it_to_librdkafka(
     klamm.done("produce", topic, stdin="x\n")
     klamm.done("consume", topic, "-g", group, "-e")
     with ScriptedBroker() as refusing:
-        refusal = SaslHandshakeResponse(error_code=ErrorCode.illegal_sasl_state)
+        refusal = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         refusing.on(SaslHandshakeRequest, lambda _: refusal)
         host, port = refusing.address
         config = ClientConfig.from_mapping(

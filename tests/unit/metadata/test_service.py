@@ -175,7 +175,7 @@ def test_thousands_of_partitions_are_decided_on_while_the_loop_goes_on(open_serv
             assert all(isinstance(topic, TopicImage) for topic in made.values())
             error = small["t-5"]
             assert isinstance(error, KafkaError)
-            assert error.code is ErrorCode.topic_already_exists
+            assert error.code is ErrorCode.TOPIC_ALREADY_EXISTS
             assert len(service.image.topics["t-5"].partitions) == 20
             checked = await service.create_topics([NewTopic("v", partitions=2_000)], validate_only=True)
             assert isinstance(checked["v"], TopicImage)
@@ -252,7 +252,7 @@ def test_a_topic_is_created_when_its_name_is_free(open_service: OpenService) -> 
                 seen.append((list(topics), sorted(service.image.topics)))
                 tasks.append(deletion)
                 if "refused" in topics:
-                    raise KafkaError(ErrorCode.kafka_storage_error)
+                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
 
             tasks: list[asyncio.Task[Any]] = []
             await service.create_topics([NewTopic("old", partitions=1)])
@@ -282,7 +282,7 @@ def test_the_same_topic_is_created_once(open_service: OpenService) -> None:
             results = [outcome["t"] for outcome in outcomes]
             assert sum(isinstance(result, TopicImage) for result in results) == 1
             refused = [result.code for result in results if isinstance(result, KafkaError)]
-            assert refused == [ErrorCode.topic_already_exists] * 4
+            assert refused == [ErrorCode.TOPIC_ALREADY_EXISTS] * 4
 
     run(scenario())
 
@@ -302,7 +302,7 @@ def test_two_brokers_never_create_colliding_topics(tmp_path: Path) -> None:
             )
             results = [outcomes[0][names[0]], outcomes[1][names[1]]]
             refused = [result for result in results if isinstance(result, KafkaError)]
-            assert [error.code for error in refused] == [ErrorCode.invalid_topic_exception]
+            assert [error.code for error in refused] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
         assert len(one.image.topics) == 20
         assert one.image == two.image
         await store.close()
@@ -425,7 +425,7 @@ async def scenario():
         try:
             await service.create_topics([NewTopic("during", partitions=100)])
         except KafkaError as error:
-            assert error.code == ErrorCode.kafka_storage_error, error
+            assert error.code == ErrorCode.KAFKA_STORAGE_ERROR, error
         else:
             raise AssertionError("the disk was full")
         assert service.image is image

@@ -85,7 +85,7 @@ def test_configs_are_checked_and_kept() -> None:
 
     def check(configs: Mapping[str, str]) -> None:
         if "bad" in configs:
-            raise KafkaError(ErrorCode.invalid_config, "bad is bad")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "bad is bad")
 
     wanted_changes = [NewTopic("a", configs={"bad": "1"}), NewTopic("b", configs={"retention.ms": "5"})]
     plan = planned_topic_creation(cluster(1), wanted_changes, rules(check))
@@ -98,65 +98,65 @@ def test_configs_are_checked_and_kept() -> None:
 @pytest.mark.parametrize(
     ("wanted_change", "code", "message"),
     [
-        (NewTopic("a b"), ErrorCode.invalid_topic_exception, None),
-        (NewTopic("there"), ErrorCode.topic_already_exists, "Topic 'there' already exists."),
-        (NewTopic("a_b"), ErrorCode.invalid_topic_exception, "Topic 'a_b' collides with existing topic: a.b"),
-        (NewTopic("a.b"), ErrorCode.topic_already_exists, "Topic 'a.b' already exists."),
+        (NewTopic("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION, None),
+        (NewTopic("there"), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'there' already exists."),
+        (NewTopic("a_b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topic: a.b"),
+        (NewTopic("a.b"), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a.b' already exists."),
         (
             NewTopic("t", partitions=0),
-            ErrorCode.invalid_partitions,
+            ErrorCode.INVALID_PARTITIONS,
             "Number of partitions was set to an invalid non-positive value.",
         ),
-        (NewTopic("t", partitions=-2), ErrorCode.invalid_partitions, None),
+        (NewTopic("t", partitions=-2), ErrorCode.INVALID_PARTITIONS, None),
         (
             NewTopic("t", replication_factor=0),
-            ErrorCode.invalid_replication_factor,
+            ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         ),
         (
             NewTopic("t", replication_factor=3),
-            ErrorCode.invalid_replication_factor,
+            ErrorCode.INVALID_REPLICATION_FACTOR,
             "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "
             "only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
         ),
         (
             NewTopic("t", configs={"a": None, "b": "1", "c": None}),
-            ErrorCode.invalid_config,
+            ErrorCode.INVALID_CONFIG,
             "Null value not supported for topic configs: a,c",
         ),
         (
             NewTopic("t", partitions=1, assignments=[(0, [1])]),
-            ErrorCode.invalid_request,
+            ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but numPartitions was not set to -1.",
         ),
         (
             NewTopic("t", replication_factor=1, assignments=[(0, [1])]),
-            ErrorCode.invalid_request,
+            ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but replication factor was not set to -1.",
         ),
         (
             NewTopic("t", assignments=[(0, [1]), (0, [1])]),
-            ErrorCode.invalid_replica_assignment,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Found multiple manual partition assignments for partition 0",
         ),
         (
             NewTopic("t", assignments=[(0, [1]), (2, [1])]),
-            ErrorCode.invalid_replica_assignment,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         ),
         (
             NewTopic("t", assignments=[(0, [])]),
-            ErrorCode.invalid_replica_assignment,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The manual partition assignment includes an empty replica list.",
         ),
         (
             NewTopic("t", assignments=[(0, [1, 1])]),
-            ErrorCode.invalid_replica_assignment,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The manual partition assignment includes the broker 1 more than once.",
         ),
         (
             NewTopic("t", assignments=[(0, [7])]),
-            ErrorCode.invalid_replica_assignment,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The manual partition assignment includes broker 7, but no such broker is registered.",
         ),
     ],
@@ -191,7 +191,7 @@ def test_a_manual_assignment_is_kept_in_its_order() -> None:
 def test_without_brokers_nothing_can_be_placed() -> None:
     """A topic needs somebody who holds it."""
     error = refusal(EMPTY_IMAGE, NewTopic("t"))
-    assert error.code == ErrorCode.invalid_replication_factor
+    assert error.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_leaders_are_spread_over_the_brokers() -> None:
@@ -222,7 +222,7 @@ def test_a_request_for_too_many_partitions_is_refused_as_a_whole(wanted_changes:
     """Before anything is placed: 10,000 partitions are what one transaction holds."""
     with pytest.raises(KafkaError, match="Excessively large number of partitions per request") as caught:
         planned_topic_creation(cluster(1), wanted_changes, rules())
-    assert caught.value.code == ErrorCode.policy_violation
+    assert caught.value.code == ErrorCode.POLICY_VIOLATION
 
 
 def test_a_deleted_topic_takes_all_of_it_along() -> None:
@@ -245,7 +245,7 @@ def test_an_unknown_topic_id_is_said_to_be_unknown() -> None:
     assert result[known] is None
     error = result[unknown]
     assert error is not None
-    assert error.code == ErrorCode.unknown_topic_id
+    assert error.code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_new_partitions_follow_the_old_ones() -> None:
@@ -261,25 +261,25 @@ def test_new_partitions_follow_the_old_ones() -> None:
 @pytest.mark.parametrize(
     ("wanted_change", "code", "message"),
     [
-        (NewPartitions(topic="?", count=5), ErrorCode.unknown_topic_or_partition, None),
-        (NewPartitions(topic="t", count=3), ErrorCode.invalid_partitions, "Topic already has 3 partition(s)."),
+        (NewPartitions(topic="?", count=5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+        (NewPartitions(topic="t", count=3), ErrorCode.INVALID_PARTITIONS, "Topic already has 3 partition(s)."),
         (
             NewPartitions(topic="t", count=2),
-            ErrorCode.invalid_partitions,
+            ErrorCode.INVALID_PARTITIONS,
             "The topic t currently has 3 partition(s); 2 would not be an increase.",
         ),
-        (NewPartitions(topic="t", count=-1), ErrorCode.invalid_partitions, None),
+        (NewPartitions(topic="t", count=-1), ErrorCode.INVALID_PARTITIONS, None),
         (
             NewPartitions(topic="t", count=5, assignments=[[1]]),
-            ErrorCode.invalid_replica_assignment,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
         ),
         (
             NewPartitions(topic="t", count=4, assignments=[[9]]),
-            ErrorCode.invalid_replica_assignment,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The manual partition assignment includes broker 9, but no such broker is registered.",
         ),
-        (NewPartitions(topic="t", count=2**31 - 1), ErrorCode.policy_violation, None),
+        (NewPartitions(topic="t", count=2**31 - 1), ErrorCode.POLICY_VIOLATION, None),
     ],
 )
 def test_partitions_that_cannot_be_are_refused_as_kafka_does(
@@ -303,7 +303,7 @@ def test_several_topics_together_are_bounded_too() -> None:
     assert plan.result["a"] is None
     error = plan.result["b"]
     assert error is not None
-    assert error.code == ErrorCode.policy_violation
+    assert error.code == ErrorCode.POLICY_VIOLATION
     assert len(plan.changes) == 8_997
 
 

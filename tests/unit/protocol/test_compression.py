@@ -46,7 +46,7 @@ def test_one_byte_beyond_the_bound_is_refused(codec: Compression, size: int) -> 
     for data in (bytes(size), noise(size)):
         with pytest.raises(KafkaError) as refused:
             decompress(codec, compress(codec, data), max_bytes=size - 1)
-        assert refused.value.code is ErrorCode.corrupt_message
+        assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @each_codec
@@ -99,7 +99,7 @@ def test_snappy_that_lies_is_corrupt(closed: bytes) -> None:
     """Lengths within the framing, and what a block claims to hold, are checked before anything is made of them."""
     with pytest.raises(KafkaError) as refused:
         decompress(Compression.SNAPPY, closed)
-    assert refused.value.code is ErrorCode.corrupt_message
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_snappy_bound_counts_all_blocks() -> None:

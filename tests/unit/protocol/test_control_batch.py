@@ -75,4 +75,4 @@ def test_what_is_no_control_record_is_refused(key: bytes | None, value: bytes | 
     """A key or value too short, or of a version that never was, is INVALID_RECORD."""
     with pytest.raises(KafkaError) as refused:
         read_end_transaction_marker(record(key, value))
-    assert refused.value.code is ErrorCode.invalid_record
+    assert refused.value.code is ErrorCode.INVALID_RECORD

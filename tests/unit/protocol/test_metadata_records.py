@@ -53,11 +53,11 @@ def test_what_kafka_wrote_is_understood() -> None:
     """A header, the features that a new cluster is formatted with, a footer."""
     header, features, footer = (decode_batch(BOOTSTRAP, position) for position, _ in iterate_batches(BOOTSTRAP))
     assert decode_control_record(header[0].key, header[0].value) == (
-        ControlRecordType.snapshot_header,
+        ControlRecordType.SNAPSHOT_HEADER,
         SnapshotHeaderRecord(),
     )
     assert decode_control_record(footer[0].key, footer[0].value) == (
-        ControlRecordType.snapshot_footer,
+        ControlRecordType.SNAPSHOT_FOOTER,
         SnapshotFooterRecord(),
     )
     assert [decode_metadata_record(record.value or b"") for record in features] == [
@@ -74,11 +74,11 @@ def test_what_is_written_is_what_kafka_writes_byte_by_byte() -> None:
     epoch = LeaderEpoch(0)
     written = [
         encode_control_batch(
-            ControlRecordType.snapshot_header, SnapshotHeaderRecord(), offset=Offset(0), epoch=epoch, now_ms=times[0]
+            ControlRecordType.SNAPSHOT_HEADER, SnapshotHeaderRecord(), offset=Offset(0), epoch=epoch, now_ms=times[0]
         ),
         encode_metadata_batch(records, offset=Offset(1), epoch=epoch, now_ms=times[1]),
         encode_control_batch(
-            ControlRecordType.snapshot_footer, SnapshotFooterRecord(), offset=Offset(7), epoch=epoch, now_ms=times[2]
+            ControlRecordType.SNAPSHOT_FOOTER, SnapshotFooterRecord(), offset=Offset(7), epoch=epoch, now_ms=times[2]
         ),
     ]
     assert b"".join(written) == BOOTSTRAP
@@ -133,6 +133,6 @@ def test_a_transactions_marker_is_no_message() -> None:
         timestamp_ms=Millis(1),
     )
     (record,) = decode_batch(batch)
-    assert decode_control_record(record.key, record.value) == (ControlRecordType.commit, None)
+    assert decode_control_record(record.key, record.value) == (ControlRecordType.COMMIT, None)
     with pytest.raises(MalformedMessage, match="without a version"):
         decode_control_record(b"\x00", b"")

@@ -142,7 +142,7 @@ def test_what_is_no_header_is_corrupt(view: bytes) -> None:
     """Too few bytes, a length no batch can have and an unknown magic are CORRUPT_MESSAGE."""
     with pytest.raises(CorruptRecord) as refused:
         read_batch_header(view)
-    assert refused.value.code is ErrorCode.corrupt_message
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_iteration_stops_at_a_partial_batch() -> None:

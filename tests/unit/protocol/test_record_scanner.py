@@ -185,7 +185,7 @@ def test_records_that_lie_are_invalid(loops: ModuleType, payload: bytes, count: 
     batch = with_payload(encode_batch([(0, None, None, ())]), payload, records_count=count)
     with pytest.raises(KafkaError) as refused:
         scan_records(batch)
-    assert refused.value.code is ErrorCode.invalid_record
+    assert refused.value.code is ErrorCode.INVALID_RECORD
 
 
 @each_loops
@@ -199,7 +199,7 @@ def test_what_it_takes_is_bounded(loops: ModuleType) -> None:
     for max_bytes in (600_000, 800_000):  # less than the body, and less than its arrays
         with pytest.raises(KafkaError) as refused:
             scan_records(opens_to_much, max_bytes=max_bytes)
-        assert refused.value.code is ErrorCode.corrupt_message
+        assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -209,7 +209,7 @@ def test_older_magic_is_refused_by_name(magic: int) -> None:
     batch[16] = magic
     with pytest.raises(KafkaError) as refused:
         scan_records(batch)
-    assert refused.value.code is ErrorCode.unsupported_for_message_format
+    assert refused.value.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 @pytest.mark.parametrize("cut", [0, 20, HEADER_SIZE_BYTES, HEADER_SIZE_BYTES + 10])
@@ -217,7 +217,7 @@ def test_part_of_a_batch_is_refused(cut: int) -> None:
     """A batch that ends too early is CORRUPT_MESSAGE."""
     with pytest.raises(KafkaError) as refused:
         scan_records(JAVA_BATCHES[Compression.NONE][:cut])
-    assert refused.value.code is ErrorCode.corrupt_message
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 # --- rewriting ------------------------------------------------------------------------------------------------------
@@ -428,7 +428,7 @@ def test_what_can_be_no_batch_is_refused_when_it_stands_first(loops: ModuleType)
     assert run.records == batch
     with pytest.raises(KafkaError, match="invalid magic 9") as refused:
         batches_from(memoryview(damaged), 0)
-    assert refused.value.code is ErrorCode.corrupt_message
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
     damaged[16] = 1
     with pytest.raises(KafkaError, match="magic 1"):
         batches_from(memoryview(damaged), 0)

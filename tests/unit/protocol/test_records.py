@@ -253,7 +253,7 @@ def test_bomb_is_refused(codec: Compression) -> None:
     bomb = encode_batch([(0, None, bytes(10_000_000), ())], compression=codec)
     with pytest.raises(KafkaError) as refused:
         decode_batch(bomb, max_bytes=1_000_000)
-    assert refused.value.code is ErrorCode.corrupt_message
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_batch_of_no_records_cannot_be_made() -> None:
@@ -270,7 +270,7 @@ def test_older_magic_is_refused_by_name(magic: int) -> None:
     for read in (decode_batch, lambda view: list(decode_records(view))):
         with pytest.raises(KafkaError) as refused:
             read(batch)
-        assert refused.value.code is ErrorCode.unsupported_for_message_format
+        assert refused.value.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_records_that_lie_are_invalid(payload: bytes, count: int) -> None:
     batch = with_payload(encode_batch([(0, None, None, ())]), payload, records_count=count)
     with pytest.raises(KafkaError) as refused:
         decode_batch(batch)
-    assert refused.value.code is ErrorCode.invalid_record
+    assert refused.value.code is ErrorCode.INVALID_RECORD
 
 
 def test_records_come_one_at_a_time() -> None:

@@ -147,7 +147,7 @@ class CoordinatorWorld:
         self.timers.advance(1)
         assert all(self.now(answer).generation_id == 1 for answer in joins)
         syncs = [self.sync(member_id, 1, ids if member_id == ids[0] else ()) for member_id in ids]
-        assert all(self.now(answer).error_code == ErrorCode.none for answer in syncs)
+        assert all(self.now(answer).error_code == ErrorCode.NONE for answer in syncs)
         return ids
 
     def restart(self) -> CoordinatorWorld:

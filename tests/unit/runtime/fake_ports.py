@@ -191,7 +191,7 @@ class MemoryLog:
         if self.append_error is not None:
             raise KafkaError(self.append_error)
         if len(batch) > self.max_batch_bytes:
-            raise KafkaError(ErrorCode.record_list_too_large)
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
         log = self.partition(partition)
         base_offset = log.log_end_offset
         prefix, rest = restamp(batch, base_offset, LeaderEpoch(0))

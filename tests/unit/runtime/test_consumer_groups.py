@@ -100,29 +100,29 @@ def test_request_that_makes_no_sense_is_refused(
     }
     member_id, epoch = request.pop("member_id", "a"), request.pop("epoch", 0)
     answer = world.now(beat(world, member_id, epoch, version, **request))
-    assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, words)
+    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, words)
 
 
 def test_unknown_assignor_is_refused(world: CoordinatorWorld) -> None:
     """With the names of those that there are."""
     answer = enter(world, "a", server_assignor="magic")
-    assert answer.error_code == ErrorCode.unsupported_assignor
+    assert answer.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
     assert answer.error_message is not None
     assert answer.error_message.startswith("ServerAssignor magic is not supported. Supported assignors: uniform, range")
-    assert enter(world, "a", server_assignor="range").error_code == ErrorCode.none
+    assert enter(world, "a", server_assignor="range").error_code == ErrorCode.NONE
 
 
 def test_coordinator_that_is_not_there_says_so(world: CoordinatorWorld) -> None:
     """Before it has started, while it loads, and when the group is somebody else's."""
     other = CoordinatorWorld(is_loaded=False)
     other.coordinator.on_resignation(P0)
-    assert enter(other, "a").error_code == ErrorCode.not_coordinator
+    assert enter(other, "a").error_code == ErrorCode.NOT_COORDINATOR
     other.coordinator.stop()
-    assert enter(other, "a").error_code == ErrorCode.coordinator_not_available
+    assert enter(other, "a").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     described = other.now(
         other.coordinator.consumer_group_describe(ConsumerGroupDescribeRequest(group_ids=["a"]), other.client(1))
     )
-    assert [group.error_code for group in described.groups] == [ErrorCode.coordinator_not_available]
+    assert [group.error_code for group in described.groups] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
 
 def test_group_lives_on_a_log_of_bytes(world: CoordinatorWorld) -> None:
@@ -141,7 +141,7 @@ def test_group_lives_on_a_log_of_bytes(world: CoordinatorWorld) -> None:
 
     again = world.restart()
     again.coordinator.on_metadata_update(NO_IMAGE, image(4))
-    assert again.now(beat(again, "a", 3)).error_code == ErrorCode.none
+    assert again.now(beat(again, "a", 3)).error_code == ErrorCode.NONE
     again.timers.advance(44_000)
     again.now(beat(again, "a", 3))
     again.timers.advance(2_000)
@@ -162,9 +162,9 @@ def test_groups_are_described_over_partitions() -> None:
     answer = world.now(world.coordinator.consumer_group_describe(request, world.client(1)))
     states = {group.group_id: (group.error_code, group.group_state) for group in answer.groups}
     assert states == {
-        "": (ErrorCode.invalid_group_id, ""),
-        "ghost": (ErrorCode.group_id_not_found, ""),
-        **dict.fromkeys(names, (ErrorCode.none, "Stable")),
+        "": (ErrorCode.INVALID_GROUP_ID, ""),
+        "ghost": (ErrorCode.GROUP_ID_NOT_FOUND, ""),
+        **dict.fromkeys(names, (ErrorCode.NONE, "Stable")),
     }
 
 
@@ -185,8 +185,8 @@ def test_answer_waits_for_the_log(world: CoordinatorWorld) -> None:
     assert world.is_waiting(joining)
     assert world.is_waiting(quiet)
     world.log.commit(P0)
-    assert world.now(joining).error_code == ErrorCode.none
-    assert world.now(quiet).error_code == ErrorCode.none
+    assert world.now(joining).error_code == ErrorCode.NONE
+    assert world.now(quiet).error_code == ErrorCode.NONE
 
 
 def test_look_at_topics_that_are_as_they_were_is_the_only_one(world: CoordinatorWorld) -> None:
@@ -196,7 +196,7 @@ def test_look_at_topics_that_are_as_they_were_is_the_only_one(world: Coordinator
     again.coordinator.on_metadata_update(NO_IMAGE, image(4))
     groups = again.shard().consumer_groups
     assert GROUP in groups.outdated
-    assert again.now(beat(again, "a", 2)).error_code == ErrorCode.none
+    assert again.now(beat(again, "a", 2)).error_code == ErrorCode.NONE
     assert GROUP not in groups.outdated
 
 
@@ -208,7 +208,7 @@ def test_removal_that_is_written_but_late_does_not_cost_the_member_that_came_bac
     assert "a" not in world.shard().consumer_groups.store.groups[GROUP].members
     back = beat(world, "a", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["events"], topic_partitions=[])
     world.timers.advance(9_000)
-    assert world.now(back).error_code == ErrorCode.coordinator_not_available
+    assert world.now(back).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert "a" in world.shard().consumer_groups.store.groups[GROUP].members
     removals = [event for event in world.events if isinstance(event, MemberRemoved)]
     assert [removal.member_id for removal in removals] == ["a"], "what was written is told of, and once"

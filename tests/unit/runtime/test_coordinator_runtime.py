@@ -23,7 +23,7 @@ def test_answer_is_there_at_once_where_nothing_has_to_be_waited_for() -> None:
     assert not isinstance(world.commit(1), Pledge)
     assert not isinstance(world.fetch(), Pledge)
     ids = world.stable_group()
-    assert world.heartbeat(ids[0], 1) is ErrorCode.none
+    assert world.heartbeat(ids[0], 1) is ErrorCode.NONE
     assert world.timers.now_ms() == 1
 
 
@@ -89,14 +89,14 @@ def test_append_that_finds_all_committed_releases_who_waited() -> None:
 @pytest.mark.parametrize(
     ("log_says", "client_hears"),
     [
-        (ErrorCode.unknown_topic_or_partition, ErrorCode.coordinator_not_available),
-        (ErrorCode.not_enough_replicas, ErrorCode.coordinator_not_available),
-        (ErrorCode.request_timed_out, ErrorCode.coordinator_not_available),
-        (ErrorCode.not_leader_or_follower, ErrorCode.not_coordinator),
-        (ErrorCode.kafka_storage_error, ErrorCode.not_coordinator),
-        (ErrorCode.message_too_large, ErrorCode.unknown_server_error),
-        (ErrorCode.record_list_too_large, ErrorCode.unknown_server_error),
-        (ErrorCode.invalid_fetch_size, ErrorCode.unknown_server_error),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.INVALID_FETCH_SIZE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
 def test_append_errors_are_mapped_for_the_client(log_says: ErrorCode, client_hears: ErrorCode) -> None:
@@ -117,7 +117,7 @@ def test_write_that_is_not_committed_in_time_fails() -> None:
     assert world.is_waiting(commit)
     later = world.commit(4)
     world.timers.advance(1)
-    assert world.now(commit).topics[0].partitions[0].error_code == ErrorCode.coordinator_not_available
+    assert world.now(commit).topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.is_waiting(later)
     world.timers.advance(5000)
     assert not world.is_waiting(later)
@@ -133,10 +133,10 @@ def test_assignment_that_cannot_be_written_is_nobodys() -> None:
         world.join(member_id)
     world.timers.advance(1)
     follower = world.sync(ids[1], 1)
-    world.log.append_error = ErrorCode.not_enough_replicas
+    world.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     leader = world.sync(ids[0], 1, ids)
     codes = {world.now(answer).error_code for answer in (leader, follower)}
-    assert codes == {ErrorCode.coordinator_not_available}
+    assert codes == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
     group = world.shard().classic_groups.find(GROUP)
     assert group is not None
     assert group.state is GroupState.PREPARING_REBALANCE
@@ -164,7 +164,7 @@ def test_client_that_hung_up_is_not_answered() -> None:
     assert isinstance(parked, Pledge)
     parked.is_abandoned = True
     world.timers.advance(1)
-    assert world.heartbeat(member_id, 1) is ErrorCode.none
+    assert world.heartbeat(member_id, 1) is ErrorCode.NONE
 
 
 def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
@@ -173,10 +173,10 @@ def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
     world.commit(1)
     other = CoordinatorWorld(log=world.log)
     other.commit(5)
-    assert world.commit_code(2) is ErrorCode.not_coordinator
+    assert world.commit_code(2) is ErrorCode.NOT_COORDINATOR
     world.timers.advance(0)
     assert world.shard().store == CoordinatorWorld(log=world.log).shard().store
-    assert world.commit_code(3) is ErrorCode.none
+    assert world.commit_code(3) is ErrorCode.NONE
 
 
 def test_expiry_of_much_is_spread_over_batches() -> None:
@@ -184,12 +184,12 @@ def test_expiry_of_much_is_spread_over_batches() -> None:
     config = GroupCoordinatorConfig(offsets_retention_ms=1, offsets_retention_check_interval_ms=1000)
     world = CoordinatorWorld(config=config, log=MemoryLog(max_batch_bytes=400))
     for index in range(30):
-        assert world.commit_code(index, topic=f"topic-{index}") is ErrorCode.none
+        assert world.commit_code(index, topic=f"topic-{index}") is ErrorCode.NONE
     before = world.log.appends
     world.timers.advance(1000)
     assert world.shard().classic_groups.store.groups == {}
     assert world.log.appends > before + 3
-    assert world.commit_code(1, topic="x" * 500) is ErrorCode.unknown_server_error
+    assert world.commit_code(1, topic="x" * 500) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 # Leadership
@@ -199,8 +199,8 @@ def test_partition_that_is_not_led_is_somebody_elses() -> None:
     """NOT_COORDINATOR sends the client to find the coordinator."""
     world = CoordinatorWorld()
     world.coordinator.on_resignation(P0)
-    assert world.commit_code(1) is ErrorCode.not_coordinator
-    assert world.heartbeat("m", 1) is ErrorCode.not_coordinator
+    assert world.commit_code(1) is ErrorCode.NOT_COORDINATOR
+    assert world.heartbeat("m", 1) is ErrorCode.NOT_COORDINATOR
 
 
 def test_whoever_waits_hears_that_leadership_is_lost() -> None:
@@ -210,8 +210,8 @@ def test_whoever_waits_hears_that_leadership_is_lost() -> None:
     world.log.holds_high_watermark = True
     committing = world.commit(1, group_id="other")
     world.coordinator.on_resignation(P0)
-    assert world.now(joining).error_code == ErrorCode.not_coordinator
-    assert world.now(committing).topics[0].partitions[0].error_code == ErrorCode.not_coordinator
+    assert world.now(joining).error_code == ErrorCode.NOT_COORDINATOR
+    assert world.now(committing).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_leadership_that_comes_back_starts_from_the_log() -> None:
@@ -222,7 +222,7 @@ def test_leadership_that_comes_back_starts_from_the_log() -> None:
     world.coordinator.on_resignation(P0)
     world.coordinator.on_leadership(P0, LeaderEpoch(1))
     world.timers.advance(5000)
-    assert world.heartbeat(ids[0], 1) is ErrorCode.none
+    assert world.heartbeat(ids[0], 1) is ErrorCode.NONE
 
 
 def test_new_epoch_of_a_partition_that_is_led_changes_nothing() -> None:
@@ -238,8 +238,8 @@ def test_stop_lets_everybody_go() -> None:
     world = CoordinatorWorld()
     parked = world.join(world.now(world.join()).member_id)
     world.coordinator.stop()
-    assert world.now(parked).error_code == ErrorCode.not_coordinator
-    assert world.commit_code(1) is ErrorCode.coordinator_not_available
+    assert world.now(parked).error_code == ErrorCode.NOT_COORDINATOR
+    assert world.commit_code(1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 # Time
@@ -252,8 +252,8 @@ def test_silent_member_is_dropped_by_the_clock() -> None:
     world.timers.advance(5000)
     world.heartbeat(ids[0], 1)
     world.timers.advance(1000)
-    assert world.heartbeat(ids[0], 1) is ErrorCode.rebalance_in_progress
-    assert world.heartbeat(ids[1], 1) is ErrorCode.unknown_member_id
+    assert world.heartbeat(ids[0], 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.heartbeat(ids[1], 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_stalled_broker_does_not_drop_its_members() -> None:
@@ -261,7 +261,7 @@ def test_stalled_broker_does_not_drop_its_members() -> None:
     world = CoordinatorWorld()
     ids = world.stable_group(session_timeout_ms=6000)
     world.timers.stall(60_000)
-    assert [world.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.none] * 2
+    assert [world.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.NONE] * 2
 
 
 def test_clock_that_jumps_does_not_drop_members() -> None:
@@ -271,7 +271,7 @@ def test_clock_that_jumps_does_not_drop_members() -> None:
     for jump in (3_600_000, -7_200_000):
         world.timers.wall_clock_offset_ms += jump
         world.timers.advance(2000)
-        assert [world.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.none] * 2
+        assert [world.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.NONE] * 2
 
 
 def test_partitions_are_independent() -> None:
@@ -299,7 +299,7 @@ def test_what_was_written_is_told_once_though_the_replicas_did_not_follow_in_tim
     assert world.is_waiting(answer)
     assert world.events == []
     world.timers.advance(5_000)
-    assert world.now(answer).error_code == ErrorCode.coordinator_not_available
+    assert world.now(answer).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.log.commit(P0)
     world.timers.advance(5_000)
     assert len([event for event in world.events if isinstance(event, NewEpoch)]) == 1

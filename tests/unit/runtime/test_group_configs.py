@@ -27,7 +27,7 @@ GROUP = "orders"
 
 def image(overrides: dict[str, str]) -> MetadataImage:
     """A cluster in which that is set on the group."""
-    return MetadataImage(configs={(ResourceType.group, GROUP): overrides})
+    return MetadataImage(configs={(ResourceType.GROUP, GROUP): overrides})
 
 
 def test_a_group_on_which_nothing_is_set_has_the_brokers_settings() -> None:

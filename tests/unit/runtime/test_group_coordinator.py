@@ -23,27 +23,27 @@ def world() -> CoordinatorWorld:
     """Twelve simple groups over five partitions."""
     world = CoordinatorWorld(partitions=5)
     for index, group_id in enumerate(GROUPS):
-        assert world.commit_code(index, group_id=group_id) is ErrorCode.none
+        assert world.commit_code(index, group_id=group_id) is ErrorCode.NONE
     return world
 
 
 def test_empty_group_id_is_refused_where_members_are_involved() -> None:
     """Offsets may be kept under it, as old consumers do."""
     world = CoordinatorWorld()
-    assert world.now(world.join(group_id="")).error_code == ErrorCode.invalid_group_id
-    assert world.now(world.sync("m", 1, group_id="")).error_code == ErrorCode.invalid_group_id
-    assert world.heartbeat("m", 1, group_id="") is ErrorCode.invalid_group_id
-    assert world.commit_code(3, group_id="") is ErrorCode.none
+    assert world.now(world.join(group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
+    assert world.now(world.sync("m", 1, group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
+    assert world.heartbeat("m", 1, group_id="") is ErrorCode.INVALID_GROUP_ID
+    assert world.commit_code(3, group_id="") is ErrorCode.NONE
     assert world.fetched(group_id="") == 3
 
 
 @pytest.mark.parametrize(
     ("session_timeout_ms", "code"),
     [
-        (5999, ErrorCode.invalid_session_timeout),
-        (6000, ErrorCode.member_id_required),
-        (1_800_000, ErrorCode.member_id_required),
-        (1_800_001, ErrorCode.invalid_session_timeout),
+        (5999, ErrorCode.INVALID_SESSION_TIMEOUT),
+        (6000, ErrorCode.MEMBER_ID_REQUIRED),
+        (1_800_000, ErrorCode.MEMBER_ID_REQUIRED),
+        (1_800_001, ErrorCode.INVALID_SESSION_TIMEOUT),
     ],
 )
 def test_session_timeout_has_bounds(session_timeout_ms: int, code: ErrorCode) -> None:
@@ -57,10 +57,10 @@ def test_unknown_group_is_left_by_unknown_members() -> None:
     world = CoordinatorWorld()
     request = LeaveGroupRequest(group_id="ghost", members=[MemberIdentity(member_id="m", group_instance_id="i")])
     answer = world.now(world.coordinator.leave_group(request, world.client(5)))
-    assert answer.error_code == ErrorCode.none
+    assert answer.error_code == ErrorCode.NONE
     (member,) = answer.members
     assert (member.member_id, member.group_instance_id) == ("m", "i")
-    assert member.error_code == ErrorCode.unknown_member_id
+    assert member.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_groups_of_all_partitions_are_listed(world: CoordinatorWorld) -> None:
@@ -90,7 +90,7 @@ def test_groups_on_several_partitions_are_deleted(world: CoordinatorWorld) -> No
     codes = {result.group_id: result.error_code for result in answer.results}
     for group_id in GROUPS:
         elsewhere = world.coordinator.partition_for(group_id) == 2
-        assert codes[group_id] == (ErrorCode.not_coordinator if elsewhere else ErrorCode.none)
+        assert codes[group_id] == (ErrorCode.NOT_COORDINATOR if elsewhere else ErrorCode.NONE)
 
 
 def test_answer_of_several_partitions_waits_for_the_last(world: CoordinatorWorld) -> None:

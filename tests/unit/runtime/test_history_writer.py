@@ -143,7 +143,7 @@ def test_topic_that_can_not_be_made_costs_the_records_that_wait(caplog: pytest.L
 
 def test_log_that_refuses_costs_the_record(story: ToldStory, caplog: pytest.LogCaptureFixture) -> None:
     """One line says so, and nobody who told it hears of it."""
-    story.log.append_error = ErrorCode.kafka_storage_error
+    story.log.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     story.start({"a": parts(0)})
     story.timers.advance(SECOND_MS)
     assert len([line for line in caplog.messages if "are not in their history" in line]) == 1

@@ -54,7 +54,7 @@ def test_commit_that_comes_alone_is_written_and_answered_at_once() -> None:
     """A client that is alone never waits."""
     w = world()
     for offset in range(1, 5):
-        assert code(w, w.commit(offset)) is ErrorCode.none
+        assert code(w, w.commit(offset)) is ErrorCode.NONE
         w.timers.advance(0)
     assert written(w) == [("events", offset) for offset in range(1, 5)]
 
@@ -69,7 +69,7 @@ def test_commits_of_one_turn_are_written_at_its_end() -> None:
     appends = w.log.appends
     w.timers.advance(0)
     assert w.log.appends == appends + 1
-    assert [code(w, answer) for answer in others] == [ErrorCode.none] * 2
+    assert [code(w, answer) for answer in others] == [ErrorCode.NONE] * 2
     assert written(w) == [("events", 1), ("audit", 2), ("events", 3)]
 
 
@@ -82,7 +82,7 @@ def test_turn_after_a_busy_one_waits_from_its_first_commit() -> None:
     answer = w.commit(3)
     assert w.is_waiting(answer)
     w.timers.advance(0)
-    assert code(w, answer) is ErrorCode.none
+    assert code(w, answer) is ErrorCode.NONE
     assert not w.is_waiting(w.commit(4))
 
 
@@ -94,7 +94,7 @@ def test_bound_in_milliseconds_is_waited_for() -> None:
     second = w.commit(2)
     assert w.is_waiting(first)
     w.timers.advance(1)
-    assert [code(w, first), code(w, second)] == [ErrorCode.none] * 2
+    assert [code(w, first), code(w, second)] == [ErrorCode.NONE] * 2
     assert written(w) == [("events", 2)]
     third = w.commit(3)
     w.timers.advance(4)
@@ -118,7 +118,7 @@ def test_without_linger_every_commit_is_written_at_once() -> None:
     """Each as a batch of its own."""
     w = world(linger_ms=0)
     appends = w.log.appends
-    assert [code(w, w.commit(offset)) for offset in (1, 2, 3)] == [ErrorCode.none] * 3
+    assert [code(w, w.commit(offset)) for offset in (1, 2, 3)] == [ErrorCode.NONE] * 3
     assert w.log.appends == appends + 3
 
 
@@ -136,7 +136,7 @@ def test_last_arrival_wins_and_everybody_is_answered() -> None:
     w.log.commit(P0, up_to=2)
     assert [w.is_waiting(answer) for answer in answers] == [False, True, True]
     w.log.commit(P0)
-    assert [code(w, answer) for answer in answers] == [ErrorCode.none] * 3
+    assert [code(w, answer) for answer in answers] == [ErrorCode.NONE] * 3
     assert w.fetched() == 4
 
 
@@ -151,14 +151,14 @@ def test_commit_is_compared_with_what_lingers() -> None:
     answers = [w.commit(6), w.commit(6)]
     assert all(w.is_waiting(answer) for answer in answers)
     w.timers.advance(0)
-    assert [code(w, answer) for answer in answers] == [ErrorCode.none] * 2
+    assert [code(w, answer) for answer in answers] == [ErrorCode.NONE] * 2
     assert written(w)[-2:] == [("events", 5), ("events", 6)]
 
 
 def test_commit_without_news_does_not_wait_for_those_that_linger() -> None:
     """What it says is committed already."""
     w = world()
-    assert code(w, w.commit(3, topic="audit")) is ErrorCode.none
+    assert code(w, w.commit(3, topic="audit")) is ErrorCode.NONE
     assert w.is_waiting(w.commit(1))
     assert not w.is_waiting(w.commit(3, topic="audit"))
 
@@ -168,7 +168,7 @@ def test_commit_that_makes_a_group_does_not_linger() -> None:
     w = world()
     w.commit(1)
     lingering = w.commit(2)
-    assert code(w, w.commit(1, group_id="new")) is ErrorCode.none
+    assert code(w, w.commit(1, group_id="new")) is ErrorCode.NONE
     assert not w.is_waiting(lingering)
     assert written(w) == [("events", 1), ("events", 2), ("events", 1)]
 
@@ -180,9 +180,9 @@ def test_no_more_lingers_than_one_batch_can_hold() -> None:
     answers = [w.commit(offset, topic=f"topic-{offset}") for offset in range(1, 9)]
     assert w.log.appends > appends + 1
     w.timers.advance(0)
-    assert [code(w, answer) for answer in answers] == [ErrorCode.none] * 8
+    assert [code(w, answer) for answer in answers] == [ErrorCode.NONE] * 8
     assert len(written(w)) == 8
-    assert code(w, w.commit(1, topic="x" * 700)) is ErrorCode.unknown_server_error
+    assert code(w, w.commit(1, topic="x" * 700)) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def commit_much(w: CoordinatorWorld) -> list[Any]:
@@ -198,7 +198,7 @@ def test_of_very_many_commits_some_are_written_before_their_time(linger_ms: int)
     answers = commit_much(w)
     assert w.log.appends >= appends + 3
     w.timers.advance(1000)
-    assert [code(w, answer) for answer in answers] == [ErrorCode.none] * 800
+    assert [code(w, answer) for answer in answers] == [ErrorCode.NONE] * 800
     assert len(written(w)) == 800
 
 
@@ -211,7 +211,7 @@ def test_fetch_sees_what_lingers() -> None:
     w.commit(1)
     answer = w.commit(2)
     assert w.fetched() == 2
-    assert code(w, answer) is ErrorCode.none
+    assert code(w, answer) is ErrorCode.NONE
 
 
 def test_every_other_request_is_decided_after_what_lingers() -> None:
@@ -228,7 +228,7 @@ def test_every_other_request_is_decided_after_what_lingers() -> None:
         w.commit(1)
         answer = w.commit(2)
         request(w)
-        assert code(w, answer) is ErrorCode.none
+        assert code(w, answer) is ErrorCode.NONE
 
 
 def test_group_is_deleted_with_what_lingered() -> None:
@@ -248,7 +248,7 @@ def test_timers_are_decided_after_what_lingers() -> None:
     w.timers.advance(999)
     assert w.is_waiting(answer)
     w.timers.advance(1)
-    assert code(w, answer) is ErrorCode.none
+    assert code(w, answer) is ErrorCode.NONE
 
 
 def test_changes_of_the_cluster_are_decided_after_what_lingers() -> None:
@@ -297,14 +297,14 @@ def test_other_partitions_are_not_flushed() -> None:
 @pytest.mark.parametrize(
     ("log_says", "client_hears"),
     [
-        (ErrorCode.not_enough_replicas, ErrorCode.coordinator_not_available),
-        (ErrorCode.kafka_storage_error, ErrorCode.not_coordinator),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
     ],
 )
 def test_failed_append_is_everybodys(log_says: ErrorCode, client_hears: ErrorCode) -> None:
     """Each hears it in the words of a coordinator, and nothing of it is seen."""
     w = world()
-    assert code(w, w.commit(1)) is ErrorCode.none
+    assert code(w, w.commit(1)) is ErrorCode.NONE
     answers = [w.commit(2), w.commit(3, topic="audit"), w.commit(2)]
     w.log.append_error = log_says
     w.timers.advance(0)
@@ -319,11 +319,11 @@ def test_failed_append_is_everybodys(log_says: ErrorCode, client_hears: ErrorCod
 def test_failed_flush_does_not_fail_who_caused_it() -> None:
     """A fetch is answered with what was committed before."""
     w = world()
-    assert code(w, w.commit(1)) is ErrorCode.none
+    assert code(w, w.commit(1)) is ErrorCode.NONE
     answer = w.commit(2)
-    w.log.append_error = ErrorCode.not_enough_replicas
+    w.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     assert w.fetched() == 1
-    assert code(w, answer) is ErrorCode.coordinator_not_available
+    assert code(w, answer) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_commit_that_relied_on_what_lingered_fails_with_it() -> None:
@@ -331,9 +331,9 @@ def test_commit_that_relied_on_what_lingered_fails_with_it() -> None:
     w = world(log=MemoryLog(max_batch_bytes=600))
     w.commit(1)
     lingering = [w.commit(2), w.commit(3, topic="audit")]
-    w.log.append_error = ErrorCode.not_enough_replicas
+    w.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     big = w.commit(4, topic="y" * 500)
-    assert [code(w, answer) for answer in (*lingering, big)] == [ErrorCode.coordinator_not_available] * 3
+    assert [code(w, answer) for answer in (*lingering, big)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
 
 
 def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
@@ -343,7 +343,7 @@ def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
     answer = w.commit(2)
     CoordinatorWorld(log=w.log).commit(7)
     w.timers.advance(0)
-    assert code(w, answer) is ErrorCode.not_coordinator
+    assert code(w, answer) is ErrorCode.NOT_COORDINATOR
     assert w.fetched() in (2, 7)
     assert w.shard().store == CoordinatorWorld(log=w.log).shard().store
 
@@ -368,7 +368,7 @@ def test_whoever_lingers_hears_that_leadership_is_lost() -> None:
     answer = w.commit(2)
     appends = w.log.appends
     w.coordinator.on_resignation(P0)
-    assert code(w, answer) is ErrorCode.not_coordinator
+    assert code(w, answer) is ErrorCode.NOT_COORDINATOR
     w.timers.advance(0)
     assert w.log.appends == appends
 
@@ -379,6 +379,6 @@ def test_replicas_that_do_not_follow_fail_all_who_were_merged() -> None:
     w.log.holds_high_watermark = True
     answers = [w.commit(offset) for offset in (1, 2, 3)]
     w.timers.advance(5000)
-    assert [code(w, answer) for answer in answers] == [ErrorCode.coordinator_not_available] * 3
+    assert [code(w, answer) for answer in answers] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
     w.log.commit(P0)
     assert w.fetched() == 3

@@ -64,7 +64,7 @@ class Offsets(RuleBasedStateMachine):
     def time_passes(self, milliseconds: int) -> None:
         self.world.timers.advance(milliseconds)
 
-    @rule(error=st.sampled_from([None, ErrorCode.not_enough_replicas, ErrorCode.kafka_storage_error]))
+    @rule(error=st.sampled_from([None, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR]))
     def log_refuses(self, error: ErrorCode | None) -> None:
         self.world.log.append_error = error
 
@@ -113,13 +113,13 @@ class Offsets(RuleBasedStateMachine):
         for where, index, answer in self.asked:
             if isinstance(answer, Pledge) and not answer.done():
                 still_asked.append((where, index, answer))
-            elif self.world.now(answer).topics[0].partitions[0].error_code == ErrorCode.none:
+            elif self.world.now(answer).topics[0].partitions[0].error_code == ErrorCode.NONE:
                 self.possible[where][:index] = [self.possible[where][index]] * index
         self.asked = still_asked
 
     def check(self, group: str, topic: str, answer: Any) -> None:
         partition = self.world.now(answer).topics[0].partitions[0]
-        if partition.error_code == ErrorCode.none:
+        if partition.error_code == ErrorCode.NONE:
             possible, offset = self.possible[group, topic], partition.committed_offset
             assert offset in possible
             # What a client was told is not taken back, either.

@@ -58,7 +58,7 @@ def test_state_is_the_same_after_a_restart() -> None:
     before = world.shard().store
     again = world.restart()
     assert again.shard().store == before
-    assert again.heartbeat(ids[1], 1) is ErrorCode.none
+    assert again.heartbeat(ids[1], 1) is ErrorCode.NONE
     assert again.fetched(group_id="group-7") == 7
 
 
@@ -72,17 +72,17 @@ def test_groups_are_loading_until_the_log_is_read() -> None:
     with patch.object(load_queue, "_STEP_MS", 0.0):
         again = CoordinatorWorld(log=log, is_loaded=False)
         again.timers.stall(0)
-        assert again.commit_code(1, group_id="simple") is ErrorCode.coordinator_load_in_progress
-        assert again.now(again.join()).error_code == ErrorCode.coordinator_load_in_progress
-        assert again.now(again.fetch()).error_code == ErrorCode.coordinator_load_in_progress
-        assert again.heartbeat(ids[0], 1) is ErrorCode.none
+        assert again.commit_code(1, group_id="simple") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert again.now(again.join()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert again.now(again.fetch()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert again.heartbeat(ids[0], 1) is ErrorCode.NONE
     again.timers.advance(1)
     assert again.fetched(group_id="simple") == 99
 
 
 def test_new_partition_answers_at_once() -> None:
     """There is nothing to read."""
-    assert CoordinatorWorld(is_loaded=False).commit_code(1) is ErrorCode.none
+    assert CoordinatorWorld(is_loaded=False).commit_code(1) is ErrorCode.NONE
 
 
 def test_leadership_lost_while_loading() -> None:
@@ -94,7 +94,7 @@ def test_leadership_lost_while_loading() -> None:
         world = CoordinatorWorld(log=log, is_loaded=False)
         world.coordinator.on_resignation(P0)
     world.timers.advance(10)
-    assert world.commit_code(1) is ErrorCode.not_coordinator
+    assert world.commit_code(1) is ErrorCode.NOT_COORDINATOR
 
 
 def test_records_of_other_group_types_are_skipped() -> None:
@@ -108,7 +108,7 @@ def test_records_of_other_group_types_are_skipped() -> None:
     world = CoordinatorWorld(log=log)
     assert world.fetched() == 5
     assert list(world.shard().classic_groups.store.groups) == [GROUP]
-    assert world.commit_code(6) is ErrorCode.none
+    assert world.commit_code(6) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(("commit", "expected"), [(True, 9), (False, 5)])
@@ -132,7 +132,7 @@ def test_log_with_gaps_is_read_to_its_end() -> None:
     partition.log_start_offset = Offset(1)
     world = CoordinatorWorld(log=log)
     assert world.fetched() == 3
-    assert world.commit_code(10) is ErrorCode.none
+    assert world.commit_code(10) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_record_that_can_not_be_read_is_skipped(
     log.append(P0, offset_batch(7))
     world = CoordinatorWorld(log=log)
     assert world.fetched() == 7
-    assert world.commit_code(8) is ErrorCode.none
+    assert world.commit_code(8) is ErrorCode.NONE
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert "the record at offset 1 of __consumer_offsets-0 can't be read and is skipped" in line
     assert (f"group {GROUP}" in line) is names_group
@@ -169,7 +169,7 @@ def test_very_many_records_that_can_not_be_read_do_not_flood_the_log(caplog: pyt
     log = MemoryLog()
     log.append(P0, encode_batch([(1, b"\x00", b"", ())] * 1_000))
     world = CoordinatorWorld(log=log)
-    assert world.commit_code(1) is ErrorCode.none
+    assert world.commit_code(1) is ErrorCode.NONE
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(lines) == 21
     assert "1000 records of __consumer_offsets-0" in lines[-1]
@@ -183,7 +183,7 @@ def test_records_of_unknown_types_are_told_once(caplog: pytest.LogCaptureFixture
     log = MemoryLog()
     log.append(P0, encode_batch([(1, b"\x00\x63unheard of", b"\x00\x00?", ())] * 3))
     world = CoordinatorWorld(log=log)
-    assert world.commit_code(6) is ErrorCode.none
+    assert world.commit_code(6) is ErrorCode.NONE
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert "__consumer_offsets-0 has records of types that this coordinator doesn't know (99)" in line
     assert world.coordinator.skipped_records == 0
@@ -193,9 +193,9 @@ def test_a_log_that_can_not_be_read_has_no_coordinator(caplog: pytest.LogCapture
     """Rather no answer than a wrong one; a later leadership tries again."""
     log = MemoryLog()
     log.append(P0, offset_batch(5))
-    with patch.object(log, "read", side_effect=KafkaError(ErrorCode.kafka_storage_error, "a bad disk")):
+    with patch.object(log, "read", side_effect=KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a bad disk")):
         world = CoordinatorWorld(log=log)
-        assert world.commit_code(1) is ErrorCode.not_coordinator
+        assert world.commit_code(1) is ErrorCode.NOT_COORDINATOR
     assert "cannot be read" in caplog.text
     world.coordinator.on_leadership(P0, LeaderEpoch(1))
     world.timers.advance(1)
@@ -212,7 +212,7 @@ def test_large_batch_is_read_in_steps() -> None:
     log.append(P0, encode_batch(records))
     with patch.object(load_queue, "_STEP_MS", 0.0):
         world = CoordinatorWorld(log=log, is_loaded=False)
-        assert world.commit_code(1) is ErrorCode.coordinator_load_in_progress
+        assert world.commit_code(1) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.timers.advance(1)
     assert len(world.shard().classic_groups.store.groups) == 1000
 
@@ -238,7 +238,7 @@ def test_groups_with_members_are_taken_over_in_steps() -> None:
         next(steps)
     assert led.state is PartitionState.STARTING
     assert len(led.alarms) == 50
-    assert again.commit_code(2, group_id="simple") is ErrorCode.coordinator_load_in_progress
+    assert again.commit_code(2, group_id="simple") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     again.coordinator.on_metadata_update(
         MetadataImage(topics_by_id={topic.topic_id: topic}), MetadataImage(topics_by_id={})
     )
@@ -261,5 +261,5 @@ def test_leadership_lost_while_groups_are_taken_over() -> None:
         next(steps)
     again.coordinator.on_resignation(P0)
     again.timers.advance(60_000)
-    assert again.heartbeat("client-1", 1) is ErrorCode.not_coordinator
+    assert again.heartbeat("client-1", 1) is ErrorCode.NOT_COORDINATOR
     assert len(led.alarms) == 0

@@ -76,7 +76,7 @@ def test_damaged_records_leave_the_partition_alive(seed: int, caplog: pytest.Log
     caplog.clear()
     world = CoordinatorWorld(log=log)
     assert world.coordinator._runtime._led[P0].state is PartitionState.ACTIVE
-    assert world.commit_code(3, group_id="another") is ErrorCode.none
+    assert world.commit_code(3, group_id="another") is ErrorCode.NONE
     world.timers.advance(DAY_MS)
     assert world.fetched(group_id="another") == 3
     assert {record.name for record in caplog.records if record.levelno >= logging.WARNING} <= {

@@ -54,7 +54,7 @@ def test_what_was_said_before_is_answered_as_before(stable: Stable) -> None:
 
 def test_words_that_stand_for_nothing_are_not_kept(stable: Stable) -> None:
     """Whoever asks without them is decided upon each time."""
-    assert stable.say(b"") is ErrorCode.none
+    assert stable.say(b"") is ErrorCode.NONE
     assert stable.repeat(b"") is None
 
 
@@ -63,12 +63,12 @@ def test_session_begins_anew_with_each_answer(stable: Stable) -> None:
     for _ in range(5):
         stable.world.timers.advance(9_000)
         assert stable.repeat() == ALIVE
-        assert stable.world.heartbeat(stable.ids[1], 1) is ErrorCode.none
+        assert stable.world.heartbeat(stable.ids[1], 1) is ErrorCode.NONE
     stable.world.timers.advance(9_999)
     assert stable.kept == 1
     stable.world.timers.advance(1)
     assert (stable.repeat(), stable.kept) == (None, 0)
-    assert stable.say(SAID) is ErrorCode.unknown_member_id
+    assert stable.say(SAID) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_rebalance_is_not_slept_through(stable: Stable) -> None:
@@ -76,7 +76,7 @@ def test_rebalance_is_not_slept_through(stable: Stable) -> None:
     leave = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=stable.ids[1])])
     stable.world.coordinator.leave_group(leave, stable.world.client(5))
     assert stable.repeat() is None
-    assert stable.say(SAID) is ErrorCode.rebalance_in_progress
+    assert stable.say(SAID) is ErrorCode.REBALANCE_IN_PROGRESS
     assert stable.repeat() is None
 
 
@@ -85,14 +85,14 @@ def test_member_that_leaves_is_answered_no_more(stable: Stable) -> None:
     leave = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=stable.ids[0])])
     stable.world.coordinator.leave_group(leave, stable.world.client(5))
     assert (stable.repeat(), stable.kept) == (None, 0)
-    assert stable.say(SAID) is ErrorCode.unknown_member_id
+    assert stable.say(SAID) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_one_answer_is_kept_of_each_member(stable: Stable) -> None:
     """However many ways there are to say it: the latest."""
     words = [b"%d" % number for number in range(100)]
     for request_fingerprint in words:
-        assert stable.say(request_fingerprint) is ErrorCode.none
+        assert stable.say(request_fingerprint) is ErrorCode.NONE
     assert stable.kept == 1
     assert (stable.repeat(words[-1]), stable.repeat(words[-2])) == (ALIVE, None)
 
@@ -110,7 +110,7 @@ def test_nothing_is_repeated_without_leadership(stable: Stable) -> None:
     """Whoever resigns forgets; who leads again decides again."""
     stable.world.coordinator.on_resignation(P0)
     assert (stable.repeat(), stable.kept) == (None, 0)
-    assert stable.say(SAID) is ErrorCode.not_coordinator
+    assert stable.say(SAID) is ErrorCode.NOT_COORDINATOR
 
 
 def test_nothing_is_repeated_after_the_end(stable: Stable) -> None:
@@ -137,6 +137,6 @@ def test_what_lingers_comes_first() -> None:
     commit = stable.world.commit(3, group_id="another")
     assert stable.world.is_waiting(commit)
     assert stable.repeat() is None
-    assert stable.say(SAID) is ErrorCode.none
+    assert stable.say(SAID) is ErrorCode.NONE
     assert not stable.world.is_waiting(commit)
     assert stable.repeat() == ALIVE

@@ -78,12 +78,12 @@ def fetch_stable(world: CoordinatorWorld) -> tuple[int, int]:
 def test_offsets_count_when_their_transaction_is_committed(committed: bool, expected: int) -> None:
     """I12: not before, and not if it is aborted; who requires stable offsets is sent away meanwhile (KIP-447)."""
     world = CoordinatorWorld()
-    assert world.commit_code(3) is ErrorCode.none
-    assert commit_code(world, 9) is ErrorCode.none
+    assert world.commit_code(3) is ErrorCode.NONE
+    assert commit_code(world, 9) is ErrorCode.NONE
     assert world.fetched() == 3
-    assert fetch_stable(world) == (ErrorCode.unstable_offset_commit, -1)
-    assert world.now(mark(world, committed=committed)).error_code == ErrorCode.none
-    assert fetch_stable(world) == (ErrorCode.none, expected)
+    assert fetch_stable(world) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    assert world.now(mark(world, committed=committed)).error_code == ErrorCode.NONE
+    assert fetch_stable(world) == (ErrorCode.NONE, expected)
     assert world.restart().fetched() == expected
 
 
@@ -105,9 +105,9 @@ def test_open_transactions_are_read_back() -> None:
     world = CoordinatorWorld()
     commit_code(world, 9)
     world = world.restart()
-    assert fetch_stable(world)[0] == ErrorCode.unstable_offset_commit
+    assert fetch_stable(world)[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
     world.now(mark(world, committed=True))
-    assert fetch_stable(world) == (ErrorCode.none, 9)
+    assert fetch_stable(world) == (ErrorCode.NONE, 9)
 
 
 def test_commits_that_say_nothing_new_are_written_in_a_transaction() -> None:
@@ -130,10 +130,10 @@ def test_a_zombie_is_fenced_by_its_generation() -> None:
     """KIP-447: the group has moved on, and another member does its work."""
     world = CoordinatorWorld()
     member, _ = world.stable_group()
-    assert commit_code(world, 1, member=member, generation=0) is ErrorCode.illegal_generation
-    assert commit_code(world, 1, member="ghost", generation=1) is ErrorCode.unknown_member_id
-    assert commit_code(world, 1, member=member, generation=1) is ErrorCode.none
-    assert commit_code(world, 2) is ErrorCode.none, "older producers say nothing of their member"
+    assert commit_code(world, 1, member=member, generation=0) is ErrorCode.ILLEGAL_GENERATION
+    assert commit_code(world, 1, member="ghost", generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit_code(world, 1, member=member, generation=1) is ErrorCode.NONE
+    assert commit_code(world, 2) is ErrorCode.NONE, "older producers say nothing of their member"
 
 
 def test_a_rebalance_holds_up_no_transaction() -> None:
@@ -142,35 +142,35 @@ def test_a_rebalance_holds_up_no_transaction() -> None:
     member = world.now(world.join()).member_id
     world.join(member)
     world.timers.advance(1)
-    assert commit_code(world, 1, member=member, generation=1) is ErrorCode.none
+    assert commit_code(world, 1, member=member, generation=1) is ErrorCode.NONE
 
 
 def test_a_group_that_is_not_known_is_a_simple_one() -> None:
     """As with other commits; but who names a generation is lost."""
     world = CoordinatorWorld()
-    assert commit_code(world, 1, generation=3, member="m") is ErrorCode.illegal_generation
-    assert commit_code(world, 1) is ErrorCode.none
+    assert commit_code(world, 1, generation=3, member="m") is ErrorCode.ILLEGAL_GENERATION
+    assert commit_code(world, 1) is ErrorCode.NONE
     assert GROUP in world.shard().classic_groups.store.groups
 
 
 def test_metadata_has_its_limit() -> None:
     """The partition is refused alone, and nothing is written for it."""
     world = CoordinatorWorld(config=GroupCoordinatorConfig(offset_metadata_max_bytes=3))
-    assert commit_code(world, 1, metadata="four") is ErrorCode.offset_metadata_too_large
+    assert commit_code(world, 1, metadata="four") is ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert world.log.appends == 0
-    assert commit_code(world, 1, metadata=None) is ErrorCode.none
+    assert commit_code(world, 1, metadata=None) is ErrorCode.NONE
 
 
 def test_what_the_log_refuses_changes_nothing() -> None:
     """The transaction is not known to the partition, or its marker is out of date; the codes are the log's."""
     world = CoordinatorWorld()
-    world.log.append_error = ErrorCode.invalid_txn_state
-    assert commit_code(world, 1) is ErrorCode.invalid_txn_state
+    world.log.append_error = ErrorCode.INVALID_TXN_STATE
+    assert commit_code(world, 1) is ErrorCode.INVALID_TXN_STATE
     world.log.append_error = None
     commit_code(world, 1)
-    world.log.append_error = ErrorCode.invalid_producer_epoch
-    assert world.now(mark(world, committed=True)).error_code == ErrorCode.invalid_producer_epoch
-    assert fetch_stable(world)[0] == ErrorCode.unstable_offset_commit
+    world.log.append_error = ErrorCode.INVALID_PRODUCER_EPOCH
+    assert world.now(mark(world, committed=True)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert fetch_stable(world)[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 def test_a_marker_waits_until_it_is_committed() -> None:
@@ -181,17 +181,17 @@ def test_a_marker_waits_until_it_is_committed() -> None:
     answer = mark(world, committed=True)
     assert world.is_waiting(answer)
     world.log.commit(P0)
-    assert world.now(answer).error_code == ErrorCode.none
+    assert world.now(answer).error_code == ErrorCode.NONE
 
 
 def test_a_partition_that_is_not_loaded_takes_no_marker() -> None:
     """With the code of partitions, which makes the transaction coordinator ask again."""
     world = CoordinatorWorld()
     world.coordinator.on_resignation(P0)
-    assert world.now(mark(world, committed=True)).error_code == ErrorCode.not_leader_or_follower
-    assert commit_code(world, 1) is ErrorCode.not_coordinator
+    assert world.now(mark(world, committed=True)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert commit_code(world, 1) is ErrorCode.NOT_COORDINATOR
     world.coordinator.stop()
-    assert commit_code(world, 1) is ErrorCode.coordinator_not_available
+    assert commit_code(world, 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 _STEPS = st.lists(
@@ -215,7 +215,7 @@ def test_memory_is_what_the_log_says(steps: list[tuple[str, int, int]]) -> None:
             world.now(world.commit(offset))
             expected = (place, offset)
         elif kind == "in transaction":
-            assert commit_code(world, offset, producer=producer) is ErrorCode.none
+            assert commit_code(world, offset, producer=producer) is ErrorCode.NONE
             open_offsets[producer] = (place, offset)
         else:
             world.now(mark(world, committed=kind == "end", producer=producer))

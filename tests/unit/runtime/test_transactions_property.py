@@ -25,14 +25,14 @@ from klamm.runtime.transaction_record_serde import TransactionRecordSerde
 
 IDS = ("transfers", "refunds")
 PARTITIONS = tuple(TopicPartition("events", PartitionIndex(index)) for index in range(3))
-REFUSALS = (ErrorCode.not_leader_or_follower, ErrorCode.request_timed_out, ErrorCode.unknown_server_error)
+REFUSALS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR)
 NORMAL_ERRORS = {
-    ErrorCode.concurrent_transactions,
-    ErrorCode.producer_fenced,
-    ErrorCode.invalid_producer_id_mapping,
-    ErrorCode.invalid_txn_state,
-    ErrorCode.coordinator_not_available,
-    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
 
@@ -92,7 +92,7 @@ class Transactions(RuleBasedStateMachine):
         if self.world.log.holds_high_watermark:
             return  # Its answer would be still to come, and then it ends nothing.
         codes = set(self.world.add(producer.producer, partitions, producer.transactional_id, version=version).values())
-        if codes == {ErrorCode.none}:
+        if codes == {ErrorCode.NONE}:
             assert self.current.get(producer.transactional_id) is producer
             producer.added |= partitions
             producer.is_open = True
@@ -152,7 +152,7 @@ class Transactions(RuleBasedStateMachine):
         if not holds:
             self.world.log.commit(P0)
 
-    @rule(code=st.sampled_from((None, ErrorCode.not_enough_replicas, ErrorCode.unknown_topic_or_partition)))
+    @rule(code=st.sampled_from((None, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
     def log_refuses(self, code: ErrorCode | None) -> None:
         self.world.log.append_error = code
 

@@ -96,8 +96,8 @@ class MarkerLogs:
             await self.held
         if self.fails:
             raise RuntimeError("no way to the partitions")
-        outcome = {each: self.refusals.get(each, ErrorCode.none) for each in marker.partitions}
-        self.written += [(each, marker) for each, code in outcome.items() if code is ErrorCode.none]
+        outcome = {each: self.refusals.get(each, ErrorCode.NONE) for each in marker.partitions}
+        self.written += [(each, marker) for each, code in outcome.items() if code is ErrorCode.NONE]
         return outcome
 
 
@@ -207,7 +207,7 @@ class TransactionWorld:
     def inited(self, transactional_id: str = ID, **fields: Any) -> tuple[int, int]:
         """A producer id and epoch, granted."""
         response = self.now(self.init(transactional_id, **fields))
-        assert response.error_code == ErrorCode.none
+        assert response.error_code == ErrorCode.NONE
         return response.producer_id, response.producer_epoch
 
     def init_code(self, transactional_id: str = ID, **fields: Any) -> ErrorCode:
@@ -270,7 +270,7 @@ class TransactionWorld:
     def ended(self, producer: tuple[int, int], *where: Any, **fields: Any) -> tuple[int, int]:
         """The producer id and epoch after an end that was accepted."""
         response = self.now(self.end(producer, *where, **fields))
-        assert response.error_code == ErrorCode.none
+        assert response.error_code == ErrorCode.NONE
         return response.producer_id, response.producer_epoch
 
     def restart(self) -> TransactionWorld:

@@ -20,7 +20,7 @@ from klamm.storage.log import Log
 def _assert_storage_error(call: Callable[[], object]) -> None:
     with pytest.raises(KafkaError) as refused:
         call()
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])

@@ -77,7 +77,7 @@ def test_a_flipped_bit_is_never_served(
 
     with pytest.raises(KafkaError) as refused:
         read_to_the_end_and_then_from_the_beginning()
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert all(record == before[record.offset] for record in served)
     assert all(record.offset != hit for record in served)
     assert log.is_offline
@@ -97,7 +97,7 @@ def test_damage_that_an_append_meets_takes_the_log_offline(tmp_path: Path) -> No
     folder.start()
     with pytest.raises(KafkaError) as refused:
         append(folder.log())
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert f"{path} is damaged at offset 0, position 0: " in (folder.log().offline_reason or "")
     folder.kill()
 
@@ -118,7 +118,7 @@ def test_a_damaged_batch_is_no_answer_to_a_search_by_time(tmp_path: Path, at: st
     log = folder.log()
     with pytest.raises(KafkaError) as refused:
         found_by_time(log.search_timestamp(Millis(NOW_MS + 1)))
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert f"{path} is damaged at offset 1, position {size}: " in (log.offline_reason or "")
     folder.kill()
 

@@ -59,7 +59,7 @@ def test_a_gap_in_the_sequences_is_refused(folder: LogFolder) -> None:
     append(log, batch(sequence=0, producer_id=1, epoch=0))
     with pytest.raises(KafkaError) as refused:
         append(log, batch(sequence=2, producer_id=1, epoch=0))
-    assert refused.value.code is ErrorCode.out_of_order_sequence_number
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log.log_end_offset == 1
 
 
@@ -68,7 +68,7 @@ def test_a_batch_larger_than_a_segment_is_refused(folder: LogFolder) -> None:
     log = folder.create(segment_bytes=1000)
     with pytest.raises(KafkaError) as refused:
         append(log, batch(value=bytes(1000)))
-    assert refused.value.code is ErrorCode.record_list_too_large
+    assert refused.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 def test_log_append_time_is_told_to_the_producer(folder: LogFolder) -> None:

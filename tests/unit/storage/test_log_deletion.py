@@ -35,7 +35,7 @@ def test_old_segments_go_and_their_files_follow_later(folder: LogFolder) -> None
     assert [name[:20] for name in retired] == [f"{base:020d}" for base in (0, 0, 0, 3, 3, 3)]
     with pytest.raises(KafkaError) as refused:
         log.read(Offset(5), 100, upper_bound=log.high_watermark, minimum_one_batch=True)
-    assert refused.value.code is ErrorCode.offset_out_of_range
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     folder.directory.housekeep(Millis(now + 100))
     folder.directory.wait_for_background()
     assert not [path for path in log.directory.iterdir() if path.name.endswith(".deleted")]
@@ -85,7 +85,7 @@ def test_deleted_records_are_gone_at_once_and_stay_gone(folder: LogFolder) -> No
     assert log.delete_records_before(Offset(2)) == 4
     with pytest.raises(KafkaError) as refused:
         log.read(Offset(3), 100, upper_bound=Offset(10), minimum_one_batch=True)
-    assert refused.value.code is ErrorCode.offset_out_of_range
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     assert _offsets(folder) == [4, 5, 6, 7, 8, 9]
     folder.restart()
     assert folder.log().log_start_offset == 4
@@ -100,7 +100,7 @@ def test_records_above_the_high_watermark_can_not_be_deleted(folder: LogFolder) 
     append(log)
     with pytest.raises(KafkaError) as refused:
         log.delete_records_before(Offset(2))
-    assert refused.value.code is ErrorCode.offset_out_of_range
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_segments_below_the_log_start_offset_go(folder: LogFolder) -> None:

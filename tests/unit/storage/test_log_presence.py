@@ -100,7 +100,7 @@ def test_a_segment_that_is_gone_takes_the_partition_offline(
         assert "Bring what is missing back from a copy" in reason
         with pytest.raises(KafkaError) as refused:
             append(folder.log())
-        assert refused.value.code is ErrorCode.kafka_storage_error
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     folder.kill()
     shutil.rmtree(folder.path / str(ORDERS))
     shutil.copytree(copy, folder.path / str(ORDERS))

@@ -72,7 +72,7 @@ def test_an_offset_outside_the_log_is_out_of_range(log: Log) -> None:
     for offset in (-1, END + 1):
         with pytest.raises(KafkaError) as refused:
             log.read(Offset(offset), 100, upper_bound=Offset(END), minimum_one_batch=True)
-        assert refused.value.code is ErrorCode.offset_out_of_range
+        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_a_reader_at_the_end_gets_each_batch_as_it_comes(folder: LogFolder) -> None:
@@ -118,7 +118,7 @@ def test_a_damaged_file_is_reported_not_returned(folder: LogFolder, look: Callab
         file.write(b"\x7f\xff\xff\xff")
     with pytest.raises(KafkaError) as refused:
         look(log)
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert f"{folder.log_files()[0]} is damaged at offset 1, position {size}: " in (log.offline_reason or "")
 
 
@@ -171,6 +171,6 @@ def test_a_closed_log_is_not_read(tmp_path: Path, is_known: bool) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(KafkaError, match="is closed") as refused:
         log.read(Offset(1), 1000, upper_bound=Offset(2), minimum_one_batch=True)
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert log.reader.file_ranges(Offset(0), 1000) == []
     assert len(os.listdir("/proc/self/fd")) == before

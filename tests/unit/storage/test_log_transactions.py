@@ -167,7 +167,7 @@ def test_a_transaction_that_was_not_verified_is_refused(folder: LogFolder) -> No
     records = batch(producer_id=1, epoch=0, sequence=0, is_transactional=True)
     with pytest.raises(KafkaError) as refused:
         log.appender.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
-    assert refused.value.code is ErrorCode.invalid_txn_state
+    assert refused.value.code is ErrorCode.INVALID_TXN_STATE
     guard = log.transactions.begin_verification(
         ProducerId(1), ProducerEpoch(0), 0, adds_partitions=False, now_ms=NOW_MS
     )
@@ -183,8 +183,8 @@ def test_a_marker_of_an_old_coordinator_is_not_written(folder: LogFolder) -> Non
     folder.restart()
     log = folder.log()
     for epoch, coordinator_epoch, code in (
-        (4, 8, ErrorCode.transaction_coordinator_fenced),
-        (3, 9, ErrorCode.invalid_producer_epoch),
+        (4, 8, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+        (3, 9, ErrorCode.INVALID_PRODUCER_EPOCH),
     ):
         with pytest.raises(KafkaError) as refused:
             mark(log, 1, is_commit=True, epoch=epoch, coordinator_epoch=coordinator_epoch)
@@ -270,7 +270,7 @@ def test_an_index_that_could_not_be_built_is_built_by_the_next_read(folder: LogF
     for call in ("pread", "open"):
         with failing(call, errno.EIO, only_to_make=False), pytest.raises(KafkaError) as refused:
             log.aborted_transactions(Offset(0), 1_000_000)
-        assert refused.value.code is ErrorCode.kafka_storage_error
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert log.aborted_transactions(Offset(0), 1_000_000) == expected
     assert consume(log) == writer.decided(log)
 
@@ -295,7 +295,7 @@ def test_an_index_that_is_no_good_is_not_built_from_a_damaged_log(folder: LogFol
     commit_all(log)
     with pytest.raises(KafkaError) as refused:
         log.aborted_transactions(Offset(0), 1_000_000)
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert f"{segment} is damaged at offset 0, position 0" in (log.offline_reason or "")
     folder.kill()
     segment.write_bytes(content)
@@ -322,7 +322,7 @@ def test_a_log_that_is_cut_forgets_verifications(folder: LogFolder) -> None:
     records = batch(producer_id=1, epoch=1, sequence=0, is_transactional=True)
     with pytest.raises(KafkaError) as refused:
         log.appender.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=guard)
-    assert refused.value.code is ErrorCode.invalid_txn_state
+    assert refused.value.code is ErrorCode.INVALID_TXN_STATE
 
 
 def test_a_log_that_is_cut_forgets_markers_behind_the_cut(folder: LogFolder) -> None:

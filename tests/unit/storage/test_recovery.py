@@ -116,7 +116,7 @@ def test_damage_below_the_recovery_point_names_file_offset_and_position(tmp_path
     ):
         with pytest.raises(KafkaError) as refused:
             refused_call()
-        assert refused.value.code is ErrorCode.kafka_storage_error
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     folder.restart()
     assert folder.log().is_offline, "a clean stop must not hide the damage"
     folder.close()
@@ -294,7 +294,7 @@ def test_damage_that_hides_producers_takes_the_partition_offline(folder: LogFold
     assert f"{damaged} is damaged at offset 0, position 0" in (folder.log().offline_reason or "")
     with pytest.raises(KafkaError) as refused:
         append(folder.log(), batch(3, sequence=0, producer_id=1, epoch=0))
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     folder.directory.close()
     _damage(damaged, 16)
     folder.start()

@@ -112,4 +112,4 @@ def test_a_file_that_lost_its_end_is_an_error_for_the_next_reader(tmp_path: Path
     left.failed()
     with pytest.raises(KafkaError, match="the file has only 100 of") as raised:
         log.read_to_send(Offset(0), 1000, upper_bound=Offset(END), minimum_one_batch=True)
-    assert raised.value.code == ErrorCode.kafka_storage_error
+    assert raised.value.code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -72,7 +72,7 @@ def _add(context: RequestContext, transaction: AddPartitionsToTxnTransaction) ->
         for index in wanted.partitions:
             is_known = 0 <= index < count
             has_unknown = has_unknown or not is_known
-            code = ErrorCode.operation_not_attempted if is_known else ErrorCode.unknown_topic_or_partition
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             codes.setdefault(wanted.name, {})[index] = code
             yield None
         yield None

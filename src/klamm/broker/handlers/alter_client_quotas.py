@@ -45,18 +45,18 @@ def _why_refused(entry: alter_client_quotas_request.EntryData) -> Work[tuple[Err
     known: set[str] = set()
     for entity in entry.entity:
         if entity.entity_type not in KEYS:
-            return ErrorCode.invalid_request, f"Unhandled client quota entity type: {entity.entity_type}"
+            return ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {entity.entity_type}"
         known.update(KEYS[entity.entity_type])
         yield None
     sets_something = False
     for operation in entry.ops:
         if operation.key not in known:
-            return ErrorCode.invalid_request, f"Invalid configuration key {operation.key}"
+            return ErrorCode.INVALID_REQUEST, f"Invalid configuration key {operation.key}"
         sets_something = sets_something or not operation.remove
         yield None
     if sets_something:
-        return ErrorCode.unsupported_version, "klamm has no quotas yet: nothing would enforce this one."
-    return ErrorCode.none, None
+        return ErrorCode.UNSUPPORTED_VERSION, "klamm has no quotas yet: nothing would enforce this one."
+    return ErrorCode.NONE, None
 
 
 def _answer(

@@ -42,7 +42,7 @@ def _alter(
         alterations: list[Alteration] = []
         for config in resource.configs:
             if len(alterations) <= MAXIMUM_CHANGES:  # one above the limit suffices to refuse the resource
-                alterations.append(Alteration(config.name, Operation.set, config.value))
+                alterations.append(Alteration(config.name, Operation.SET, config.value))
             yield None
         wanted_changes.append(AlterRequest(resource.resource_type, resource.resource_name, alterations, replaces=True))
         yield None
@@ -64,7 +64,7 @@ def error_response(
 
 def _response(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
-        error_code=ErrorCode.none if error is None else error.code,
+        error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,

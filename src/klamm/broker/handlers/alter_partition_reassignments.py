@@ -68,20 +68,20 @@ def _check(image: MetadataImage, name: str, index: int, replicas: list[int] | No
     """Raises KafkaError unless the partition exists and `replicas` are its current replicas."""
     topic = image.topics.get(name)
     if topic is None:
-        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"Unable to find a topic named {shortened(name)}.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {shortened(name)}.")
     if not 0 <= index < len(topic.partitions):
-        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"Unable to find partition {name}:{index}.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
     if replicas is None:
-        raise KafkaError(ErrorCode.no_reassignment_in_progress)
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     if not replicas:
         reason = "The manual partition assignment includes an empty replica list."
-        raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     seen: set[int] = set()
     for replica in sorted(replicas):
         if replica not in image.brokers:
             reason = f"The manual partition assignment includes broker {replica}, but no such broker is registered."
-            raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         if replica in seen:
             reason = f"The manual partition assignment includes the broker {replica} more than once."
-            raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         seen.add(replica)

@@ -37,11 +37,11 @@ def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> Work
             of_topic = codes.setdefault(wanted.name, {})
             for index in wanted.partitions:
                 if folder.path != own:
-                    of_topic[index] = ErrorCode.log_dir_not_found
+                    of_topic[index] = ErrorCode.LOG_DIR_NOT_FOUND
                 elif 0 <= index < count:
-                    of_topic[index] = ErrorCode.none
+                    of_topic[index] = ErrorCode.NONE
                 else:
-                    of_topic[index] = ErrorCode.unknown_topic_or_partition
+                    of_topic[index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 yield None
             yield None
         yield None

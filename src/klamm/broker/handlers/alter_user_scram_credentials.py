@@ -26,7 +26,7 @@ __all__ = ["error_response", "handle"]
 
 Refusal: TypeAlias = "tuple[ErrorCode, str]"
 
-ITERATIONS: Final = {1: (4096, 16384), 2: (4096, 16384)}
+_ITERATIONS: Final = {1: (4096, 16384), 2: (4096, 16384)}
 """Lowest and highest number of iterations by mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
 
 
@@ -65,14 +65,14 @@ def error_response(
 
 def _why_invalid(name: str, mechanism: int) -> Refusal | None:
     if not name:
-        return ErrorCode.unacceptable_credential, "Username must not be empty"
-    if mechanism not in ITERATIONS:
-        return ErrorCode.unsupported_sasl_mechanism, "Unknown SCRAM mechanism"
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    if mechanism not in _ITERATIONS:
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
     return None
 
 
 def _why_nothing_to_delete(name: str, mechanism: int) -> Refusal:
-    absent = ErrorCode.resource_not_found, "Attempt to delete a user credential that does not exist"
+    absent = ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
     return _why_invalid(name, mechanism) or absent
 
 
@@ -80,9 +80,9 @@ def _why_not_taken(upsertion: ScramCredentialUpsertion) -> Refusal:
     invalid = _why_invalid(upsertion.name, upsertion.mechanism)
     if invalid is not None:
         return invalid
-    lowest, highest = ITERATIONS[upsertion.mechanism]
+    lowest, highest = _ITERATIONS[upsertion.mechanism]
     if upsertion.iterations < lowest:
-        return ErrorCode.unacceptable_credential, "Too few iterations"
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
     if upsertion.iterations > highest:
-        return ErrorCode.unacceptable_credential, "Too many iterations"
-    return ErrorCode.unsupported_sasl_mechanism, "klamm has no SASL yet: a password would protect nothing."
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+    return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "klamm has no SASL yet: a password would protect nothing."

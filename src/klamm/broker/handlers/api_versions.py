@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle", "unsupported_version_response"]
 
-SOFTWARE_PATTERN: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_PATTERN: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """KIP-511's pattern for the name and the version of a client's software."""
 
 _MINIMUM_OF_ZERO_FROM: Final = 4
@@ -38,8 +38,8 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
 
     if context.api_version >= 3:
         name, version = request.client_software_name, request.client_software_version
-        if not SOFTWARE_PATTERN.fullmatch(name) or not SOFTWARE_PATTERN.fullmatch(version):
-            return error_response(request, context.api_version, ErrorCode.invalid_request)
+        if not _SOFTWARE_PATTERN.fullmatch(name) or not _SOFTWARE_PATTERN.fullmatch(version):
+            return error_response(request, context.api_version, ErrorCode.INVALID_REQUEST)
         context.connection.client_software_name = name
         context.connection.client_software_version = version
     return ApiVersionsResponse(
@@ -77,6 +77,6 @@ def unsupported_version_response() -> ApiVersionsResponse:
 
     lowest, highest = ADVERTISED_VERSIONS[ApiKey.API_VERSIONS]
     return ApiVersionsResponse(
-        error_code=ErrorCode.unsupported_version,
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=lowest, max_version=highest)],
     )

@@ -28,7 +28,7 @@ def handle(context: RequestContext, request: CreateAclsRequest) -> Work[CreateAc
         if 0 in (rule.resource_type, rule.resource_pattern_type, rule.operation, rule.permission_type):
             raise MalformedMessage("an ACL has a resource type, pattern type, operation or permission of code 0")
         yield None
-    raise KafkaError(ErrorCode.security_disabled, "No Authorizer is configured.")
+    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 
 
 def error_response(

@@ -31,7 +31,7 @@ def handle(context: RequestContext, request: CreatePartitionsRequest) -> Work[Cr
         if count > 1:
             response.results.append(
                 CreatePartitionsTopicResult(
-                    name=name, error_code=ErrorCode.invalid_request, error_message="Duplicate topic name."
+                    name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
                 )
             )
         yield None
@@ -45,7 +45,7 @@ def handle(context: RequestContext, request: CreatePartitionsRequest) -> Work[Cr
     )
     yield from wait_for(context.broker.partitions.settled())
     for name, error in outcome.items():
-        code, message = (ErrorCode.none, None) if error is None else (error.code, error.message)
+        code, message = (ErrorCode.NONE, None) if error is None else (error.code, error.message)
         response.results.append(CreatePartitionsTopicResult(name=name, error_code=code, error_message=message))
         yield None
     free_later(counts, wanted_changes, outcome)

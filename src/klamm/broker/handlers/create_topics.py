@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
-TELLS_WHAT_WAS_MADE: Final = 5
+_TELLS_WHAT_WAS_MADE: Final = 5
 
 
 def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[CreateTopicsResponse]:
@@ -50,18 +50,18 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[Create
         context.broker.metadata.create_topics(wanted_changes, validate_only=request.validate_only)
     )
     yield from wait_for(context.broker.partitions.settled())
-    defaults = _default_configs(context) if context.api_version >= TELLS_WHAT_WAS_MADE else {}
+    defaults = _default_configs(context) if context.api_version >= _TELLS_WHAT_WAS_MADE else {}
     response = CreateTopicsResponse()
     for name, result in outcome.items():
         response.topics.append(_result(name, result, defaults))
         yield None
     for name, count in counts.items():
         if count > 1:
-            response.topics.append(_refuse(name, ErrorCode.invalid_request, "Duplicate topic name."))
+            response.topics.append(_refuse(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         yield None
     if counts[CLUSTER_METADATA_TOPIC] == 1:
         reason = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
-        response.topics.append(_refuse(CLUSTER_METADATA_TOPIC, ErrorCode.invalid_request, reason))
+        response.topics.append(_refuse(CLUSTER_METADATA_TOPIC, ErrorCode.INVALID_REQUEST, reason))
     free_later(counts, wanted_changes, outcome)
     return response
 
@@ -118,7 +118,7 @@ def _effective_configs(
     from klamm.config.layers import ConfigSource
 
     own = {
-        name: CreatableTopicConfigs(name=name, value=value, config_source=ConfigSource.topic)
+        name: CreatableTopicConfigs(name=name, value=value, config_source=ConfigSource.TOPIC)
         for name, value in overrides.items()
     }
     return [config for _, config in sorted({**defaults, **own}.items())]
@@ -137,19 +137,19 @@ def _default_configs(context: RequestContext) -> dict[str, CreatableTopicConfigs
     image = broker.metadata.image
     layers = BrokerLayers(
         broker.config.explicit,
-        image.config_overrides(ResourceType.broker, ""),
-        image.config_overrides(ResourceType.broker, str(broker.node_id)),
+        image.config_overrides(ResourceType.BROKER, ""),
+        image.config_overrides(ResourceType.BROKER, str(broker.node_id)),
     )
     places = (
-        (layers.broker, ConfigSource.dynamic_broker),
-        (layers.cluster, ConfigSource.dynamic_default_broker),
-        (layers.static, ConfigSource.static_broker),
+        (layers.broker, ConfigSource.DYNAMIC_BROKER),
+        (layers.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (layers.static, ConfigSource.STATIC_BROKER),
     )
 
     def source(topic_key: str) -> ConfigSource:
         names = [name for name, _ in topic_synonyms().get(topic_key, ())]
         found = (where for place, where in places if any(name in place for name in names))
-        return next(found, ConfigSource.default)
+        return next(found, ConfigSource.DEFAULT)
 
     return {
         entry.name: CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=source(entry.name))

@@ -30,7 +30,7 @@ def handle(context: RequestContext, request: DeleteAclsRequest) -> Work[DeleteAc
                 "a filter of ACLs has a resource type, pattern type, operation or permission of code 0"
             )
         yield None
-    raise KafkaError(ErrorCode.security_disabled, "No Authorizer is configured.")
+    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 
 
 def error_response(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-GROUPS_AT_ONCE: Final = 50
+_GROUPS_AT_ONCE: Final = 50
 """Maximum number of groups passed to the coordinator in one step."""
 
 
@@ -34,7 +34,7 @@ def handle(context: RequestContext, request: DeleteGroupsRequest) -> Work[Delete
         yield None
     request.groups_names = list(names)
     answers = []
-    for part in parts_of(request, GROUPS_AT_ONCE):
+    for part in parts_of(request, _GROUPS_AT_ONCE):
         answers.append(context.broker.groups.delete_groups(part.message, client))
         yield None
     response = DeleteGroupsResponse()

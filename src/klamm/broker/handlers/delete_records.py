@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
-HIGH_WATERMARK: Final = -1
-INVALID_LOW_WATERMARK: Final = -1
+_HIGH_WATERMARK: Final = -1
+_INVALID_LOW_WATERMARK: Final = -1
 
 
 def handle(context: RequestContext, request: DeleteRecordsRequest) -> Work[DeleteRecordsResponse]:
@@ -62,7 +62,7 @@ def error_response(
 
 def _refuse(partition: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(
-        partition_index=partition.partition_index, low_watermark=INVALID_LOW_WATERMARK, error_code=code
+        partition_index=partition.partition_index, low_watermark=_INVALID_LOW_WATERMARK, error_code=code
     )
 
 
@@ -71,16 +71,16 @@ def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition)
     try:
         led = partitions.by_name.get(topic)
         if led is not None and led.is_internal:
-            raise KafkaError(ErrorCode.invalid_topic_exception, f"cannot delete records of internal topic {topic}")
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot delete records of internal topic {topic}")
         partition = partitions.get(topic, wanted.partition_index)
         log = partition.log
         if log.config.cleanup_policy == {"compact"}:
             raise KafkaError(
-                ErrorCode.policy_violation, f"records of {partition} can not be deleted: its cleanup.policy is compact"
+                ErrorCode.POLICY_VIOLATION, f"records of {partition} can not be deleted: its cleanup.policy is compact"
             )
-        offset = log.high_watermark if wanted.offset == HIGH_WATERMARK else Offset(wanted.offset)
+        offset = log.high_watermark if wanted.offset == _HIGH_WATERMARK else Offset(wanted.offset)
         if offset < 0:
-            raise KafkaError(ErrorCode.offset_out_of_range, f"the offset {offset} for {partition} is not valid")
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the offset {offset} for {partition} is not valid")
         low_watermark = log.delete_records_before(offset)
     except KafkaError as error:
         return _refuse(wanted, error.code)

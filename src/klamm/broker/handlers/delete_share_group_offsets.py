@@ -22,6 +22,6 @@ def error_response(
 
     Of the share group APIs, Kafka adds a message to UNSUPPORTED_VERSION only here and in AlterShareGroupOffsets.
     """
-    if code == ErrorCode.unsupported_version and message is None:
+    if code == ErrorCode.UNSUPPORTED_VERSION and message is None:
         message = "The version of API is not supported."
     return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message)

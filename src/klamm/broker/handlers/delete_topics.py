@@ -30,8 +30,8 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Work[Delete
     """
     if not context.broker.config.delete_topic_enable:
         if context.api_version < 3:
-            raise KafkaError(ErrorCode.invalid_request, "This version does not support topic deletion.")
-        raise KafkaError(ErrorCode.topic_deletion_disabled)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "This version does not support topic deletion.")
+        raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
     responses: list[DeletableTopicResult] = []
     names, ids, repeated_ids = yield from _wanted(request, responses)
     image = context.broker.metadata.image
@@ -40,7 +40,7 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Work[Delete
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
             responses.append(
-                _result(None, topic_id, ErrorCode.unknown_topic_id, "This server does not host this topic ID.")
+                _result(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
             )
         else:
             doomed[topic_id] = topic.name
@@ -49,7 +49,7 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Work[Delete
         topic = image.topics.get(name)
         if topic is None:
             reason = "This server does not host this topic-partition."
-            responses.append(_result(name, ZERO_TOPIC_ID, ErrorCode.unknown_topic_or_partition, reason))
+            responses.append(_result(name, ZERO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
         elif topic.topic_id in doomed or topic.topic_id in repeated_ids:
             doomed.pop(topic.topic_id, None)
             reason = "The provided topic name maps to an ID that was already supplied."
@@ -60,7 +60,7 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Work[Delete
     results = yield from wait_for(context.broker.metadata.delete_topics(doomed))
     yield from wait_for(context.broker.partitions.settled())
     for topic_id, error in results.items():
-        code, message = (ErrorCode.none, None) if error is None else (error.code, error.message)
+        code, message = (ErrorCode.NONE, None) if error is None else (error.code, error.message)
         responses.append(_result(doomed[topic_id], topic_id, code, message))
         yield None
     return DeleteTopicsResponse(responses=responses)
@@ -125,4 +125,4 @@ def _result(name: str | None, topic_id: TopicId, code: ErrorCode, message: str |
 
 
 def _refuse(name: str | None, topic_id: TopicId, reason: str) -> DeletableTopicResult:
-    return _result(name, topic_id, ErrorCode.invalid_request, reason)
+    return _result(name, topic_id, ErrorCode.INVALID_REQUEST, reason)

@@ -26,7 +26,7 @@ def handle(context: RequestContext, request: DescribeAclsRequest) -> DescribeAcl
     kinds = (request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
     if 0 in kinds:
         raise MalformedMessage("a filter of ACLs has a resource type, pattern type, operation or permission of code 0")
-    raise KafkaError(ErrorCode.security_disabled, "No Authorizer is configured on the broker")
+    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
 
 
 def error_response(

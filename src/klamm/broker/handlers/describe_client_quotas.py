@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-EXACT: Final = 0
-DEFAULT: Final = 1
-ANY: Final = 2
+_EXACT: Final = 0
+_DEFAULT: Final = 1
+_ANY: Final = 2
 
 
 def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
@@ -35,14 +35,14 @@ def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> Des
         kind = component.entity_type
         if kind in kinds:
             reason = f"Entity type {kind} cannot appear more than once in the filter."
-            raise KafkaError(ErrorCode.invalid_request, reason)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
         kinds.add(kind)
     if "ip" in kinds and len(kinds) > 1:
         reason = (
             "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
             "filter component."
         )
-        raise KafkaError(ErrorCode.invalid_request, reason)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
     return DescribeClientQuotasResponse()
 
 
@@ -56,17 +56,17 @@ def error_response(
 def _check_match(component: ComponentData) -> None:
     kind, match_type, match = component.entity_type, component.match_type, component.match
     if not kind:
-        raise KafkaError(ErrorCode.invalid_request, "Invalid empty entity type.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
     if kind not in ENTITY_TYPES:
-        raise KafkaError(ErrorCode.unsupported_version, f"Unsupported entity type {kind}")
-    if match_type == EXACT:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+    if match_type == _EXACT:
         if match is None:
             reason = "Request specified MATCH_TYPE_EXACT, but set match string to null."
-            raise KafkaError(ErrorCode.invalid_request, reason)
-    elif match_type in (DEFAULT, ANY):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
+    elif match_type in (_DEFAULT, _ANY):
         if match is not None:
-            name = "MATCH_TYPE_DEFAULT" if match_type == DEFAULT else "MATCH_TYPE_SPECIFIED"
+            name = "MATCH_TYPE_DEFAULT" if match_type == _DEFAULT else "MATCH_TYPE_SPECIFIED"
             reason = f"Request specified {name}, but also specified a match string."
-            raise KafkaError(ErrorCode.invalid_request, reason)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
     else:
-        raise KafkaError(ErrorCode.invalid_request, f"Unknown match type {match_type}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown match type {match_type}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
-ENDPOINT_TYPES: Final = {1: "BROKER", 2: "CONTROLLER"}
+_ENDPOINT_TYPES: Final = {1: "BROKER", 2: "CONTROLLER"}
 BROKER: Final = 1
 
 
@@ -28,15 +28,15 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
     Raises MISMATCHED_ENDPOINT_TYPE if the client expects a controller's listener, UNSUPPORTED_ENDPOINT_TYPE for an
     unknown type.
     """
-    if request.endpoint_type not in ENDPOINT_TYPES:
+    if request.endpoint_type not in _ENDPOINT_TYPES:
         reason = f"Unsupported endpoint type {request.endpoint_type}"
-        raise KafkaError(ErrorCode.unsupported_endpoint_type, reason)
+        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, reason)
     if request.endpoint_type != BROKER:
         reason = (
             "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
-            f"{ENDPOINT_TYPES[request.endpoint_type]}"
+            f"{_ENDPOINT_TYPES[request.endpoint_type]}"
         )
-        raise KafkaError(ErrorCode.mismatched_endpoint_type, reason)
+        raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, reason)
     image = context.broker.metadata.image
     response = DescribeClusterResponse(
         endpoint_type=BROKER,

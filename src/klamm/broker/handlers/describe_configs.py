@@ -42,7 +42,7 @@ _MALFORMED: Final = (
 )
 
 
-MAXIMUM_ENTRIES: Final = 2**20
+_MAXIMUM_ENTRIES: Final = 2**20
 """Maximum number of keys in a response. A larger one would take hundreds of megabytes, so it is refused."""
 
 
@@ -50,13 +50,13 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Work[Des
     """Describes each resource once. Each has its own error, with the messages of Kafka's `ConfigHelper`.
 
     Raises INVALID_REQUEST for an unknown resource type, POLICY_VIOLATION if the response would have more than
-    `MAXIMUM_ENTRIES` keys.
+    `_MAXIMUM_ENTRIES` keys.
     """
     names_asked: dict[tuple[int, str], str] = {}
     wanted: dict[tuple[int, str], set[str] | None] = {}
     for resource in request.resources:
         if resource.resource_type not in _DESCRIBE:
-            raise KafkaError(ErrorCode.invalid_request, _MALFORMED)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, _MALFORMED)
         key = _identity(resource)
         names_asked.setdefault(key, resource.resource_name)
         # Null or an empty list requests all keys.
@@ -68,7 +68,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Work[Des
                 yield None
         yield None
     response = DescribeConfigsResponse()
-    room = MAXIMUM_ENTRIES
+    room = _MAXIMUM_ENTRIES
     for key, names in wanted.items():
         result = yield from _result(context.broker, request, key[0], names_asked[key], names)
         response.results.append(result)
@@ -76,8 +76,8 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Work[Des
         if room < 0:
             free_later(response, wanted, names_asked)
             del response, result, names, names_asked, wanted  # otherwise the traceback would keep them alive
-            reason = f"The answer would have more than {MAXIMUM_ENTRIES} entries: ask for fewer resources at a time."
-            raise KafkaError(ErrorCode.policy_violation, reason)
+            reason = f"The answer would have more than {_MAXIMUM_ENTRIES} entries: ask for fewer resources at a time."
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, reason)
         yield None
     free_later(wanted, names_asked)
     return response
@@ -95,7 +95,7 @@ def error_response(
 def _identity(resource: DescribeConfigsResource) -> tuple[int, str]:
     """Returns type and name. The name of a broker is normalized, because a number can be written in several ways."""
     name = resource.resource_name
-    if resource.resource_type in {ResourceType.broker, ResourceType.broker_logger}:
+    if resource.resource_type in {ResourceType.BROKER, ResourceType.BROKER_LOGGER}:
         with suppress(ValueError):
             name = str(int(name))
     return resource.resource_type, name
@@ -144,7 +144,7 @@ def _topic(broker: BrokerContext, name: str) -> list[ConfigEntry]:
     check_topic_name(name)
     topic = broker.metadata.image.topics.get(name)
     if topic is None:
-        raise KafkaError(ErrorCode.unknown_topic_or_partition, "")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     return describe_topic(topic.configs, layers_of(broker))
 
 
@@ -153,30 +153,30 @@ def _broker(broker: BrokerContext, name: str) -> list[ConfigEntry]:
         return describe_cluster_default(layers_of(broker))
     if _broker_id(name) != broker.node_id:
         reason = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
-        raise KafkaError(ErrorCode.invalid_request, reason)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
     return describe_broker(layers_of(broker))
 
 
 def _broker_logger(broker: BrokerContext, name: str) -> list[ConfigEntry]:
     """Returns no entries, because no logger can be set by request."""
     if not name:
-        raise KafkaError(ErrorCode.invalid_request, "Broker id must not be empty")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     if _broker_id(name) != broker.node_id:
         reason = f"Unexpected broker id, expected {broker.node_id} but received {name}"
-        raise KafkaError(ErrorCode.invalid_request, reason)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
     return []
 
 
 def _client_metrics(broker: BrokerContext, name: str) -> list[ConfigEntry]:
     if not name:
-        raise KafkaError(ErrorCode.invalid_request, "Client metrics subscription name must not be empty")
-    return describe_client_metrics(broker.metadata.image.config_overrides(ResourceType.client_metrics, name))
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    return describe_client_metrics(broker.metadata.image.config_overrides(ResourceType.CLIENT_METRICS, name))
 
 
 def _group(broker: BrokerContext, name: str) -> list[ConfigEntry]:
     if not name:
-        raise KafkaError(ErrorCode.invalid_request, "Group name must not be empty")
-    return describe_group(broker.metadata.image.config_overrides(ResourceType.group, name), layers_of(broker))
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    return describe_group(broker.metadata.image.config_overrides(ResourceType.GROUP, name), layers_of(broker))
 
 
 def _broker_id(name: str) -> int:
@@ -184,13 +184,13 @@ def _broker_id(name: str) -> int:
         return int(name)
     except ValueError:
         reason = f"Broker id must be an integer, but it is: {name}"
-        raise KafkaError(ErrorCode.invalid_request, reason) from None
+        raise KafkaError(ErrorCode.INVALID_REQUEST, reason) from None
 
 
 _DESCRIBE: Final[dict[int, Callable[[BrokerContext, str], list[ConfigEntry]]]] = {
-    ResourceType.topic: _topic,
-    ResourceType.broker: _broker,
-    ResourceType.broker_logger: _broker_logger,
-    ResourceType.client_metrics: _client_metrics,
-    ResourceType.group: _group,
+    ResourceType.TOPIC: _topic,
+    ResourceType.BROKER: _broker,
+    ResourceType.BROKER_LOGGER: _broker_logger,
+    ResourceType.CLIENT_METRICS: _client_metrics,
+    ResourceType.GROUP: _group,
 }

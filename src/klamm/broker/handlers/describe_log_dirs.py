@@ -52,7 +52,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[Des
                 continue
             if partition.log.is_offline:
                 folder = str(partition.log.directory.absolute())
-                offline_folders.append(DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=folder))
+                offline_folders.append(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=folder))
                 continue
             if wanted is None or (name, partition.index) in wanted:
                 size_bytes = partition.log.size_bytes

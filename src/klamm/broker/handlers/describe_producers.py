@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
-UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
+_UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
 
 
 def handle(context: RequestContext, request: DescribeProducersRequest) -> Work[DescribeProducersResponse]:
@@ -60,17 +60,17 @@ def _describe(context: RequestContext, topic: str, index: int) -> Work[Partition
     yield None
     reason = why_invalid(shortened(topic))
     if reason is not None:
-        code = ErrorCode.invalid_topic_exception
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
         return PartitionResponse(partition_index=index, error_code=code, error_message=reason)
     if topic not in context.broker.metadata.image.topics:
-        code = ErrorCode.unknown_topic_or_partition
-        return PartitionResponse(partition_index=index, error_code=code, error_message=UNKNOWN_TOPIC)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return PartitionResponse(partition_index=index, error_code=code, error_message=_UNKNOWN_TOPIC)
     try:
         log = context.broker.partitions.get(topic, index).log
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
     if log.is_offline:
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.kafka_storage_error)
+        return PartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     described = PartitionResponse(partition_index=index)
     for producer_id, entry in list(log.producers.active()):
         described.active_producers.append(

@@ -45,7 +45,7 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> Work[Desc
         refused = TopicData(topic_name=topic.topic_name)
         response.topics.append(refused)
         for each in topic.partitions:
-            code = ErrorCode.unknown_topic_or_partition
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             refused.partitions.append(
                 PartitionData(partition_index=each.partition_index, error_code=code, error_message=reason)
             )

@@ -45,10 +45,10 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
     if cursor is not None:
         if asked and first_topic not in asked:
             reason = f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {first_topic}"
-            raise KafkaError(ErrorCode.invalid_request, reason)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
         if cursor.partition_index < 0:
             reason = f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor.partition_index}"
-            raise KafkaError(ErrorCode.invalid_request, reason)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
     names = yield from sorted_in_steps(name for name in asked or image.topics if name >= first_topic)
     remaining = max(min(context.broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     response = DescribeTopicPartitionsResponse()
@@ -93,7 +93,7 @@ def error_response(
 
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
-    code = ErrorCode.unknown_topic_or_partition if why_invalid(name) is None else ErrorCode.invalid_topic_exception
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if why_invalid(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
     return DescribeTopicPartitionsResponseTopic(
         name=name, error_code=code, is_internal=is_internal(name), topic_authorized_operations=TOPIC_OPERATIONS
     )

@@ -49,9 +49,9 @@ def error_response(
 
 def _absent(name: str, count: int) -> DescribeUserScramCredentialsResult:
     if count > 1:
-        code = ErrorCode.duplicate_resource
+        code = ErrorCode.DUPLICATE_RESOURCE
         message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
     else:
-        code = ErrorCode.resource_not_found
+        code = ErrorCode.RESOURCE_NOT_FOUND
         message = f"Attempt to describe a user credential that does not exist: {name}"
     return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
-ELECTION_TYPES: Final = (0, 1)
+_ELECTION_TYPES: Final = (0, 1)
 """Kafka's codes for preferred and unclean elections."""
 
 
@@ -33,9 +33,9 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectL
     A request for all partitions returns each topic without partitions, because none needs an election.
     """
     image = context.broker.metadata.image
-    if request.election_type not in ELECTION_TYPES:
+    if request.election_type not in _ELECTION_TYPES:
         reason = f"Unknown election type {request.election_type}"
-        return error_response(request, context.api_version, ErrorCode.invalid_request, reason)
+        return error_response(request, context.api_version, ErrorCode.INVALID_REQUEST, reason)
     response = ElectLeadersResponse()
     if request.topic_partitions is None:
         for name in image.topics:
@@ -73,11 +73,11 @@ def error_response(
 
 def _result(image: MetadataImage, name: str, index: int) -> PartitionResult:
     topic = image.topics.get(name)
-    code = ErrorCode.unknown_topic_or_partition
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         message = f"No such topic as {shortened(name)}"
     elif not 0 <= index < len(topic.partitions):
         message = f"No such partition as {name}-{index}"
     else:
-        code, message = ErrorCode.election_not_needed, "Leader election not needed for topic partition."
+        code, message = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
     return PartitionResult(partition_id=index, error_code=code, error_message=message)

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["handle_frame"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-ISOLATION_LEVELS: Final = (0, 1)
+_ISOLATION_LEVELS: Final = (0, 1)
 READ_AT_ONCE_BYTES: Final = 8192
 """Maximum size of a request decoded at once: in less than two milliseconds, whatever its content.
 
@@ -60,8 +60,8 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
 
         return begin_wide_fetch(context, view, position)
     request = decode_fetch_request(version, view, position)
-    if request.isolation_level not in ISOLATION_LEVELS:
-        return _refuse(version, request, ErrorCode.unknown_server_error)  # as Kafka does
+    if request.isolation_level not in _ISOLATION_LEVELS:
+        return _refuse(version, request, ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka does
     sessions = context.broker.fetch_sessions
     if request.session_epoch not in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
         session = sessions.resume(
@@ -216,7 +216,7 @@ class _Fetch:
 
     def _fail(self, future: asyncio.Future[Body | None], error: Exception) -> None:
         """Fails this request with the error, which closes only its own connection."""
-        logger.exception("a fetch of %s failed", self._context.connection.peer)
+        _logger.exception("a fetch of %s failed", self._context.connection.peer)
         future.set_exception(error)
 
     def _stop_waiting(self, future: asyncio.Future[Body | None]) -> None:
@@ -235,7 +235,7 @@ class _Fetch:
         else:
             session_id = session.session_id
             if session.epoch != self._session_epoch:
-                code = ErrorCode.invalid_fetch_session_epoch
+                code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
                 return encode_fetch_response(self._context.api_version, code, session_id, [])
             session.is_awaited = False
             answers = news_of(session, answers)

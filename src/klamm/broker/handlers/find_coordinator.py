@@ -46,7 +46,7 @@ def handle(context: RequestContext, request: FindCoordinatorRequest) -> Answer[F
     """
     topic = _TOPICS.get(request.key_type)
     if topic is None:
-        raise KafkaError(ErrorCode.invalid_request, f"this broker has no coordinator of type {request.key_type}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"this broker has no coordinator of type {request.key_type}")
     if topic in context.broker.metadata.image.topics:
         return _find(context, request, topic)
     return _create_and_find(context, request, topic)
@@ -79,10 +79,10 @@ def _find(context: RequestContext, request: FindCoordinatorRequest, name: str) -
         node = nodes.get(partition.leader)
         if node is None or broker.partitions.is_offline(topic.name, partition.index):
             found.append(
-                _Found(key, ErrorCode.coordinator_not_available, "The coordinator is not available.", _NO_NODE)
+                _Found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.", _NO_NODE)
             )
         else:
-            found.append(_Found(key, ErrorCode.none, None, node))
+            found.append(_Found(key, ErrorCode.NONE, None, node))
     return _response(found, context.api_version)
 
 

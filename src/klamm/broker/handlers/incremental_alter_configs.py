@@ -69,7 +69,7 @@ def error_response(
 
 def _response(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
-        error_code=ErrorCode.none if error is None else error.code,
+        error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,

@@ -21,7 +21,7 @@ __all__ = ["error_response", "handle"]
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
-FIRST_EPOCH: Final = 0
+_FIRST_EPOCH: Final = 0
 
 
 def handle(context: RequestContext, request: InitProducerIdRequest) -> Answer[InitProducerIdResponse]:
@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: InitProducerIdRequest) -> Answer[In
     Raises INVALID_REQUEST for an id without an epoch or an epoch without an id.
     """
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
-        raise KafkaError(ErrorCode.invalid_request, "a producer id and its epoch come together or not at all")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id and its epoch come together or not at all")
     if request.transactional_id is None:
         return _new_producer(context)
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
@@ -41,7 +41,7 @@ def handle(context: RequestContext, request: InitProducerIdRequest) -> Answer[In
 
 async def _new_producer(context: RequestContext) -> InitProducerIdResponse:
     producer_id = await context.broker.metadata.next_producer_id()
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH)
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=_FIRST_EPOCH)
 
 
 def error_response(

@@ -20,11 +20,11 @@ __all__ = ["error_response", "handle"]
 
 # The order of Kafka's response.
 _ORDER: Final = (
-    ResourceType.group,
-    ResourceType.client_metrics,
-    ResourceType.broker_logger,
-    ResourceType.broker,
-    ResourceType.topic,
+    ResourceType.GROUP,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.BROKER,
+    ResourceType.TOPIC,
 )
 
 
@@ -34,21 +34,21 @@ def handle(context: RequestContext, request: ListConfigResourcesRequest) -> Work
     Groups and metrics subscriptions are listed only if a setting of theirs is set. Raises UNSUPPORTED_VERSION for a
     type that this version does not support.
     """
-    supported = {ResourceType.client_metrics} if context.api_version == 0 else set(ResourceType)
+    supported = {ResourceType.CLIENT_METRICS} if context.api_version == 0 else set(ResourceType)
     wanted: set[int] = set()
     for resource_type in request.resource_types:
         if resource_type not in supported:
-            raise KafkaError(ErrorCode.unsupported_version)
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         wanted.add(resource_type)
         yield None
     image = context.broker.metadata.image
     brokers = [str(broker_id) for broker_id in image.brokers]
     names = {
-        ResourceType.broker: brokers,
-        ResourceType.broker_logger: brokers,
-        ResourceType.topic: list(image.topics),
-        ResourceType.group: [name for kind, name in image.configs if kind == ResourceType.group],
-        ResourceType.client_metrics: [name for kind, name in image.configs if kind == ResourceType.client_metrics],
+        ResourceType.BROKER: brokers,
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.TOPIC: list(image.topics),
+        ResourceType.GROUP: [name for kind, name in image.configs if kind == ResourceType.GROUP],
+        ResourceType.CLIENT_METRICS: [name for kind, name in image.configs if kind == ResourceType.CLIENT_METRICS],
     }
     response = ListConfigResourcesResponse()
     for kind in _ORDER:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
-IDS_AT_ONCE: Final = 500
+_IDS_AT_ONCE: Final = 500
 """Maximum number of groups listed in one step: about a millisecond."""
 
 
@@ -30,8 +30,8 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Work[ListGrou
     groups = context.broker.groups
     request.states_filter = yield from _fewest(request.states_filter, STATE_NAMES)
     request.types_filter = yield from _fewest(request.types_filter, TYPE_NAMES)
-    slices = groups.group_ids(IDS_AT_ONCE)
-    if sum(len(group_ids) for _, group_ids in slices) <= IDS_AT_ONCE:
+    slices = groups.group_ids(_IDS_AT_ONCE)
+    if sum(len(group_ids) for _, group_ids in slices) <= _IDS_AT_ONCE:
         return (yield from answer_of(groups.list_groups(request, client)))
     answers = []
     for each in slices:

@@ -29,16 +29,16 @@ __all__ = ["error_response", "handle"]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
-EARLIEST_PENDING_UPLOAD: Final = -6
-OFFSET_NOT_AVAILABLE_SINCE: Final = 5
+_MAX_TIMESTAMP: Final = -3
+_EARLIEST_LOCAL: Final = -4
+_LATEST_TIERED: Final = -5
+_EARLIEST_PENDING_UPLOAD: Final = -6
+_OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 """First version whose clients know this error; older clients get LEADER_NOT_AVAILABLE."""
-SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_SINCE_VERSION: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING_UPLOAD: 11}
 
 READ_COMMITTED: Final = 1
-CONSUMER_REPLICA_ID: Final = -1
+_CONSUMER_REPLICA_ID: Final = -1
 NOTHING: Final = -1
 
 
@@ -51,7 +51,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> Work[ListOff
             for partition in topic.partitions:
                 index = partition.partition_index
                 if index in answered:
-                    answered[index] = _refuse(partition, ErrorCode.invalid_request)
+                    answered[index] = _refuse(partition, ErrorCode.INVALID_REQUEST)
                 else:
                     answered[index] = yield from _look_up(context, request, topic.name, partition)
                 yield None
@@ -89,8 +89,10 @@ def _look_up(
     wanted: ListOffsetsPartition,
 ) -> Work[ListOffsetsPartitionResponse]:
     timestamp = wanted.timestamp
-    if timestamp < 0 and (timestamp < EARLIEST_PENDING_UPLOAD or context.api_version < SINCE_VERSION.get(timestamp, 0)):
-        return _refuse(wanted, ErrorCode.unsupported_version)
+    if timestamp < 0 and (
+        timestamp < _EARLIEST_PENDING_UPLOAD or context.api_version < _SINCE_VERSION.get(timestamp, 0)
+    ):
+        return _refuse(wanted, ErrorCode.UNSUPPORTED_VERSION)
     try:
         partition = context.broker.partitions.get(topic, wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
@@ -99,11 +101,11 @@ def _look_up(
             found = yield from _search(context, partition, timestamp)
             if found is not None and found[1] >= _end_for(request, partition):
                 found = None
-        if request.replica_id == CONSUMER_REPLICA_ID and (found is None or timestamp == LATEST):
+        if request.replica_id == _CONSUMER_REPLICA_ID and (found is None or timestamp == LATEST):
             _check_high_watermark(partition)
     except KafkaError as error:
-        is_unknown = error.code is ErrorCode.offset_not_available and context.api_version < OFFSET_NOT_AVAILABLE_SINCE
-        return _refuse(wanted, ErrorCode.leader_not_available if is_unknown else error.code)
+        is_unknown = error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < _OFFSET_NOT_AVAILABLE_SINCE
+        return _refuse(wanted, ErrorCode.LEADER_NOT_AVAILABLE if is_unknown else error.code)
     if found is None:
         return ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     found_timestamp, offset, leader_epoch = found
@@ -118,7 +120,7 @@ def _look_up(
 def _end_for(request: ListOffsetsRequest, partition: Partition) -> int:
     """Returns the first offset that the client may not see."""
     log = partition.log
-    if request.replica_id != CONSUMER_REPLICA_ID:
+    if request.replica_id != _CONSUMER_REPLICA_ID:
         return log.log_end_offset
     return log.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
 
@@ -132,7 +134,7 @@ def _check_high_watermark(partition: Partition) -> None:
     high_watermark = partition.log.high_watermark
     if high_watermark < partition.epoch_start_offset:
         raise KafkaError(
-            ErrorCode.offset_not_available,
+            ErrorCode.OFFSET_NOT_AVAILABLE,
             f"the high watermark of {partition} is {high_watermark}, and leader epoch {partition.leader_epoch} began "
             f"at offset {partition.epoch_start_offset}",
         )
@@ -145,12 +147,12 @@ def _position(partition: Partition, timestamp: int, end: int) -> tuple[int, int,
     """
     log = partition.log
     if log.is_offline:
-        raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason)
     if timestamp == LATEST:
         return NOTHING, end, partition.leader_epoch
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+    if timestamp in (EARLIEST, _EARLIEST_LOCAL):
         return NOTHING, log.log_start_offset, log.leader_epoch_at_start()
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):  # there is no tiered storage
+    if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):  # there is no tiered storage
         return NOTHING, NOTHING, NOTHING
     return None
 
@@ -162,7 +164,7 @@ def _search(context: RequestContext, partition: Partition, timestamp: int) -> Wo
     stops leading the partition in the meantime.
     """
     log = partition.log
-    search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(Millis(timestamp))
+    search = log.search_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.search_timestamp(Millis(timestamp))
     allowance = OpeningAllowance()
     found = None
     while True:
@@ -181,4 +183,4 @@ def _search(context: RequestContext, partition: Partition, timestamp: int) -> Wo
             except OpensLater:
                 found = yield from wait_for(context.broker.batch_opener.open_later(batch))
         if context.broker.partitions.get(partition.topic, partition.index) is not partition:
-            raise KafkaError(ErrorCode.not_leader_or_follower, f"this broker does not lead {partition} any more")
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition} any more")

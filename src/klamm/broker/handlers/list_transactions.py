@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
-IDS_AT_ONCE: Final = 500
+_IDS_AT_ONCE: Final = 500
 """Maximum number of transactional ids listed in one step: about a millisecond."""
 _NAMES: Final = frozenset(STATE_NAMES.values())
 
@@ -31,7 +31,7 @@ def handle(context: RequestContext, request: ListTransactionsRequest) -> Work[Li
     """
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     transactions = context.broker.transactions
-    slices = transactions.transactional_ids(IDS_AT_ONCE)
+    slices = transactions.transactional_ids(_IDS_AT_ONCE)
     if not slices:
         return (yield from answer_of(transactions.list_transactions(request, client)))
     response = ListTransactionsResponse()

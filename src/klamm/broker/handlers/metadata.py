@@ -40,9 +40,9 @@ T = TypeVar("T")
 Described: TypeAlias = "tuple[MetadataResponseTopic, TopicImage | None]"
 """The response entry of a topic, still without partitions, and the topic's image if it exists."""
 
-NAMES_AT_ONCE: Final = 100
+_NAMES_AT_ONCE: Final = 100
 """Maximum number of names looked up in one step."""
-DESCRIBED_AT_ONCE: Final = 100
+_DESCRIBED_AT_ONCE: Final = 100
 """Maximum number of topics and partitions described in one step."""
 
 
@@ -64,7 +64,7 @@ def handle(context: RequestContext, request: MetadataRequest) -> Work[MetadataRe
             ids[TopicId(topic.topic_id)] = None
         elif topic.name is not None:
             names[topic.name] = None
-        if not number % NAMES_AT_ONCE:
+        if not number % _NAMES_AT_ONCE:
             yield None
     if ids:
         # As in Kafka, a request with at least one id is a request by ids, and its names are ignored.
@@ -87,10 +87,10 @@ def error_response(
 
 def _refuse_topic_id(version: int, topic: MetadataRequestTopic) -> None:
     if topic.name is None:
-        raise KafkaError(ErrorCode.invalid_request, f"Topic name can not be null for version {version}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
     if topic.topic_id != ZERO_TOPIC_ID:
         reason = f"Topic IDs are not supported in requests for version {version}"
-        raise KafkaError(ErrorCode.invalid_request, reason)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
 
 
 def _create_missing(context: RequestContext, names: Iterable[str]) -> Work[None]:
@@ -103,14 +103,14 @@ def _create_missing(context: RequestContext, names: Iterable[str]) -> Work[None]
                 yield from wait_for(context.broker.ensure_internal_topic(name))
             elif not is_internal(name):
                 topics.append(NewTopic(name))
-        if not number % NAMES_AT_ONCE:
+        if not number % _NAMES_AT_ONCE:
             yield None
     if topics:
         # A topic that could not be created is reported as unknown, as in Kafka.
         try:
             yield from wait_for(context.broker.metadata.create_topics(topics))
         except KafkaError as error:
-            if error.code != ErrorCode.policy_violation:  # too many topics or partitions
+            if error.code != ErrorCode.POLICY_VIOLATION:  # too many topics or partitions
                 raise
         yield from wait_for(context.broker.partitions.settled())
 
@@ -125,19 +125,19 @@ def _answer(
     described = 0
     for each in asked:
         topic, found = describe(each)
-        if request.include_topic_authorized_operations and topic.error_code != ErrorCode.unknown_topic_id:
+        if request.include_topic_authorized_operations and topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
         topics.append(topic)
         described += 1
         if found is not None:
-            for start in range(0, len(found.partitions), DESCRIBED_AT_ONCE):
-                some = found.partitions[start : start + DESCRIBED_AT_ONCE]
+            for start in range(0, len(found.partitions), _DESCRIBED_AT_ONCE):
+                some = found.partitions[start : start + _DESCRIBED_AT_ONCE]
                 topic.partitions += _describe_partitions(context, found, some)
                 described += len(some)
-                if described >= DESCRIBED_AT_ONCE:
+                if described >= _DESCRIBED_AT_ONCE:
                     yield None
                     described = 0
-        elif described >= DESCRIBED_AT_ONCE:
+        elif described >= _DESCRIBED_AT_ONCE:
             yield None
             described = 0
     image = context.broker.metadata.image
@@ -158,7 +158,7 @@ def _answer(
 def _describe_by_id(context: RequestContext, topic_id: TopicId) -> Described:
     topic = context.broker.metadata.image.topics_by_id.get(topic_id)
     if topic is None:
-        return MetadataResponseTopic(name=None, topic_id=topic_id, error_code=ErrorCode.unknown_topic_id), None
+        return MetadataResponseTopic(name=None, topic_id=topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID), None
     return _describe(topic)
 
 
@@ -166,7 +166,7 @@ def _describe_by_name(context: RequestContext, name: str) -> Described:
     topic = context.broker.metadata.image.topics.get(name)
     if topic is not None:
         return _describe(topic)
-    code = ErrorCode.unknown_topic_or_partition if why_invalid(name) is None else ErrorCode.invalid_topic_exception
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if why_invalid(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(name=name, error_code=code, is_internal=is_internal(name)), None
 
 
@@ -199,12 +199,12 @@ def _describe_partition(
         brokers = [broker for broker in brokers if broker != partition.leader]
     offline: list[int] = [broker for broker in replicas if broker not in brokers]
     has_leader = partition.leader in brokers
-    code = ErrorCode.none if has_leader else ErrorCode.leader_not_available
+    code = ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE
     if filters_replicas and offline:
         replicas = tuple(broker for broker in replicas if broker in brokers)
         isr = tuple(broker for broker in isr if broker in brokers)
         if has_leader:
-            code = ErrorCode.replica_not_available
+            code = ErrorCode.REPLICA_NOT_AVAILABLE
     return MetadataResponsePartition(
         error_code=code,
         partition_index=partition.index,

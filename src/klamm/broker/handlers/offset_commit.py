@@ -67,7 +67,7 @@ def error_response(
 def _resolve_id(topic: OffsetCommitRequestTopic, image: MetadataImage) -> OffsetCommitResponseTopic | None:
     found = image.topics_by_id.get(TopicId(topic.topic_id))
     if found is None:
-        return _refuse_all(topic, ErrorCode.unknown_topic_id)
+        return _refuse_all(topic, ErrorCode.UNKNOWN_TOPIC_ID)
     topic.name = found.name
     return None
 
@@ -75,7 +75,7 @@ def _resolve_id(topic: OffsetCommitRequestTopic, image: MetadataImage) -> Offset
 def _resolve_name(topic: OffsetCommitRequestTopic, image: MetadataImage) -> OffsetCommitResponseTopic | None:
     found = image.topics.get(topic.name)
     if found is None:
-        return _refuse_all(topic, ErrorCode.unknown_topic_or_partition)
+        return _refuse_all(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     topic.topic_id = found.topic_id
     return None
 
@@ -89,7 +89,7 @@ def _split_unknown_partitions(
     if not unknown:
         return None
     topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
-    return _refuse(topic, unknown, ErrorCode.unknown_topic_or_partition)
+    return _refuse(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _refuse_all(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:

@@ -54,7 +54,7 @@ def _unknown(topic: str, indexes: list[int]) -> OffsetDeleteResponseTopic:
     return OffsetDeleteResponseTopic(
         name=topic,
         partitions=[
-            OffsetDeleteResponsePartition(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
+            OffsetDeleteResponsePartition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             for index in indexes
         ],
     )

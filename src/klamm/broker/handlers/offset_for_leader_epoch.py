@@ -63,7 +63,7 @@ def _look_up(context: RequestContext, topic: str, wanted: OffsetForLeaderPartiti
         partition = context.broker.partitions.get(topic, wanted.partition)
         partition.check_leader_epoch(wanted.current_leader_epoch)
         if partition.log.is_offline:
-            raise KafkaError(ErrorCode.kafka_storage_error, partition.log.offline_reason)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, partition.log.offline_reason)
     except KafkaError as error:
         return EpochEndOffset(partition=wanted.partition, error_code=error.code)
     leader_epoch, end_offset = partition.log.end_offset_for_epoch(LeaderEpoch(wanted.leader_epoch))

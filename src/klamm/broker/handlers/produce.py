@@ -54,32 +54,32 @@ if TYPE_CHECKING:
 
 __all__ = ["append", "handle_frame"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-ALL: Final = -1
-KNOWN_ACKS: Final = (ALL, 0, 1)
-NO_OFFSET: Final = -1
+_ALL: Final = -1
+_KNOWN_ACKS: Final = (_ALL, 0, 1)
+_NO_OFFSET: Final = -1
 Answers: TypeAlias = "list[ProduceTopicResponse]"
 
-ATTRIBUTES: Final = 22
+_ATTRIBUTES: Final = 22
 """Position in a batch of the attributes byte with the compression codec and the transactional bit."""
 
-CODES_WITHOUT_LOG_START_OFFSET: Final = frozenset(
+_CODES_WITHOUT_LOG_START_OFFSET: Final = frozenset(
     {
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.message_too_large,
-        ErrorCode.record_list_too_large,
-        ErrorCode.corrupt_message,
-        ErrorCode.kafka_storage_error,
-        ErrorCode.unsupported_compression_type,
-        ErrorCode.invalid_required_acks,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.INVALID_REQUIRED_ACKS,
     }
 )
-FIRST_VERSION_WITH_ZSTD: Final = 7
+_FIRST_VERSION_WITH_ZSTD: Final = 7
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
-SEVERAL_PRODUCERS: Final = "Transactional records contained more than one producer ID"
-INTERNAL_TOPIC_CLIENT_ID: Final = "__admin_client"
+_SEVERAL_PRODUCERS: Final = "Transactional records contained more than one producer ID"
+_INTERNAL_TOPIC_CLIENT_ID: Final = "__admin_client"
 """The only client id that Kafka allows to write to internal topics (`AdminUtils`)."""
 
 
@@ -219,7 +219,7 @@ def _answer(
                     raise_for_unacknowledged(answer, partition)
         return None
     version = context.api_version
-    if request.acks == ALL and context.broker.partitions.commit_later:
+    if request.acks == _ALL and context.broker.partitions.commit_later:
         uncommitted = find_uncommitted(context.broker.partitions, answers)
         if uncommitted:
             delayed: DelayedProduce[Body | None] = DelayedProduce(answers, uncommitted, partial(_encode, version))
@@ -259,13 +259,13 @@ def raise_for_unacknowledged(topic: ProduceTopicResponse, partition: ProducePart
 def _has_transactional_records(topics: list[ProduceTopic]) -> bool:
     for topic in topics:
         for _, records in topic.partitions:  # loops, because every request passes here
-            if records is not None and len(records) > ATTRIBUTES and records[ATTRIBUTES] & TRANSACTIONAL_MASK:
+            if records is not None and len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & TRANSACTIONAL_MASK:
                 return True
     return False
 
 
 def _is_zstd(records: memoryview) -> bool:
-    return len(records) > ATTRIBUTES and records[ATTRIBUTES] & COMPRESSION_MASK == Compression.ZSTD
+    return len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & COMPRESSION_MASK == Compression.ZSTD
 
 
 def _refuse_all(topics: list[ProduceTopic], code: ErrorCode, message: str | None = None) -> list[ProduceTopicResponse]:
@@ -284,11 +284,11 @@ def _append_in_transaction(
 ) -> Answer[Answers]:
     """Appends once the transaction coordinator knows every partition; at once if it need not be asked."""
     if request.transactional_id is None:
-        return _refuse_all(topics, ErrorCode.transactional_id_authorization_failed)
+        return _refuse_all(topics, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     batches = list(find_transactional(context.broker.partitions, topics))
     producers = {(header.producer_id, header.producer_epoch) for _, header in batches}
     if len(producers) > 1:
-        return _refuse_all(topics, ErrorCode.invalid_producer_id_mapping, SEVERAL_PRODUCERS)
+        return _refuse_all(topics, ErrorCode.INVALID_PRODUCER_ID_MAPPING, _SEVERAL_PRODUCERS)
     broker = context.broker
     now_ms = broker.clock()
     verification = None
@@ -341,14 +341,14 @@ def _append_topic(  # noqa: PLR0917 - as `_append`
     partitions = context.broker.partitions
     if topic.topic_id is None:
         led = partitions.by_name.get(topic.name or "")
-        unknown = ErrorCode.unknown_topic_or_partition
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
         led = partitions.by_id.get(topic.topic_id)
-        unknown = ErrorCode.unknown_topic_id
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
     if led is None:
         return _refuse_all([topic], unknown)[0]
-    if led.is_internal and context.client_id != INTERNAL_TOPIC_CLIENT_ID:
-        return _refuse_all([topic], ErrorCode.invalid_topic_exception)[0]
+    if led.is_internal and context.client_id != _INTERNAL_TOPIC_CLIENT_ID:
+        return _refuse_all([topic], ErrorCode.INVALID_TOPIC_EXCEPTION)[0]
     if open_batch is None:
         open_batch = appends.open
     if led.is_internal:
@@ -405,17 +405,17 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
     try:
         partition = led.get(index)
         if not records:
-            raise KafkaError(ErrorCode.invalid_record, f"the request holds no record batch for {partition}")
-        if context.api_version < FIRST_VERSION_WITH_ZSTD and _is_zstd(records):
-            raise KafkaError(ErrorCode.unsupported_compression_type, "Produce 7 is the first version that takes zstd")
-        if acks == ALL:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the request holds no record batch for {partition}")
+        if context.api_version < _FIRST_VERSION_WITH_ZSTD and _is_zstd(records):
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "Produce 7 is the first version that takes zstd")
+        if acks == _ALL:
             partition.check_in_sync_replicas()
-        elif acks not in KNOWN_ACKS:
-            raise KafkaError(ErrorCode.invalid_required_acks, f"acks={acks}")
+        elif acks not in _KNOWN_ACKS:
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
         info = partition.append(records, now_ms, verification_guard=verification_guard, open_batch=open_batch)
     except OpensLater as left:
         opening = cast(BatchOpening, left.opening).with_own_bytes()
-        answer = ProducePartitionResponse(index, ErrorCode.unknown_server_error)
+        answer = ProducePartitionResponse(index, ErrorCode.UNKNOWN_SERVER_ERROR)
         name, topic_id = (
             (None, led.topic_id) if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS else (led.name, None)
         )
@@ -423,11 +423,11 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
         appends.append_later(_LaterAppend(answer, topic, opening))
         return answer
     except KafkaError as error:
-        logger.debug("refused a batch of %s for %s-%d: %s", context.connection.peer, led.name, index, error)
+        _logger.debug("refused a batch of %s for %s-%d: %s", context.connection.peer, led.name, index, error)
         return _refuse(partition, index, records, error, appends)
     except Exception:
-        logger.exception("an append of %s to %s-%d failed", context.connection.peer, led.name, index)
-        return ProducePartitionResponse(index, ErrorCode.unknown_server_error)
+        _logger.exception("an append of %s to %s-%d failed", context.connection.peer, led.name, index)
+        return ProducePartitionResponse(index, ErrorCode.UNKNOWN_SERVER_ERROR)
     return ProducePartitionResponse(
         index,
         0,
@@ -444,10 +444,10 @@ def _refuse(
 
     It has the log start offset only if the log refused the batch, and a message only for errors of single records.
     """
-    knows_start = partition is not None and error.code not in CODES_WITHOUT_LOG_START_OFFSET
-    if error.code == ErrorCode.invalid_record and not isinstance(error, InvalidRecords):
+    knows_start = partition is not None and error.code not in _CODES_WITHOUT_LOG_START_OFFSET
+    if error.code == ErrorCode.INVALID_RECORD and not isinstance(error, InvalidRecords):
         knows_start = knows_start and _holds_one_batch(records)
-    start = partition.log.log_start_offset if partition is not None and knows_start else NO_OFFSET
+    start = partition.log.log_start_offset if partition is not None and knows_start else _NO_OFFSET
     if isinstance(error, InvalidRecords):
         record_errors = error.record_errors[: max(1, appends.record_errors_left)]
         appends.record_errors_left -= len(record_errors)

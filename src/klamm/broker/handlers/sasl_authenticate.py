@@ -21,7 +21,7 @@ __all__ = ["error_response", "handle"]
 def handle(context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
     """Answers ILLEGAL_SASL_STATE, as Kafka does on a listener without SASL."""
     reason = "SaslAuthenticate request received after successful authentication"
-    return error_response(request, context.api_version, ErrorCode.illegal_sasl_state, reason)
+    return error_response(request, context.api_version, ErrorCode.ILLEGAL_SASL_STATE, reason)
 
 
 def error_response(

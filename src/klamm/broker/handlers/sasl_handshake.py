@@ -20,7 +20,7 @@ __all__ = ["error_response", "handle"]
 
 def handle(context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     """Answers ILLEGAL_SASL_STATE, as Kafka does on a listener without SASL."""
-    return error_response(request, context.api_version, ErrorCode.illegal_sasl_state)
+    return error_response(request, context.api_version, ErrorCode.ILLEGAL_SASL_STATE)
 
 
 def error_response(

@@ -26,7 +26,7 @@ def handle(context: RequestContext, request: SyncGroupRequest) -> Answer[SyncGro
     """Syncs the member. Followers get their response when the leader's assignments are committed."""
     version = context.api_version
     if version >= _PROTOCOL_REQUIRED_FROM and (request.protocol_type is None or request.protocol_name is None):
-        return sync_error(request, ErrorCode.inconsistent_group_protocol)
+        return sync_error(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     client = ClientContext(context.client_id or "", context.client_host, version)
     return context.broker.groups.sync_group(request, client)
 

@@ -51,7 +51,7 @@ def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[Txn
     if not request.topics:
         return refused
     answer = TxnOffsetCommitResponse()
-    code: ErrorCode | None = ErrorCode.invalid_group_id
+    code: ErrorCode | None = ErrorCode.INVALID_GROUP_ID
     guard = NO_GUARD
     if request.group_id:
         code, guard = yield from _verify(context, request)
@@ -99,8 +99,8 @@ def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[tu
     if verification.guards:
         yield from wait_for(verification.ask(broker.transactions))
     code = verification.errors.get(partition)
-    if code is ErrorCode.transaction_abortable and version < _ABORTABLE_IS_KNOWN_FROM:
-        code = ErrorCode.invalid_txn_state
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_IS_KNOWN_FROM:
+        code = ErrorCode.INVALID_TXN_STATE
     return code, verification.guard(partition)
 
 
@@ -121,7 +121,7 @@ def _take_unknown_partitions_out(
             else:
                 unknown.append(
                     TxnOffsetCommitResponsePartition(
-                        partition_index=each.partition_index, error_code=ErrorCode.unknown_topic_or_partition
+                        partition_index=each.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     )
                 )
             yield None
@@ -156,7 +156,7 @@ def _hide_loading(response: TxnOffsetCommitResponse) -> Work[None]:
     """Replaces COORDINATOR_LOAD_IN_PROGRESS, which breaks producers before 2.0 (KAFKA-7296)."""
     for topic in response.topics:
         for partition in topic.partitions:
-            if partition.error_code == ErrorCode.coordinator_load_in_progress:
-                partition.error_code = ErrorCode.coordinator_not_available
+            if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                partition.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             yield None
         yield None

@@ -21,8 +21,8 @@ def handle(context: RequestContext, request: UnregisterBrokerRequest) -> Unregis
     """Raises BROKER_ID_NOT_REGISTERED for a broker that does not exist, and INVALID_REQUEST for the only broker."""
     if request.broker_id not in context.broker.metadata.image.brokers:
         reason = f"Broker ID {request.broker_id} is not currently registered"
-        raise KafkaError(ErrorCode.broker_id_not_registered, reason)
-    raise KafkaError(ErrorCode.invalid_request, f"Broker {request.broker_id} is the only one of this cluster.")
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, reason)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker {request.broker_id} is the only one of this cluster.")
 
 
 def error_response(

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-UPGRADE: Final = 1
-SAFE_DOWNGRADE: Final = 2
-UNSAFE_DOWNGRADE: Final = 3
+_UPGRADE: Final = 1
+_SAFE_DOWNGRADE: Final = 2
+_UNSAFE_DOWNGRADE: Final = 3
 
 
 def handle(context: RequestContext, request: UpdateFeaturesRequest) -> Work[UpdateFeaturesResponse]:
@@ -37,7 +37,7 @@ def handle(context: RequestContext, request: UpdateFeaturesRequest) -> Work[Upda
                 "The update failed for all features since the following feature had an error: "
                 f"Invalid update version {update.max_version_level} for feature {update.feature}. {reason}"
             )
-            raise KafkaError(ErrorCode.invalid_update_version, reason)
+            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, reason)
         yield None
     response = UpdateFeaturesResponse(error_message=None)
     if context.api_version < 2:
@@ -56,14 +56,14 @@ def error_response(
 
 def _why_refused(update: FeatureUpdateKey, node_id: int) -> str | None:
     kind = update.upgrade_type  # version 0 has `allow_downgrade` instead, which Kafka's controller ignores
-    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+    if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     reason = why_no_level(update.feature, update.max_version_level, node_id)
     if reason is not None:
         return reason
     if update.max_version_level == FEATURES[update.feature].max_version:
         return None
-    if kind == UPGRADE:
+    if kind == _UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
             "downgrade."

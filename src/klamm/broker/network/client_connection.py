@@ -44,20 +44,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission", "Connection"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-FRAME_SIZE: Final = Struct(">i")
-FRAME_HEAD: Final = Struct(">ii")
-FLEXIBLE_FRAME_HEAD: Final = Struct(">iiB")
-SMALL_BEGINNING: Final = 16 * 1024
-NEVER_ASKED: Final = 2**63
+_FRAME_SIZE: Final = Struct(">i")
+_FRAME_HEAD: Final = Struct(">ii")
+_FLEXIBLE_FRAME_HEAD: Final = Struct(">iiB")
+_SMALL_BEGINNING: Final = 16 * 1024
+_NEVER_ASKED: Final = 2**63
 OFFSET_COMMIT: Final = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
 PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2, "big")
 FRAMES_IN_A_TURN: Final = 256
 """Most requests of one connection that are handled before other connections have their turn."""
 TURN_S: Final = 0.002
 """Time limit of a turn in seconds: it ends after the request that exceeds the limit."""
-SMALL_ANSWER: Final = 4096
+_SMALL_ANSWER: Final = 4096
 """Responses up to this size are joined with their header into one buffer. So small a copy is cheaper than writing a
 second buffer."""
 LARGE_ANSWER: Final = 8 * 1024 * 1024
@@ -68,9 +68,9 @@ PIECE: Final = 1024 * 1024
 class Admission(Enum):
     """The decision about a new connection."""
 
-    now = "it is served"
-    later = "it waits until another one is closed"
-    refused = "it is closed"
+    NOW = "it is served"
+    LATER = "it waits until another one is closed"
+    REFUSED = "it is closed"
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -98,7 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._may_write = True
         self._is_at_end = False
-        self._unsent_bytes = NEVER_ASKED
+        self._unsent_bytes = _NEVER_ASKED
         self.info: ConnectionInfo | None = None
         self.last_active_s = 0.0
 
@@ -119,9 +119,9 @@ class Connection(asyncio.BufferedProtocol):
         )
         self.last_active_s = self._listener.loop.time()
         match self._listener.admit(self):
-            case Admission.refused:
+            case Admission.REFUSED:
                 self._transport.abort()
-            case Admission.later:
+            case Admission.LATER:
                 self._may_write = False
                 self._set_reading(False)
 
@@ -135,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Returns the memory for the next bytes: the listener's scratch buffer, or the rest of the partial buffer."""
         partial, filled = self._partial, self._partial_filled
-        if filled > SMALL_BEGINNING:
+        if filled > _SMALL_BEGINNING:
             assert partial is not None
             if filled == len(partial):
                 # Grow only here: while frames are handled, views of the buffer prevent a resize.
@@ -152,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         """Handles every complete frame that has arrived and keeps the rest."""
         self.last_active_s = self._listener.loop.time()
         filled = self._partial_filled
-        if filled > SMALL_BEGINNING:
+        if filled > _SMALL_BEGINNING:
             self._partial_filled = filled + nbytes
             self._consume_partial()
         else:
@@ -222,23 +222,23 @@ class Connection(asyncio.BufferedProtocol):
     def _consume(self, view: memoryview, end: int) -> None:
         """Handles the complete frames in `view[:end]` that may be handled now, then keeps or frees the rest."""
         position = 0
-        needed = FRAME_SIZE.size
+        needed = _FRAME_SIZE.size
         turns_left = FRAMES_IN_A_TURN
         turn_ends = monotonic() + TURN_S
         while (self._pending is None or self._may_follow(view, position, end)) and self._may_write and turns_left:
-            if end - position < FRAME_SIZE.size:
-                needed = FRAME_SIZE.size
+            if end - position < _FRAME_SIZE.size:
+                needed = _FRAME_SIZE.size
                 break
-            (size,) = FRAME_SIZE.unpack_from(view, position)
+            (size,) = _FRAME_SIZE.unpack_from(view, position)
             if not 0 <= size <= self._maximum_frame_bytes:
                 self._fail(f"a frame of {size} bytes, but socket.request.max.bytes is {self._maximum_frame_bytes}")
                 return
-            needed = FRAME_SIZE.size + size
+            needed = _FRAME_SIZE.size + size
             if end - position < needed:
                 break
-            frame = view[position + FRAME_SIZE.size : position + needed]
+            frame = view[position + _FRAME_SIZE.size : position + needed]
             position += needed
-            needed = FRAME_SIZE.size
+            needed = _FRAME_SIZE.size
             turns_left -= 1
             self._handle_frame(frame)
             if self._transport is None or self._transport.is_closing():
@@ -259,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
         key = self._may_follow_key
         if key is None or len(self._followers) >= FRAMES_IN_A_TURN:
             return False
-        start = position + FRAME_SIZE.size
+        start = position + _FRAME_SIZE.size
         return end < start + len(key) or view[start : start + len(key)] == key
 
     def _keep_for_next_turn(self, view: memoryview, position: int, end: int) -> None:
@@ -332,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(str(error))
             return
         except Exception as error:
-            logger.exception("a request of %s failed", self.peer)
+            _logger.exception("a request of %s failed", self.peer)
             self._fail(f"{type(error).__name__}: {error}")
             return
         if answer is None:
@@ -409,10 +409,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         size = sum(map(len, body)) + (5 if is_flexible else 4)
         if is_flexible:
-            head = FLEXIBLE_FRAME_HEAD.pack(size, correlation_id, 0)
+            head = _FLEXIBLE_FRAME_HEAD.pack(size, correlation_id, 0)
         else:
-            head = FRAME_HEAD.pack(size, correlation_id)
-        if size <= SMALL_ANSWER and not self._outgoing:
+            head = _FRAME_HEAD.pack(size, correlation_id)
+        if size <= _SMALL_ANSWER and not self._outgoing:
             transport.write(head + b"".join(body))
         else:
             parts = self._send_from_files([head, *body])
@@ -472,7 +472,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _fail(self, reason: str) -> None:
         """Closes the connection, because a request cannot be answered, and logs the reason for the operator."""
-        logger.warning("closing the connection of %s: %s", self.peer, reason)
+        _logger.warning("closing the connection of %s: %s", self.peer, reason)
         self.close()
 
     @property

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COPIED_FRAME_BYTES", "SMALL_FRAME_BYTES", "CodecRoute"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 Answer: TypeAlias = "Message | Awaitable[Message] | Work[Message]"
 
@@ -38,11 +38,11 @@ SMALL_FRAME_BYTES: Final = 4096
 COPIED_FRAME_BYTES: Final = 256 * 1024
 """A large frame up to this size is copied before it is decoded, because the shared buffer receives other frames
 meanwhile. For a larger frame the connection keeps its own buffer."""
-LARGE_BYTES: Final = 32 * 1024
+_LARGE_BYTES: Final = 32 * 1024
 """A message with more encoded bytes is freed in steps."""
-REFUSED_AT_ONCE: Final = 256
+_REFUSED_AT_ONCE: Final = 256
 """Number of elements of a large request that are refused in a step."""
-CHANGING: Final = frozenset(
+_CHANGING: Final = frozenset(
     {
         ApiKey.OFFSET_COMMIT,
         ApiKey.JOIN_GROUP,
@@ -107,7 +107,7 @@ class CodecRoute:
 
     def _begin_work(self, context: RequestContext, request: Message, work: Work[Message]) -> Body | PendingBody | None:
         progress = Progress()
-        progress.may_stop = self._key not in CHANGING
+        progress.may_stop = self._key not in _CHANGING
         return begin(self._finish_work(context, request, work), progress)
 
     def _finish_work(self, context: RequestContext, request: Message, work: Work[Message]) -> Work[Body]:
@@ -129,8 +129,8 @@ class CodecRoute:
     def _explain(self, context: RequestContext, error: Exception) -> tuple[ErrorCode, str | None]:
         if isinstance(error, KafkaError):
             return error.code, error.message
-        logger.error("%s of %s failed", self._key.name, context.connection.peer, exc_info=error)
-        return ErrorCode.unknown_server_error, None
+        _logger.error("%s of %s failed", self._key.name, context.connection.peer, exc_info=error)
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None
 
     # -- large requests
     # --------------------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class CodecRoute:
         return begin_large(self._serve(context, view, position, progress), progress)
 
     def _serve(self, context: RequestContext, view: memoryview, position: int, progress: Progress) -> Work[Body]:
-        is_large = len(view) > LARGE_BYTES
+        is_large = len(view) > _LARGE_BYTES
         request: Message | None = None
         answer: Message | None = None
         body: Body = []
@@ -153,7 +153,7 @@ class CodecRoute:
             assert request is not None
             del view
             progress.frame_is_read()
-            progress.may_stop = self._key not in CHANGING
+            progress.may_stop = self._key not in _CHANGING
             answer = yield from self._decide(context, request)
             progress.may_stop = True
             try:
@@ -226,7 +226,7 @@ class CodecRoute:
         self, context: RequestContext, request: Message, code: ErrorCode, message: str | None
     ) -> Work[Message]:
         merged = None
-        for part in parts_of(request, REFUSED_AT_ONCE):
+        for part in parts_of(request, _REFUSED_AT_ONCE):
             answer = self._error_response(part.message, context.api_version, code, message)
             if merged is None:
                 merged = answer
@@ -238,4 +238,4 @@ class CodecRoute:
 
 
 def _is_large(body: Body) -> bool:
-    return sum(map(len, body)) > LARGE_BYTES
+    return sum(map(len, body)) > _LARGE_BYTES

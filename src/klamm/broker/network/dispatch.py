@@ -32,7 +32,7 @@ PendingBody: TypeAlias = "asyncio.Future[Body | None]"
 
 # In the order of the API keys: the APIs of an Apache Kafka broker without a receiver for clients' metrics (KIP-714).
 # Programs derive the Kafka version of a broker from this list.
-SERVED: Final[tuple[ApiKey, ...]] = tuple(
+_SERVED: Final[tuple[ApiKey, ...]] = tuple(
     sorted(
         key
         for key, spec in API_SPECS.items()
@@ -40,19 +40,19 @@ SERVED: Final[tuple[ApiKey, ...]] = tuple(
     )
 )
 
-ACCEPTED_VERSIONS: Final = {key: (API_SPECS[key].min_version, API_SPECS[key].max_version) for key in SERVED}
+ACCEPTED_VERSIONS: Final = {key: (API_SPECS[key].min_version, API_SPECS[key].max_version) for key in _SERVED}
 
 # Without Produce v0, librdkafka treats a broker as too old for gzip and snappy (KAFKA-18659). So Kafka advertises
 # versions that it refuses.
 ADVERTISED_VERSIONS: Final = ACCEPTED_VERSIONS | {ApiKey.PRODUCE: (0, ACCEPTED_VERSIONS[ApiKey.PRODUCE][1])}
 
-START: Final = Struct(">hhi")
+_START: Final = Struct(">hhi")
 """API key, version and correlation id. Two heartbeats are equal if they differ only in the correlation id."""
-REPEATED_FLEXIBLE_FROM: Final = {
+_REPEATED_FLEXIBLE_FROM: Final = {
     int(key): cast(int, API_SPECS[key].flexible_from) for key in (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 }
 
-LONGEST_REPEATED: Final = 16 * 1024
+_LONGEST_REPEATED: Final = 16 * 1024
 """Larger frames are not compared, because the time of a comparison grows with the size."""
 
 HandleFrame: TypeAlias = "Callable[[RequestContext, memoryview, int], Body | PendingBody | None]"
@@ -79,12 +79,12 @@ class Dispatcher:
         connection should be closed.
         """
         request_fingerprint = b""
-        if START.size <= len(frame) <= LONGEST_REPEATED and frame[1] in REPEATED_FLEXIBLE_FROM and not frame[0]:
+        if _START.size <= len(frame) <= _LONGEST_REPEATED and frame[1] in _REPEATED_FLEXIBLE_FROM and not frame[0]:
             request_fingerprint = b"".join((connection.name_in_requests, frame[:4], frame[8:]))
             repeated = self._broker.groups.repeat(request_fingerprint)
             if repeated is not None:
-                number, version, correlation_id = START.unpack_from(frame)
-                return correlation_id, version >= REPEATED_FLEXIBLE_FROM[number], [repeated]
+                number, version, correlation_id = _START.unpack_from(frame)
+                return correlation_id, version >= _REPEATED_FLEXIBLE_FROM[number], [repeated]
         header = decode_request_header(frame)
         route = self._routes.get(header.api_key)
         if route is None:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Listener"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-SCRATCH_BYTES: Final = COPIED_FRAME_BYTES
-WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
+_SCRATCH_BYTES: Final = COPIED_FRAME_BYTES
+_WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
 
 
 class Listener:
@@ -57,7 +57,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._reaper: asyncio.TimerHandle | None = None
         self.loop = asyncio.get_running_loop()
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self.request_memory = request_memory if request_memory is not None else RequestMemory()
         self.unsent = unsent if unsent is not None else UnsentAnswers()
 
@@ -98,7 +98,7 @@ class Listener:
         """Returns the address to which a client should reconnect that reached the broker at this address."""
         if self._advertised is not None:
             return self._advertised
-        if self._host in WILDCARDS:
+        if self._host in _WILDCARDS:
             return reached_host, reached_port
         return self._host, self._port
 
@@ -118,7 +118,7 @@ class Listener:
         if len(self._connections) >= self._maximum_connections:
             if len(self._held) < self._backlog:
                 self._held[connection] = None
-                return Admission.later
+                return Admission.LATER
             return self._refuse(connection)
         host = connection.info.client_host
         of_host = self._connections_of.get(host, 0)
@@ -126,22 +126,22 @@ class Listener:
             return self._refuse(connection)
         self._connections.add(connection)
         self._connections_of[host] = of_host + 1
-        return Admission.now
+        return Admission.NOW
 
     def _refuse(self, connection: Connection) -> Admission:
-        logger.warning(
+        _logger.warning(
             "refusing a connection of %s: %d are open, %d wait",
             connection.peer,
             len(self._connections),
             len(self._held),
         )
-        return Admission.refused
+        return Admission.REFUSED
 
     def _let_in(self) -> None:
         while self._held and len(self._connections) < self._maximum_connections:
             connection = next(iter(self._held))
             del self._held[connection]
-            if self.admit(connection) is Admission.now:
+            if self.admit(connection) is Admission.NOW:
                 connection.let_in()
             else:
                 connection.close()

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 __all__ = ["BYTES_WITHOUT_ROOM", "RequestMemory"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 TURN_S: Final = 5.0
-LOOKS_IN_A_TURN: Final = 10
+_LOOKS_IN_A_TURN: Final = 10
 BYTES_WITHOUT_ROOM: Final = 4096
 """While there is no room, the bytes that are read at once from a connection with no incomplete request. Most requests
 other than Produce are smaller."""
-SMALLEST_POOLED: Final = 16 * 1024
-WOKEN_AT_ONCE: Final = 64
+_SMALLEST_POOLED: Final = 16 * 1024
+_WOKEN_AT_ONCE: Final = 64
 """Number of connections that continue to read in one step of the loop."""
 FREED_AT_ONCE: Final = 4 * 1024 * 1024
 """Bytes of a mapping that are freed in one step of the loop: each page takes the kernel time."""
@@ -77,7 +77,7 @@ class RequestMemory:
     def take(self, arrived_bytes: int, wanted_bytes: int, reader: Connection) -> Buffer:
         """Returns a buffer for `arrived_bytes` of `wanted_bytes`, with spare room for more if memory allows."""
         buffer: Buffer | None = None
-        if arrived_bytes <= SMALLEST_POOLED:
+        if arrived_bytes <= _SMALLEST_POOLED:
             buffer = bytearray(arrived_bytes)
         else:
             if not self.may_read(reader):
@@ -111,7 +111,7 @@ class RequestMemory:
                 asyncio.get_running_loop().call_soon(self._free_some)
             return
         self._held_bytes -= size
-        if isinstance(buffer, bytearray) and size > SMALLEST_POOLED:
+        if isinstance(buffer, bytearray) and size > _SMALLEST_POOLED:
             self._pool.give_back(buffer)
         self._wake_soon()
 
@@ -156,7 +156,7 @@ class RequestMemory:
 
     def _wake(self) -> None:
         self._is_waking = False
-        for _ in range(WOKEN_AT_ONCE):
+        for _ in range(_WOKEN_AT_ONCE):
             if not self._waiting or not self.has_room:
                 break
             connection = next(iter(self._waiting))
@@ -181,11 +181,11 @@ class RequestMemory:
             return
         looks = self._missing_bytes
         looks.append(connection.missing_bytes)
-        if len(looks) <= LOOKS_IN_A_TURN and not (len(looks) > 2 and looks[-1] == looks[-2] == looks[-3]):
-            interval_s = self._turn_s / LOOKS_IN_A_TURN
+        if len(looks) <= _LOOKS_IN_A_TURN and not (len(looks) > 2 and looks[-1] == looks[-2] == looks[-3]):
+            interval_s = self._turn_s / _LOOKS_IN_A_TURN
             self._turn_timer = asyncio.get_running_loop().call_later(interval_s, self._watch_turn)
             return
-        logger.warning(
+        _logger.warning(
             "closing the connection of %s: its request lacks %d bytes that do not come, and others wait for the memory "
             "that it takes (queued.max.request.bytes is %d)",
             connection.peer,

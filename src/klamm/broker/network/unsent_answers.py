@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 __all__ = ["UnsentAnswers"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-WANTED_BYTES: Final = 128 * 1024 * 1024
-MAXIMUM_BYTES: Final = 256 * 1024 * 1024
-SMALLEST_ANSWER_BYTES: Final = 1024 * 1024
+_WANTED_BYTES: Final = 128 * 1024 * 1024
+_MAXIMUM_BYTES: Final = 256 * 1024 * 1024
+_SMALLEST_ANSWER_BYTES: Final = 1024 * 1024
 
 
 class UnsentAnswers:
     """The bytes in the send queues of connections that have stopped reading, the longest silent first."""
 
-    def __init__(self, wanted_bytes: int = WANTED_BYTES, maximum_bytes: int = MAXIMUM_BYTES) -> None:
+    def __init__(self, wanted_bytes: int = _WANTED_BYTES, maximum_bytes: int = _MAXIMUM_BYTES) -> None:
         self._wanted_bytes = wanted_bytes
         self._maximum_bytes = maximum_bytes
         self._waiting: dict[Connection, int] = {}
@@ -35,7 +35,7 @@ class UnsentAnswers:
     def room_bytes(self) -> int:
         """Upper limit for a response whose size the broker may choose: at least a megabyte, more while few bytes
         wait."""
-        return max(SMALLEST_ANSWER_BYTES, self._wanted_bytes - self.total_bytes)
+        return max(_SMALLEST_ANSWER_BYTES, self._wanted_bytes - self.total_bytes)
 
     def note(self, connection: Connection, size_bytes: int) -> None:
         """Records how many bytes wait for a connection that doesn't read. The connection keeps its place in the order.
@@ -46,7 +46,7 @@ class UnsentAnswers:
         self._waiting[connection] = size_bytes
         while self.total_bytes > self._maximum_bytes and len(self._waiting) > 1:
             longest = next(iter(self._waiting))
-            logger.warning(
+            _logger.warning(
                 "closing the connection of %s: it does not read, and %d bytes wait to be sent to all clients",
                 longest.peer,
                 self.total_bytes,

@@ -91,7 +91,7 @@ class DelayedProduce(Generic[R]):
         """Records the outcome of one batch: committed (`none`), or the error because of which it will not be."""
         if self._future.done():
             return
-        if code is not ErrorCode.none:
+        if code is not ErrorCode.NONE:
             self._refuse(waiting, code)
         self._open -= 1
         if not self._open:
@@ -107,7 +107,7 @@ class DelayedProduce(Generic[R]):
             return
         for waiting in self._uncommitted:
             if waiting.partition.log.high_watermark <= waiting.last_offset:
-                self._refuse(waiting, ErrorCode.request_timed_out)
+                self._refuse(waiting, ErrorCode.REQUEST_TIMED_OUT)
         self._future.set_result(self._finish(self._answers))
 
     def _stop_waiting(self, future: asyncio.Future[R]) -> None:
@@ -128,7 +128,7 @@ class _One:
         self._waiting = waiting
 
     def committed(self) -> None:
-        self.of.settle(self._waiting, ErrorCode.none)
+        self.of.settle(self._waiting, ErrorCode.NONE)
 
     def failed(self, code: ErrorCode) -> None:
         self.of.settle(self._waiting, code)

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["FetchRead", "PartitionAnswer", "ReadResult", "Reading", "size_of"]
 
 READ_COMMITTED: Final = 1
-NO_OFFSET: Final = -1
-BEYOND_ALL_MINIMA: Final = 2**63
-FIRST_VERSION_WITH_LEADERS: Final = 16
+_NO_OFFSET: Final = -1
+_BEYOND_ALL_MINIMA: Final = 2**63
+_FIRST_VERSION_WITH_LEADERS: Final = 16
 """First version whose response names the leader if the client has a wrong leader or leader epoch (KIP-951)."""
-CODES_WITH_LEADER: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
+_CODES_WITH_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 PartitionAnswer: TypeAlias = "tuple[CachedPartition, FetchPartitionResponse]"
 
@@ -111,11 +111,11 @@ class FetchRead:
             led = self._led_topic(cached)
             if led is None or not 0 <= cached.request.index < len(led.partitions):
                 code = self._why_unknown(cached, led)
-                if code == ErrorCode.inconsistent_topic_id:
+                if code == ErrorCode.INCONSISTENT_TOPIC_ID:
                     answers.append((cached, self._failed(cached.request, KafkaError(code), None)))
                     is_final = True
                 else:
-                    last = reading.nameless if code == ErrorCode.unknown_topic_id else reading.unknown
+                    last = reading.nameless if code == ErrorCode.UNKNOWN_TOPIC_ID else reading.unknown
                     last.append((cached, _unknown(cached.request, code)))
                 continue
             partition = None
@@ -156,14 +156,14 @@ class FetchRead:
             try:
                 end = _end_of(response, wanted.fetch_offset)
             except OSError:
-                return BEYOND_ALL_MINIMA  # the next request gets the error
+                return _BEYOND_ALL_MINIMA  # the next request gets the error
             if end < upper_bound:
                 try:
                     following = log.read(Offset(end), 1, upper_bound=upper_bound, minimum_one_batch=True)
                 except KafkaError:
-                    return BEYOND_ALL_MINIMA  # the next request gets the error
+                    return _BEYOND_ALL_MINIMA  # the next request gets the error
                 if size_bytes + len(following) <= min(wanted.partition_max_bytes, self._maximum_bytes):
-                    return BEYOND_ALL_MINIMA  # the segment ended, and the next read begins in another one
+                    return _BEYOND_ALL_MINIMA  # the segment ended, and the next read begins in another one
                 size_bytes = min(size_bytes + len(following), wanted.partition_max_bytes)
             within_reach += size_bytes
         return within_reach
@@ -183,20 +183,20 @@ class FetchRead:
         A session remembers the name of a topic id. The topic may be deleted, or another topic may have its name.
         """
         if led is not None or isinstance(cached.key[0], str):
-            return ErrorCode.unknown_topic_or_partition
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if cached.topic_name is None:
-            return ErrorCode.unknown_topic_id
+            return ErrorCode.UNKNOWN_TOPIC_ID
         namesake = self._partitions.by_name.get(cached.topic_name)
         if namesake is None or not 0 <= cached.request.index < len(namesake.partitions):
-            return ErrorCode.unknown_topic_or_partition
-        return ErrorCode.inconsistent_topic_id
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.INCONSISTENT_TOPIC_ID
 
     def _read_partition(
         self, partition: Partition, wanted: FetchPartition, left_bytes: int, is_first: bool, to_send: bool
     ) -> FetchPartitionResponse:
         if self._request.replica_id >= 0:
             raise KafkaError(
-                ErrorCode.not_leader_or_follower, f"broker {self._request.replica_id} is no replica of {partition}"
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self._request.replica_id} is no replica of {partition}"
             )
         if wanted.current_leader_epoch >= 0:
             partition.check_leader_epoch(wanted.current_leader_epoch)
@@ -236,13 +236,15 @@ class FetchRead:
 
     def _failed(self, wanted: FetchPartition, error: KafkaError, partition: Partition | None) -> FetchPartitionResponse:
         code = error.code
-        if code == ErrorCode.kafka_storage_error and self._version <= 5:
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= 5:
             # Clients of these versions don't know the code. The other code makes them look for the leader again.
-            code = ErrorCode.not_leader_or_follower
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         leader = None
-        if self._version >= FIRST_VERSION_WITH_LEADERS and error.code in CODES_WITH_LEADER and partition is not None:
+        if self._version >= _FIRST_VERSION_WITH_LEADERS and error.code in _CODES_WITH_LEADER and partition is not None:
             leader = (partition.image.leader, partition.leader_epoch)
-        return FetchPartitionResponse(wanted.index, code, NO_OFFSET, NO_OFFSET, NO_OFFSET, None, current_leader=leader)
+        return FetchPartitionResponse(
+            wanted.index, code, _NO_OFFSET, _NO_OFFSET, _NO_OFFSET, None, current_leader=leader
+        )
 
 
 def size_of(response: FetchPartitionResponse) -> int:
@@ -253,7 +255,7 @@ def size_of(response: FetchPartitionResponse) -> int:
 
 def _unknown(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
     # An empty list of aborted transactions instead of null, as in Kafka's empty response.
-    return FetchPartitionResponse(wanted.index, code, NO_OFFSET, NO_OFFSET, NO_OFFSET, [])
+    return FetchPartitionResponse(wanted.index, code, _NO_OFFSET, _NO_OFFSET, _NO_OFFSET, [])
 
 
 def _diverging_epoch(log: Log, wanted: FetchPartition) -> tuple[int, int] | None:
@@ -265,10 +267,10 @@ def _diverging_epoch(log: Log, wanted: FetchPartition) -> tuple[int, int] | None
     epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wanted.last_fetched_epoch))
     if epoch < 0 or end_offset < 0:
         raise KafkaError(
-            ErrorCode.offset_out_of_range, f"where epoch {wanted.last_fetched_epoch} of {log} ended is not known"
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"where epoch {wanted.last_fetched_epoch} of {log} ended is not known"
         )
     if wanted.fetch_offset < log.log_start_offset:
-        raise KafkaError(ErrorCode.offset_out_of_range, f"{log} begins at {log.log_start_offset}")
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{log} begins at {log.log_start_offset}")
     if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
         return epoch, end_offset
     return None

@@ -28,17 +28,17 @@ __all__ = ["CachedPartition", "FetchSession", "FetchSessionCache", "PartitionKey
 
 PartitionKey: TypeAlias = tuple[str | TopicId, int]
 
-INITIAL_EPOCH: Final = 0
-FINAL_EPOCH: Final = -1
+_INITIAL_EPOCH: Final = 0
+_FINAL_EPOCH: Final = -1
 INVALID_SESSION_ID: Final = 0
-HIGHEST_INT: Final = 2**31 - 1
+_HIGHEST_INT: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000
 """Kafka's `min.incremental.fetch.session.eviction.ms`: a session that is unused for longer may be evicted. A session
 evicts a smaller one in use only if that one was created longer ago."""
 PARTITIONS_PER_SLOT: Final = 100
 """Partitions in the cache per slot of `max.incremental.fetch.session.cache.slots`, about 450 bytes each. A few sessions
 may have more if others have fewer."""
-FREED_IN_A_STEP: Final = 1000
+_FREED_IN_A_STEP: Final = 1000
 
 
 class CachedPartition:
@@ -92,7 +92,7 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now
         self.last_used_ms = now
-        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.epoch = next_epoch(_INITIAL_EPOCH)
         self.partitions: OrderedDict[PartitionKey, CachedPartition] = OrderedDict()
 
     def update(self, request: FetchRequest) -> None:
@@ -148,11 +148,11 @@ class FetchSessionCache:
         """
         session = self._sessions.get(request.session_id)
         if session is None:
-            return ErrorCode.fetch_session_id_not_found
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != request.session_epoch:
-            return ErrorCode.invalid_fetch_session_epoch
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_topic_ids != uses_topic_ids:
-            return ErrorCode.fetch_session_topic_id_error
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         before = len(session.partitions)
         session.update(request)
         added = len(session.partitions) - before
@@ -163,7 +163,7 @@ class FetchSessionCache:
         self._use(session, now, connection)
         if added > 0 and not self._make_room(0, 0, now, keep=session):
             self._remove(session)
-            return ErrorCode.fetch_session_id_not_found
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         session.epoch = next_epoch(session.epoch)
         session.is_awaited = True
         return session
@@ -180,9 +180,9 @@ class FetchSessionCache:
         """Returns a new session with the partitions of a response, in its order; None if the cache has no room."""
         if not self._make_room(1, len(partitions), now):
             return None
-        session_id = random.randrange(1, HIGHEST_INT)
+        session_id = random.randrange(1, _HIGHEST_INT)
         while session_id in self._sessions:
-            session_id = random.randrange(1, HIGHEST_INT)
+            session_id = random.randrange(1, _HIGHEST_INT)
         session = FetchSession(session_id, uses_topic_ids, now, connection)
         session.partitions.update((partition.key, partition) for partition in partitions)
         self.partition_count += len(session.partitions)
@@ -210,7 +210,7 @@ class FetchSessionCache:
                 self._remove(session)
                 yield
         while self._removed:
-            del self._removed[-FREED_IN_A_STEP:]
+            del self._removed[-_FREED_IN_A_STEP:]
             yield
 
     def _use(self, session: FetchSession, now: Millis, connection: ConnectionInfo) -> None:
@@ -234,7 +234,7 @@ class FetchSessionCache:
         del self._sessions[session.session_id]
         self._disown(session)
         self.partition_count -= len(session.partitions)
-        if len(session.partitions) > FREED_IN_A_STEP:
+        if len(session.partitions) > _FREED_IN_A_STEP:
             self._removed.extend(session.partitions.values())
 
     def _make_room(self, sessions: int, partitions: int, now: Millis, *, keep: FetchSession | None = None) -> bool:
@@ -278,4 +278,4 @@ class FetchSessionCache:
 
 def next_epoch(epoch: int) -> int:
     """Returns the epoch of a session's next request. It never returns to 0, which would mean a new session."""
-    return 1 if epoch == HIGHEST_INT else epoch + 1
+    return 1 if epoch == _HIGHEST_INT else epoch + 1

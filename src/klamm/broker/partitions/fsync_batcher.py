@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FsyncBatcher"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-THREADS: Final = 16
+_THREADS: Final = 16
 """Number of logs that are synced at once. The threads wait for the disk and use no processor time."""
 
-RETRY_S: Final = 0.5
+_RETRY_S: Final = 0.5
 """Delay before a retry if a sync could not be started, for example because no file descriptor was free."""
 
 
@@ -39,7 +39,7 @@ class FsyncBatcher:
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], Millis],
         *,
-        threads: int = THREADS,
+        threads: int = _THREADS,
         on_tails_synced: Callable[[], None] | None = None,
     ) -> None:
         """Creates the threads. `on_tails_synced` is called on the loop when all logs of `request_tail` are synced."""
@@ -92,7 +92,7 @@ class FsyncBatcher:
                 continue
             flush = log.durability.begin_flush(self._clock())
             if flush is None:
-                self._loop.call_later(RETRY_S, self._begin)
+                self._loop.call_later(_RETRY_S, self._begin)
                 return
             self._running[log] = self._waiting.pop(log)
             self._threads.submit(self._run, log, flush)
@@ -101,7 +101,7 @@ class FsyncBatcher:
         try:
             flush.run()
         except Exception:
-            logger.exception("a sync of %s ended in an unexpected way", log)
+            _logger.exception("a sync of %s ended in an unexpected way", log)
             log.mark_offline("a sync ended in an unexpected way")
         with self._lock:
             self._ended.append(log)

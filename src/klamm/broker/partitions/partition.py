@@ -185,7 +185,7 @@ class Partition:
         needed = min(self.log.config.min_insync_replicas, len(self.image.replicas))
         if in_sync < needed:
             raise KafkaError(
-                ErrorCode.not_enough_replicas,
+                ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR : {in_sync} is insufficient to satisfy the min.isr requirement of "
                 f"{needed} for partition {self}",
             )
@@ -199,11 +199,11 @@ class Partition:
             return
         if current_leader_epoch < self.leader_epoch:
             raise KafkaError(
-                ErrorCode.fenced_leader_epoch,
+                ErrorCode.FENCED_LEADER_EPOCH,
                 f"{self}: leader epoch {current_leader_epoch} is over, it is {self.leader_epoch}",
             )
         raise KafkaError(
-            ErrorCode.unknown_leader_epoch,
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
             f"{self}: leader epoch {current_leader_epoch} is not known yet, it is {self.leader_epoch}",
         )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LedTopic", "PartitionRegistry"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class LedTopic:
@@ -49,12 +49,12 @@ class LedTopic:
         not be created.
         """
         if not 0 <= index < len(self.partitions):
-            raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{self.name} has no partition {index}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {index}")
         partition = self.partitions[index]
         if partition is None:
             if index in self.failures:
-                raise KafkaError(ErrorCode.kafka_storage_error, self.failures[index])
-            raise KafkaError(ErrorCode.not_leader_or_follower, f"this broker does not lead {self.name}-{index}")
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failures[index])
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.name}-{index}")
         return partition
 
 
@@ -96,7 +96,7 @@ class PartitionRegistry:
         """
         led = self.by_name.get(topic)
         if led is None:
-            raise KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no topic {shortened(topic)!r}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {shortened(topic)!r}")
         return led.get(index)
 
     def get_by_id(self, topic_id: TopicId, index: int) -> Partition:
@@ -106,7 +106,7 @@ class PartitionRegistry:
         """
         led = self.by_id.get(topic_id)
         if led is None:
-            raise KafkaError(ErrorCode.unknown_topic_id, "there is no topic of that id")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
         return led.get(index)
 
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
@@ -172,7 +172,7 @@ class PartitionRegistry:
             try:
                 is_done = next(self._work[0], None) is None
             except Exception:
-                logger.exception("partitions could not follow the metadata")
+                _logger.exception("partitions could not follow the metadata")
                 is_done = True
             if is_done:
                 self._work.popleft()
@@ -239,7 +239,7 @@ class PartitionRegistry:
                 log = self._open_log(topic, image, config)
             except (KafkaError, OSError) as error:
                 led.failures[image.index] = f"{topic.name}-{image.index} has no log: {error}"
-                logger.error("%s", led.failures[image.index])
+                _logger.error("%s", led.failures[image.index])
                 continue
             led.failures.pop(image.index, None)
             partition = Partition(topic.name, image, log, self._fsync_batcher)
@@ -270,7 +270,7 @@ class PartitionRegistry:
         partition = led.partitions[topic_partition.partition] if led is not None else None
         if partition is None or not partition.log.is_offline:
             return
-        partition.fail_commits(ErrorCode.kafka_storage_error)
+        partition.fail_commits(ErrorCode.KAFKA_STORAGE_ERROR)
         partition.interrupt_observers()
         for observer in self._leadership_observers:
             observer(partition, False)
@@ -296,7 +296,7 @@ class PartitionRegistry:
                 continue
             for observer in self._leadership_observers:
                 observer(partition, False)
-            partition.fail_commits(ErrorCode.unknown_topic_or_partition)
+            partition.fail_commits(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._log_directory.delete(TopicPartition(led.name, partition.index))
             partition.interrupt_observers()
             yield True

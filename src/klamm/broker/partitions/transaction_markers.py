@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TransactionMarkers"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class TransactionMarkers:
@@ -76,7 +76,7 @@ class TransactionMarkers:
         topic, index = topic_partition
         partition = self._find(topic, index)
         if partition is None:
-            return ErrorCode.unknown_topic_or_partition
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             if topic == OFFSETS_TOPIC:
                 return then(self._groups.end_transaction(index, _of_groups(marker)), _code_of)
@@ -94,13 +94,13 @@ class TransactionMarkers:
                 transaction_version=marker.transaction_version,
             )
         except KafkaError as error:
-            logger.info("the marker of producer %d for %s: %s", marker.producer_id, topic_partition, error)
+            _logger.info("the marker of producer %d for %s: %s", marker.producer_id, topic_partition, error)
             return error.code
         except Exception:
-            logger.exception("the marker of producer %d for %s can't be written", marker.producer_id, topic_partition)
-            return ErrorCode.unknown_server_error
+            _logger.exception("the marker of producer %d for %s can't be written", marker.producer_id, topic_partition)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         if partition.log.high_watermark > info.last_offset:
-            return ErrorCode.none
+            return ErrorCode.NONE
         return _Commit(partition, info.last_offset, self._timeout_s)
 
     def _find(self, topic: str, index: int) -> Partition | None:
@@ -132,13 +132,13 @@ class _Commit:
             async with asyncio.timeout_at(self._deadline_s):
                 return await self._future
         except TimeoutError:
-            return ErrorCode.request_timed_out
+            return ErrorCode.REQUEST_TIMED_OUT
         finally:
             if self._future.cancelled():  # the wait timed out, or its caller was cancelled
                 self._partition.forget_commit(lambda observer: observer is self)
 
     def committed(self) -> None:
-        self._settle(ErrorCode.none)
+        self._settle(ErrorCode.NONE)
 
     def failed(self, code: ErrorCode) -> None:
         self._settle(code)

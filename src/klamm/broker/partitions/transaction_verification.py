@@ -31,10 +31,10 @@ FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
 _ABORTABLE_IS_KNOWN_FROM: Final = 11
 _TRY_AGAIN: Final = frozenset(
     {
-        ErrorCode.network_exception,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
     }
 )
 
@@ -95,7 +95,7 @@ class TransactionVerification:
             list(self.guards),
             verify_only=not self._adds_partitions,
         )
-        self.errors |= {partition: code for partition, code in codes.items() if code is not ErrorCode.none}
+        self.errors |= {partition: code for partition, code in codes.items() if code is not ErrorCode.NONE}
 
     def guard(self, topic_partition: TopicPartition) -> int:
         """Returns the guard for an append to a partition that has no error."""
@@ -131,15 +131,15 @@ def code_for_producer(code: ErrorCode, version: int) -> tuple[ErrorCode, str | N
     Producers don't expect the codes of coordinators. NOT_ENOUGH_REPLICAS makes them retry without looking for another
     leader.
     """
-    if code is ErrorCode.transaction_abortable and version < _ABORTABLE_IS_KNOWN_FROM:
-        code = ErrorCode.invalid_txn_state
-    if code is ErrorCode.invalid_txn_state:
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_IS_KNOWN_FROM:
+        code = ErrorCode.INVALID_TXN_STATE
+    if code is ErrorCode.INVALID_TXN_STATE:
         return code, "Partition was not added to the transaction"
     if code in _TRY_AGAIN or (
-        code is ErrorCode.concurrent_transactions and version < FIRST_VERSION_THAT_ADDS_PARTITIONS
+        code is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_VERSION_THAT_ADDS_PARTITIONS
     ):
         return (
-            ErrorCode.not_enough_replicas,
+            ErrorCode.NOT_ENOUGH_REPLICAS,
             f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name.upper()}",
         )
     return code, None

@@ -25,12 +25,12 @@ __all__ = ["WarmRead", "WarmReads"]
 
 PAGES_BYTES: Final = 8 * 1024 * 1024
 """Bytes of a partition's tail that are loaded into the page cache."""
-ADVICE_BYTES: Final = 128 * 1024
+_ADVICE_BYTES: Final = 128 * 1024
 """Bytes per `posix_fadvise` call: Linux follows one call only up to the disk's read-ahead, which is usually 128 KiB."""
-ANSWER_BYTES: Final = 1024 * 1024
+_ANSWER_BYTES: Final = 1024 * 1024
 """Bytes kept for the first Fetch: the default maximum that clients request for one partition."""
-KEPT_BYTES: Final = 64 * 1024 * 1024
-KEPT_S: Final = 60.0
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+_KEPT_S: Final = 60.0
 """Seconds that a warm read is kept. A member that has not fetched the partition by then may never do so."""
 
 
@@ -84,7 +84,7 @@ class WarmReads:
         if partition.warm_read is not None:
             self._drop(partition)
         try:
-            records = log.read(offset, ANSWER_BYTES, upper_bound=log.last_stable_offset, minimum_one_batch=False)
+            records = log.read(offset, _ANSWER_BYTES, upper_bound=log.last_stable_offset, minimum_one_batch=False)
         except KafkaError:
             return  # The Fetch will get the same error and report it.
         end = offset
@@ -93,9 +93,9 @@ class WarmReads:
         if end == offset:
             return
         partition.warm_read = WarmRead(offset, Offset(end), partition.leader_epoch, records)
-        self._kept[partition] = self._loop.call_later(KEPT_S, self._drop, partition)
+        self._kept[partition] = self._loop.call_later(_KEPT_S, self._drop, partition)
         self._kept_bytes += len(records)
-        while self._kept_bytes > KEPT_BYTES:
+        while self._kept_bytes > _KEPT_BYTES:
             self._drop(next(iter(self._kept)))
 
     def take(self, partition: Partition, read: WarmRead) -> bytes | memoryview:
@@ -121,11 +121,11 @@ def _bring_in(ranges: Sequence[FileRange]) -> None:
             return  # Retention has deleted the segment.
         try:
             if hasattr(os, "posix_fadvise"):
-                for position in range(start, start + length, ADVICE_BYTES):
-                    size_bytes = min(ADVICE_BYTES, start + length - position)
+                for position in range(start, start + length, _ADVICE_BYTES):
+                    size_bytes = min(_ADVICE_BYTES, start + length - position)
                     os.posix_fadvise(descriptor, position, size_bytes, os.POSIX_FADV_WILLNEED)
             if not index:
-                os.pread(descriptor, min(length, ANSWER_BYTES), start)
+                os.pread(descriptor, min(length, _ANSWER_BYTES), start)
         except OSError:
             return
         finally:

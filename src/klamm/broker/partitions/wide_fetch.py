@@ -47,7 +47,7 @@ PARTITIONS_AT_ONCE: Final = 50
 """Number of partitions that are read in a step."""
 WIDEST_SESSION: Final = 10_000
 """Most partitions that a session takes over from a request or a response, in one step of three milliseconds."""
-ISOLATION_LEVELS: Final = (0, 1)
+_ISOLATION_LEVELS: Final = (0, 1)
 
 
 def begin_wide_fetch(context: RequestContext, view: memoryview, position: int) -> Body | PendingBody | None:
@@ -71,7 +71,7 @@ def _serve(context: RequestContext, view: memoryview, position: int, progress: P
     del view
     progress.frame_is_read()
     has_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    if decoded.isolation_level not in ISOLATION_LEVELS:
+    if decoded.isolation_level not in _ISOLATION_LEVELS:
         return (yield from _refuse(decoded, version))
     request = yield from _request(decoded, has_ids)
     free_later(decoded)
@@ -154,12 +154,12 @@ def _name(name: str, topic_id: bytes, has_ids: bool) -> tuple[str | None, TopicI
 
 def _refuse(decoded: fetch_request.FetchRequest, version: int) -> Work[Body | None]:
     """Encodes the response that refuses the whole request. In versions with topic ids it names no partition."""
-    response = fetch_response.FetchResponse(error_code=ErrorCode.unknown_server_error)
+    response = fetch_response.FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     for topic in decoded.topics if version < FIRST_VERSION_WITH_TOPIC_IDS else ():
         refused = fetch_response.FetchableTopicResponse(topic=topic.topic)
         response.responses.append(refused)
         for each in topic.partitions:
-            refusal = FetchPartitionResponse(each.partition, ErrorCode.unknown_server_error, aborted_transactions=[])
+            refusal = FetchPartitionResponse(each.partition, ErrorCode.UNKNOWN_SERVER_ERROR, aborted_transactions=[])
             refused.partitions.append(_partition_data(refusal))
             yield None
         yield None
@@ -286,7 +286,7 @@ class _WideFetch:
         if session is not None:
             response.session_id = session.session_id
             if session.epoch != self._session_epoch:
-                response.error_code = ErrorCode.invalid_fetch_session_epoch
+                response.error_code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
                 return (yield from encode_in_steps(response, version))
         elif len(answers) <= WIDEST_SESSION:
             response.session_id = begin_session(self._context, self._request, answers)

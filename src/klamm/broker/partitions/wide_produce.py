@@ -34,8 +34,8 @@ __all__ = ["begin_produce"]
 
 PARTITIONS_AT_ONCE: Final = 50
 """Number of batches that are appended in a step."""
-ALL: Final = -1
-TOPIC_IDS_FROM: Final = 13
+_ALL: Final = -1
+_TOPIC_IDS_FROM: Final = 13
 
 Answers: TypeAlias = list[ProduceTopicResponse]
 Append: TypeAlias = "Callable[[RequestContext, produce.ProduceRequest, list[ProduceTopic]], Answer[Answers]]"
@@ -92,7 +92,7 @@ def raise_for_unacknowledged(topic: TopicProduceResponse, partition: PartitionPr
 def _take_each_partition_once(read: ProduceRequest, version: int, wanted: Wanted) -> Work[None]:
     """Adds the batches to `wanted`, by topic and partition. As in Kafka, the last entry of a partition counts."""
     for topic in read.topic_data:
-        key = (None, TopicId(topic.topic_id)) if version >= TOPIC_IDS_FROM else (topic.name, None)
+        key = (None, TopicId(topic.topic_id)) if version >= _TOPIC_IDS_FROM else (topic.name, None)
         for partition in topic.partition_data:
             records: memoryview | None = partition.records  # type: ignore[assignment]  # views, read in steps
             wanted.setdefault(key, {})[partition.index] = records
@@ -121,7 +121,7 @@ def _parts(wanted: Wanted) -> Iterator[list[ProduceTopic]]:
 def _when_committed(context: RequestContext, request: produce.ProduceRequest, answers: Answers) -> Answer[Answers]:
     """Returns the answers of a part, with acks=all after its batches are committed. No part waits for another."""
     partitions = context.broker.partitions
-    if request.acks == ALL and partitions.commit_later:
+    if request.acks == _ALL and partitions.commit_later:
         uncommitted = find_uncommitted(partitions, answers)
         if uncommitted:
             return DelayedProduce(answers, uncommitted, lambda final: final).wait(request.timeout_ms)

@@ -13,11 +13,11 @@ from typing import Final
 __all__ = ["keep_freed_buffers"]
 
 # <malloc.h>
-M_TRIM_THRESHOLD: Final = -1
-M_MMAP_THRESHOLD: Final = -3
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
 
-TRIM_THRESHOLD_BYTES: Final = 32 * 1024 * 1024
-MMAP_THRESHOLD_BYTES: Final = 16 * 1024 * 1024
+_TRIM_THRESHOLD_BYTES: Final = 32 * 1024 * 1024
+_MMAP_THRESHOLD_BYTES: Final = 16 * 1024 * 1024
 
 
 def keep_freed_buffers() -> None:
@@ -30,5 +30,5 @@ def keep_freed_buffers() -> None:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return
-    mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
-    mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
+    mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cleaner_figures"]
 
-PREFIX: Final = "kafka_log_logcleanermanager_"
+_PREFIX: Final = "kafka_log_logcleanermanager_"
 
 
 def cleaner_figures(state: CleanerState, now_ms: Millis) -> Sequence[Figure]:
@@ -28,14 +28,14 @@ def cleaner_figures(state: CleanerState, now_ms: Millis) -> Sequence[Figure]:
     waited = [] if state.looked_ms is None else [((), float(now_ms - state.looked_ms))]
     return [
         Figure(
-            f"{PREFIX}max_dirty_percent",
+            f"{_PREFIX}max_dirty_percent",
             "Dirty share of the dirtiest compacted log.",
             (),
             [((), float(int(100 * state.dirtiest_ratio)))],
         ),
-        Figure(f"{PREFIX}time_since_last_run_ms", "Milliseconds since the cleaner looked for work.", (), waited),
+        Figure(f"{_PREFIX}time_since_last_run_ms", "Milliseconds since the cleaner looked for work.", (), waited),
         Figure(
-            f"{PREFIX}uncleanable_partitions_count",
+            f"{_PREFIX}uncleanable_partitions_count",
             "Partitions that hold something that can't be cleaned.",
             (),
             [((), float(state.uncleanable))],

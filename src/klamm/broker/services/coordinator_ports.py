@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoopTimers", "PartitionLogs", "RandomIds", "ThreadExecutor"]
 
-READ_BYTES: Final = 256 * 1024
+_READ_BYTES: Final = 256 * 1024
 
 
 class PartitionLogs:
@@ -41,7 +41,7 @@ class PartitionLogs:
         for partition in topic.partitions if topic is not None else ():
             if partition is not None:
                 return partition.log.config.max_message_bytes
-        raise KafkaError(ErrorCode.not_leader_or_follower, f"this broker leads no partition of {self._topic}")
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker leads no partition of {self._topic}")
 
     def append(
         self,
@@ -64,7 +64,7 @@ class PartitionLogs:
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes | memoryview:
         """Returns whole batches from `offset` on, at most up to the log end offset."""
         log = self._get(partition).log
-        return log.read(offset, READ_BYTES, upper_bound=log.log_end_offset, minimum_one_batch=True)
+        return log.read(offset, _READ_BYTES, upper_bound=log.log_end_offset, minimum_one_batch=True)
 
     def log_start_offset(self, partition: PartitionIndex) -> Offset:
         """Returns the first offset that can be read."""

@@ -57,8 +57,8 @@ class DynamicBrokerConfig:
                 observer(before, self.current)
 
     def _merge(self, image: MetadataImage) -> BrokerConfig:
-        for_all = image.config_overrides(ResourceType.broker, "")
-        for_this = image.config_overrides(ResourceType.broker, str(self._static.node_id))
+        for_all = image.config_overrides(ResourceType.BROKER, "")
+        for_this = image.config_overrides(ResourceType.BROKER, str(self._static.node_id))
         if not for_all and not for_this:
             return self._static
         from klamm.config.layers import apply_dynamic  # imports the table of all keys, which few brokers need

@@ -30,16 +30,16 @@ from klamm.broker.time_slices import turns_given
 
 __all__ = ["GarbageCollection"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 60.0
 HOUR_S: Final = 3600.0
-DAY_S: Final = 24 * HOUR_S
-YOUNG_COLLECTIONS: Final = 4
+_DAY_S: Final = 24 * HOUR_S
+_YOUNG_COLLECTIONS: Final = 4
 """Collections of the youngest generation before one that includes the second generation."""
 QUIET_SHARE: Final = 0.05
 """Share of a core. A process that used less since the last check is quiet."""
-OLD: Final = 1
+_OLD: Final = 1
 """The generation whose survivors have survived two collections."""
 
 
@@ -64,7 +64,7 @@ class GarbageCollection:
         gc.callbacks.append(self._on_collection)
         self._thresholds = gc.get_threshold()
         if sys.version_info < (3, 14):  # The threshold means something else from 3.14 on.
-            gc.set_threshold(self._thresholds[0], YOUNG_COLLECTIONS, self._thresholds[2])
+            gc.set_threshold(self._thresholds[0], _YOUNG_COLLECTIONS, self._thresholds[2])
         gc.enable()
         self._handle = self._loop.call_later(LOOK_S, self._look)
 
@@ -84,12 +84,12 @@ class GarbageCollection:
         found = gc.collect()
         gc.freeze()
         self._collected_s = time.monotonic()
-        logger.debug("a full garbage collection found %d unreachable objects", found)
+        _logger.debug("a full garbage collection found %d unreachable objects", found)
         return found
 
     def _on_collection(self, phase: str, info: dict[str, Any]) -> None:
         begins = phase == "start"
-        if (begins and self._has_worked()) or (not begins and info["generation"] >= OLD):
+        if (begins and self._has_worked()) or (not begins and info["generation"] >= _OLD):
             gc.freeze()
 
     def _has_worked(self) -> bool:
@@ -104,5 +104,5 @@ class GarbageCollection:
         is_quiet = used_s - self._used_s < QUIET_SHARE * (now_s - self._looked_s)
         self._looked_s, self._used_s = now_s, used_s
         waited_s = now_s - self._collected_s
-        if waited_s >= DAY_S or (is_quiet and waited_s >= HOUR_S):
+        if waited_s >= _DAY_S or (is_quiet and waited_s >= HOUR_S):
             self.collect()

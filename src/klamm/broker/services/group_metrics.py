@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["gather_group_figures"]
 
-LABELS: Final = ("group",)
+_LABELS: Final = ("group",)
 
 
 async def gather_group_figures(groups: GroupCoordinator) -> Sequence[Figure]:
@@ -44,17 +44,17 @@ async def gather_group_figures(groups: GroupCoordinator) -> Sequence[Figure]:
         if figures.members_needed is not None:
             needed.append((label, figures.members_needed))
     return [
-        Figure("klamm_group_members", "Members of the group.", LABELS, members),
-        Figure("klamm_group_lag_records", "Records that the group has still to read.", LABELS, lag),
+        Figure("klamm_group_members", "Members of the group.", _LABELS, members),
+        Figure("klamm_group_lag_records", "Records that the group has still to read.", _LABELS, lag),
         Figure(
-            "klamm_group_arrival_rate", "Records a second that arrive in the partitions it commits for.", LABELS, rate
+            "klamm_group_arrival_rate", "Records a second that arrive in the partitions it commits for.", _LABELS, rate
         ),
-        Figure("klamm_group_member_pace", "Records a second that one member gets through when busy.", LABELS, pace),
+        Figure("klamm_group_member_pace", "Records a second that one member gets through when busy.", _LABELS, pace),
         Figure(
             "klamm_group_members_needed",
             "Members that would bring the lag to klamm.consumer.assignor.load.target.lag within "
             "klamm.consumer.assignor.load.lag.drain.ms, and keep it there.",
-            LABELS,
+            _LABELS,
             needed,
         ),
     ]

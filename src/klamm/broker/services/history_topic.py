@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HistoryTopic"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class HistoryTopic(PartitionLogs):
@@ -42,7 +42,7 @@ class HistoryTopic(PartitionLogs):
         try:
             await self._ensure_topic(HISTORY_TOPIC)
         except Exception as error:
-            logger.warning("the topic %s can't be created: %s", HISTORY_TOPIC, error)
+            _logger.warning("the topic %s can't be created: %s", HISTORY_TOPIC, error)
         done(self.is_ready)
 
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Housekeeping"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-FLUSH_CHECK_INTERVAL_MS: Final = 1000
-SESSIONS_CHECK_INTERVAL_MS: Final = 10_000
-NEVER_MS: Final = 2**62
+_FLUSH_CHECK_INTERVAL_MS: Final = 1000
+_SESSIONS_CHECK_INTERVAL_MS: Final = 10_000
+_NEVER_MS: Final = 2**62
 """From this `flush.ms` on, logs are not flushed by time. Kafka's default is the largest long: the system decides."""
-LOWEST_INTERVAL_S: Final = 0.1
-HOUSEKEEPING_STEP_S: Final = 0.003
+_LOWEST_INTERVAL_S: Final = 0.1
+_HOUSEKEEPING_STEP_S: Final = 0.003
 """Seconds of work before the event loop runs other tasks."""
 
 
@@ -40,11 +40,11 @@ def _nothing() -> None:
 
 async def _take(steps: Iterable[None]) -> None:
     """Runs the steps, for some milliseconds at a time."""
-    step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
+    step_ends = time.monotonic() + _HOUSEKEEPING_STEP_S
     for _ in steps:
         if time.monotonic() >= step_ends:
             await asyncio.sleep(0)
-            step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
+            step_ends = time.monotonic() + _HOUSEKEEPING_STEP_S
 
 
 class Housekeeping:
@@ -71,9 +71,9 @@ class Housekeeping:
             partitions.retry_failures(metadata.image)
 
         self._every(config.log_retention_check_interval_ms, keep_house, first_ms=config.log_initial_task_delay_ms)
-        self._every(FLUSH_CHECK_INTERVAL_MS, lambda: _take(self._flush_due()))
+        self._every(_FLUSH_CHECK_INTERVAL_MS, lambda: _take(self._flush_due()))
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
-        self._every(SESSIONS_CHECK_INTERVAL_MS, lambda: _take(fetch_sessions.expire(self._clock())))
+        self._every(_SESSIONS_CHECK_INTERVAL_MS, lambda: _take(fetch_sessions.expire(self._clock())))
         if config.klamm_fsync == "interval":
             assert fsync_batcher is not None
             self._every(config.klamm_fsync_interval_ms, lambda: _take(self._sync_all(fsync_batcher)))
@@ -101,15 +101,15 @@ class Housekeeping:
                 try:
                     await action()
                 except Exception:
-                    logger.exception("housekeeping failed; it is tried again in %d ms", interval_ms)
-                await asyncio.sleep(max(LOWEST_INTERVAL_S, interval_ms / 1000))
+                    _logger.exception("housekeeping failed; it is tried again in %d ms", interval_ms)
+                await asyncio.sleep(max(_LOWEST_INTERVAL_S, interval_ms / 1000))
 
         self._begin(repeat())
 
     def _flush_due(self) -> Iterator[None]:
         now_ms = self._clock()
         for log in self._logs():
-            if log.config.flush_ms < NEVER_MS:
+            if log.config.flush_ms < _NEVER_MS:
                 log.durability.flush_if_due(now_ms)
             yield
 

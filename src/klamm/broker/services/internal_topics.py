@@ -84,7 +84,7 @@ class InternalTopics:
             # The group coordinator starts as soon as the topic exists. Importing its code takes 15 to 25 ms.
             await asyncio.to_thread(load_shard_class)
         if self._metadata.is_closed:
-            raise KafkaError(ErrorCode.coordinator_not_available, "the broker is about to stop")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker is about to stop")
         if name not in self._metadata.image.topics:
             config = self._dynamic_config.current
             await self._metadata.ensure_topic(internal_topic(name, config, self.offsets_partition_count()))

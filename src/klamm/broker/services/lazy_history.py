@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LazyHistory"]
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _MOMENT_MS: Final = 200.0
 _STEP_MS: Final = 3.0
@@ -100,7 +100,7 @@ class LazyHistory:
                 self._history = self._begin()
             except Exception:
                 # The next event retries.
-                _log.exception("the history of groups can't begin; it lacks the latest events")
+                _logger.exception("the history of groups can't begin; it lacks the latest events")
                 self._untold.clear()
                 return
         while self._untold and self._timers.now_ms() - started_ms < _STEP_MS:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogCleaning"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _LOOK_FOR_S: Final = 0.002
 """Seconds that the cleaner looks at logs before the loop runs other tasks."""
@@ -44,7 +44,7 @@ class LogCleaning:
     def start(self) -> None:
         """Starts the cleaning tasks, unless `log.cleaner.enable` is false."""
         if not self._config.log_cleaner_enable:
-            logger.info("compacted topics are not cleaned: log.cleaner.enable is false")
+            _logger.info("compacted topics are not cleaned: log.cleaner.enable is false")
             return
         self._set_count(self._config.log_cleaner_threads)
 
@@ -88,7 +88,7 @@ class LogCleaning:
                 cleaning = await self._look()
                 has_cleaned = cleaning is not None and await self._run(self._cleaner.clean(cleaning, self._clock))
             except Exception:
-                logger.exception("the log cleaner failed; it retries in %d ms", self._config.log_cleaner_backoff_ms)
+                _logger.exception("the log cleaner failed; it retries in %d ms", self._config.log_cleaner_backoff_ms)
                 has_cleaned = False
             if not has_cleaned:
                 await self._rest()

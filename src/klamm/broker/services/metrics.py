@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Figure", "MetricsListener", "MetricsUnavailable", "parse_address"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-HIGHEST_PORT: Final = 65535
-GATHERING_TIMEOUT_S: Final = 10.0
+_HIGHEST_PORT: Final = 65535
+_GATHERING_TIMEOUT_S: Final = 10.0
 """If the loop can't gather the figures within this time, the page is served without figures."""
 
 
@@ -44,7 +44,7 @@ class Figure(NamedTuple):
 def parse_address(text: str) -> tuple[str, int]:
     """Returns the host and the port of `klamm.metrics.listener`. Raises MetricsUnavailable if it is malformed."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > HIGHEST_PORT:
+    if not colon or not port.isdigit() or int(port) > _HIGHEST_PORT:
         raise MetricsUnavailable(f"klamm.metrics.listener: {text!r} is not HOST:PORT, such as 127.0.0.1:9404")
     return host.strip("[]") or "127.0.0.1", int(port)
 
@@ -104,10 +104,10 @@ class MetricsListener:
             return ()
         future = asyncio.run_coroutine_threadsafe(self._gather(), loop)
         try:
-            return future.result(GATHERING_TIMEOUT_S)
+            return future.result(_GATHERING_TIMEOUT_S)
         except TimeoutError:
             future.cancel()
-            logger.warning("metrics: not gathered within %g s", GATHERING_TIMEOUT_S)
+            _logger.warning("metrics: not gathered within %g s", _GATHERING_TIMEOUT_S)
             return ()
 
 

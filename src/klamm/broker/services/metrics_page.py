@@ -20,7 +20,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 __all__ = ["MetricsPage"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -102,7 +102,7 @@ class MetricsPage(ThreadingMixIn, WSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Logs a client that disconnected or was too slow, at debug level only."""
-        logger.debug("the page of figures was not read by %s", client_address, exc_info=True)
+        _logger.debug("the page of figures was not read by %s", client_address, exc_info=True)
 
     def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         host = environ.get("HTTP_HOST")
@@ -138,11 +138,11 @@ def _refuse(request: socket.socket) -> None:
     try:
         request.sendall(head.encode() + _BUSY)
     except OSError as error:
-        logger.debug("a client of the page of figures went away: %s", error)
+        _logger.debug("a client of the page of figures went away: %s", error)
 
 
 def _shut_down(request: socket.socket) -> None:
     try:
         request.shutdown(socket.SHUT_RDWR)
     except OSError as error:
-        logger.debug("a client of the page of figures went away: %s", error)
+        _logger.debug("a client of the page of figures went away: %s", error)

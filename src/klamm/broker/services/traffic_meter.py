@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TrafficMeter"]
 
-PARTITIONS_IN_A_STEP: Final = 200
-MEMORY_S: Final = 30.0
+_PARTITIONS_IN_A_STEP: Final = 200
+_MEMORY_S: Final = 30.0
 """A rate measured this many seconds ago has a third of the weight of the current rate."""
 
 
@@ -70,7 +70,7 @@ class TrafficMeter:
         seen: _Marks,
     ) -> None:
         for count, _ in enumerate(partitions, 1):
-            if count == PARTITIONS_IN_A_STEP:
+            if count == _PARTITIONS_IN_A_STEP:
                 self._handle = self._loop.call_soon(self._step, partitions, traffic, seen)
                 return
         self._seen = seen
@@ -95,6 +95,6 @@ class TrafficMeter:
             passed_s = max(time_s - before_s, 0.001)
             rate = max(high_watermark - before_high_watermark, 0) / passed_s
             if rate_before is not None and rate != rate_before:
-                rate = rate_before + (1 - exp(-passed_s / MEMORY_S)) * (rate - rate_before)
+                rate = rate_before + (1 - exp(-passed_s / _MEMORY_S)) * (rate - rate_before)
         seen[partition] = _Mark(time_s, high_watermark, rate)
         return PartitionTraffic(log.log_start_offset, high_watermark, rate or 0.0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoopTasks", "TransactionServices", "transaction_config"]
 
-MARKER_TIMEOUT_MS: Final = 30_000
+_MARKER_TIMEOUT_MS: Final = 30_000
 """A marker that is not committed within this time is requested again. Kafka's default of `request.timeout.ms`."""
 
 
@@ -75,7 +75,7 @@ class TransactionServices:
         self._metadata = metadata
         self._tasks = LoopTasks(loop)
         self._default_partition_count = config.transaction_state_log_num_partitions
-        self.markers = TransactionMarkers(partitions, groups, clock=clock, timeout_ms=MARKER_TIMEOUT_MS)
+        self.markers = TransactionMarkers(partitions, groups, clock=clock, timeout_ms=_MARKER_TIMEOUT_MS)
         self.coordinator = TransactionCoordinator(
             config=transaction_config(config),
             log=PartitionLogs(TRANSACTIONS_TOPIC, partitions, clock),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WarmHandover"]
 
-MOVES_AT_ONCE: Final = 64
+_MOVES_AT_ONCE: Final = 64
 """Most partitions of one change that are read ahead: more warm reads would evict the first ones."""
 
 
@@ -35,7 +35,7 @@ class WarmHandover:
         for event in events:
             if isinstance(event, TargetChosen):
                 moves = [move for move in event.moved if move.to_member is not None]
-                for move in moves[:MOVES_AT_ONCE]:
+                for move in moves[:_MOVES_AT_ONCE]:
                     if move.committed_offset is not None:
                         self._prepare(move.topic, move.partition, move.committed_offset)
 

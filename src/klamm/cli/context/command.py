@@ -17,8 +17,8 @@ from klamm.cli.output import add_output_option, say, show_rows
 __all__ = ["COLUMNS", "configure", "run"]
 
 COLUMNS: Final = ("current", "context", "bootstrap_server", "environment", "file")
-SECRET: Final = re.compile(r"password|secret|\.jaas\.|oauthbearer\.config|\.key\.pem|\.key$")
-HIDDEN: Final = "********"
+_SECRET: Final = re.compile(r"password|secret|\.jaas\.|oauthbearer\.config|\.key\.pem|\.key$")
+_HIDDEN: Final = "********"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +115,8 @@ def _show(arguments: argparse.Namespace, files: ContextFiles) -> int:
     rows.append({"key": "environment", "value": context.environment if context else None})
     if context is not None:
         rows += [
-            {"key": key, "value": HIDDEN if SECRET.search(key) else value} for key, value in context.properties.items()
+            {"key": key, "value": _HIDDEN if _SECRET.search(key) else value}
+            for key, value in context.properties.items()
         ]
         rows.append({"key": "file", "value": str(files.path_of(context.name))})
     if arguments.name is None:

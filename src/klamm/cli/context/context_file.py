@@ -21,13 +21,13 @@ from typing import Any, Final
 
 from klamm.errors import KlammError
 
-__all__ = ["CONFIG_VARIABLE", "Context", "ContextFileError", "ContextFiles", "context_paths"]
+__all__ = ["Context", "ContextFileError", "ContextFiles", "context_paths"]
 
-CONFIG_VARIABLE: Final = "KLAMM_CONFIG"
-FILE_NAME: Final = "contexts.toml"
+_CONFIG_VARIABLE: Final = "KLAMM_CONFIG"
+_FILE_NAME: Final = "contexts.toml"
 NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 # Without a dot: the first dot of a group id ends the environment.
-ENVIRONMENT: Final = re.compile(r"[A-Za-z0-9_-]+")
+_ENVIRONMENT: Final = re.compile(r"[A-Za-z0-9_-]+")
 KEYS: Final = {"bootstrap_server", "environment", "properties"}
 
 
@@ -56,13 +56,13 @@ class _Content:
 
 def context_paths(environ: Mapping[str, str]) -> list[Path]:
     """Returns the files of contexts, in order of precedence."""
-    listed = [Path(part) for part in environ.get(CONFIG_VARIABLE, "").split(os.pathsep) if part]
+    listed = [Path(part) for part in environ.get(_CONFIG_VARIABLE, "").split(os.pathsep) if part]
     if listed:
         return listed
     base = environ.get("XDG_CONFIG_HOME", "")
     # XDG requires to ignore a path that isn't absolute.
     folder = Path(base) if os.path.isabs(base) else Path(environ.get("HOME") or Path.home()) / ".config"
-    return [folder / "klamm" / FILE_NAME]
+    return [folder / "klamm" / _FILE_NAME]
 
 
 class ContextFiles:
@@ -166,7 +166,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_environment(environment: str | None) -> None:
-    if environment is not None and not ENVIRONMENT.fullmatch(environment):
+    if environment is not None and not _ENVIRONMENT.fullmatch(environment):
         raise ContextFileError(
             f"{environment!r} is no name for an environment: letters, digits, '_' and '-' are; "
             "the dot stands between it and the group"

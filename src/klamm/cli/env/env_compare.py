@@ -34,7 +34,7 @@ COLUMNS: Final = (
     "behind",
     "last_commit",
 )
-MOST_SIDE_BY_SIDE: Final = 3
+_MOST_SIDE_BY_SIDE: Final = 3
 
 
 def compare(arguments: argparse.Namespace) -> int:
@@ -141,7 +141,7 @@ def _iso(milliseconds: int | None) -> str | None:
 def _show_table(arguments: argparse.Namespace, progress: Sequence[EnvironmentProgress]) -> None:
     from rich.table import Table
 
-    if len(progress) > MOST_SIDE_BY_SIDE:
+    if len(progress) > _MOST_SIDE_BY_SIDE:
         show_rows(arguments, ("topic", "partition", "environment", "committed", "lag", "behind"), list(_rows(progress)))
     else:
         _show_side_by_side(progress)

@@ -38,7 +38,7 @@ OFFSET_COLUMNS = (
     "client_id",
 )
 # For a group whose offsets a Spark query has committed.
-APPLICATION_COLUMNS = (*OFFSET_COLUMNS, "application")
+_APPLICATION_COLUMNS = (*OFFSET_COLUMNS, "application")
 MEMBER_COLUMNS = ("member", "instance", "client_id", "host", "protocol", "epoch", "partitions", "target")
 
 
@@ -140,7 +140,7 @@ def _describe(arguments: argparse.Namespace) -> int:
     parts += [f"{snapshot.picture.members_needed} needed"] if snapshot.picture.members_needed is not None else []
     parts += [f"Spark application {each}" for each in sorted(set(snapshot.applications.values()))]
     say(arguments, f"group {arguments.group}: {', '.join(parts)}")
-    columns = APPLICATION_COLUMNS if snapshot.applications else OFFSET_COLUMNS
+    columns = _APPLICATION_COLUMNS if snapshot.applications else OFFSET_COLUMNS
     show_rows(arguments, columns, _offset_rows(snapshot))
     return 0
 

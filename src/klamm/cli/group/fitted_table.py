@@ -10,8 +10,8 @@ from rich.table import Table
 
 __all__ = ["Column", "fitted_table"]
 
-GAP: Final = 2
-LEAST: Final = 8
+_GAP: Final = 2
+_LEAST: Final = 8
 
 
 class Column(NamedTuple):
@@ -28,14 +28,14 @@ def fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width
         for index, column in enumerate(columns)
     ]
     texts = [index for index, column in enumerate(columns) if not column.is_number]
-    excess = sum(widths) + GAP * (len(columns) - 1) - width
+    excess = sum(widths) + _GAP * (len(columns) - 1) - width
     while excess > 0:
         widest = max(texts, key=lambda index: widths[index])
-        if widths[widest] <= LEAST:
+        if widths[widest] <= _LEAST:
             break
         widths[widest] -= 1
         excess -= 1
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for column, column_width in zip(columns, widths, strict=True):
         table.add_column(
             column.heading,

@@ -13,7 +13,7 @@ from klamm.cli.output import add_output_option
 
 __all__ = ["VERBS", "Verb"]
 
-LEAST_INTERVAL: Final = timedelta(milliseconds=100)
+_LEAST_INTERVAL: Final = timedelta(milliseconds=100)
 
 
 class Verb(NamedTuple):
@@ -68,7 +68,7 @@ def _configure_clone(parser: argparse.ArgumentParser) -> None:
 
 def _interval(text: str) -> timedelta:
     interval = duration(text)
-    if interval < LEAST_INTERVAL:
+    if interval < _LEAST_INTERVAL:
         raise ArgumentTypeError("looks every 100ms at most")
     return interval
 

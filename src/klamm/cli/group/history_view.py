@@ -17,8 +17,8 @@ from klamm.insight.words import count, moment, partition_ranges, span
 
 __all__ = ["brief", "entry_view", "headline", "move_lines"]
 
-MOST_LINES: Final = 8
-STYLES: Final = {"stable": "green", "superseded": "yellow", "taken_over": "yellow"}
+_MOST_LINES: Final = 8
+_STYLES: Final = {"stable": "green", "superseded": "yellow", "taken_over": "yellow"}
 
 
 def entry_view(entry: Entry, names: MemberNames) -> RenderableType:
@@ -57,7 +57,7 @@ def headline(record: HistoryRecord) -> Text:
     epochs = f"{record.previous_epoch} → {record.epoch}" if record.previous_epoch != record.epoch else f"{record.epoch}"
     line = Text(moment(record.finished_ms, with_milliseconds=True), style="bold")
     line.append(f"  {_epoch_word(record)} {epochs}  ", style="not bold")
-    line.append(_outcome(record), style=f"not bold {STYLES.get(record.outcome, 'dim')}")
+    line.append(_outcome(record), style=f"not bold {_STYLES.get(record.outcome, 'dim')}")
     line.append(f"  {members}" + (f"  {record.assignor}" if record.assignor else ""), style="not bold")
     return line
 
@@ -66,7 +66,7 @@ def brief(record: HistoryRecord, names: MemberNames) -> Text:
     """Returns the time of day, the outcome and the causes in one line."""
     causes = ", ".join(names.in_text(cause.text) for cause in record.causes)
     line = Text(f"{moment(record.finished_ms)[11:]}  {_epoch_word(record)} {record.epoch}  ")
-    line.append(_outcome(record), style=STYLES.get(record.outcome, "dim"))
+    line.append(_outcome(record), style=_STYLES.get(record.outcome, "dim"))
     line.append(f"  {causes}", style="dim")
     return line
 
@@ -131,6 +131,6 @@ def _pause_lines(record: HistoryRecord, names: MemberNames) -> Iterator[str]:
 
 
 def _at_most(lines: list[str]) -> list[str]:
-    if len(lines) <= MOST_LINES:
+    if len(lines) <= _MOST_LINES:
         return lines
-    return [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1} more; --json has them all"]
+    return [*lines[: _MOST_LINES - 1], f"and {len(lines) - _MOST_LINES + 1} more; --json has them all"]

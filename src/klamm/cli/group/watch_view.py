@@ -21,12 +21,12 @@ from klamm.insight.words import PartitionKey, count, moment, partition_names
 
 __all__ = ["watch_view"]
 
-HISTORY_ENTRIES: Final = 3
-STATES: Final = {"stable": "green", "empty": "dim", "dead": "red"}
+_HISTORY_ENTRIES: Final = 3
+_STATES: Final = {"stable": "green", "empty": "dim", "dead": "red"}
 # Headings, blank lines, and the lines that tell how many rows are left out.
-FRAME_LINES: Final = 10
-LEAST_PARTITIONS: Final = 4
-LEAST_MEMBERS: Final = 3
+_FRAME_LINES: Final = 10
+_LEAST_PARTITIONS: Final = 4
+_LEAST_MEMBERS: Final = 3
 
 
 def watch_view(watched: WatchedGroup, width: int, height: int) -> RenderableType:
@@ -43,9 +43,9 @@ def watch_view(watched: WatchedGroup, width: int, height: int) -> RenderableType
         for wait in waits(picture, replayed)
     ]
     past = _history(watched.history, names)
-    left = height - FRAME_LINES - min(len(waiting), 4) - len(past)
-    members = max(LEAST_MEMBERS, min(len(picture.members), left // 2))
-    partitions = max(LEAST_PARTITIONS, left - min(members, len(picture.members)))
+    left = height - _FRAME_LINES - min(len(waiting), 4) - len(past)
+    members = max(_LEAST_MEMBERS, min(len(picture.members), left // 2))
+    partitions = max(_LEAST_PARTITIONS, left - min(members, len(picture.members)))
     parts: list[RenderableType] = [_head(watched.group_id, snapshot, watched.rates.total()), Text()]
     if picture.members:
         parts += [*_members(snapshot, names, members, width), Text()]
@@ -69,7 +69,7 @@ def _head(group: str, snapshot: Snapshot, rate: Rate) -> Text:
         parts.append(f"{snapshot.picture.members_needed} needed")
     line = Text(f"group {group}", style="bold", no_wrap=True, overflow="ellipsis")
     line.append(f"  {picture.kind}  ", style="not bold")
-    line.append(picture.state, style=STATES.get(picture.state, "yellow"))
+    line.append(picture.state, style=_STATES.get(picture.state, "yellow"))
     line.append("  ".join(["", *parts]), style="not bold")
     traffic = [moment(snapshot.at_ms)[11:]]
     if snapshot.lag_in_words is not None:
@@ -173,7 +173,7 @@ def _rate(rate: float | None) -> str:
 
 def _history(history: Sequence[HistoryRecord], names: MemberNames) -> list[RenderableType]:
     lines: list[RenderableType] = []
-    for record in list(history)[-HISTORY_ENTRIES:]:
+    for record in list(history)[-_HISTORY_ENTRIES:]:
         line = brief(record, names)
         line.no_wrap, line.overflow = True, "ellipsis"
         lines.append(line)

@@ -49,7 +49,7 @@ def dump(arguments: argparse.Namespace) -> int:
 
 def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
-        if kind_of(path) is FileKind.other:
+        if kind_of(path) is FileKind.OTHER:
             raise NothingToDump(f"{path} is no file of a data directory, by its name")
         yield path
         return
@@ -79,7 +79,7 @@ class _Dumper:
         """Prints one file."""
         kind = kind_of(path)
         self._view.file(path, kind, path.stat().st_size)
-        if kind in (FileKind.segment, FileKind.metadata_snapshot):
+        if kind in (FileKind.SEGMENT, FileKind.METADATA_SNAPSHOT):
             self._dump_batches(path)
             return
         try:
@@ -99,23 +99,23 @@ class _Dumper:
 
     def _rows(self, path: Path, kind: FileKind) -> Iterator[dict[str, Any]]:
         base_offset = parse_offset(path.name) or 0
-        if kind is FileKind.offset_index:
+        if kind is FileKind.OFFSET_INDEX:
             yield from (entry._asdict() for entry in read_offset_entries(path, base_offset))
-        elif kind is FileKind.time_index:
+        elif kind is FileKind.TIME_INDEX:
             yield from (entry._asdict() for entry in read_time_entries(path, base_offset))
-        elif kind is FileKind.transaction_index:
+        elif kind is FileKind.TRANSACTION_INDEX:
             yield from (entry._asdict() for entry in read_aborted_transactions(path))
-        elif kind is FileKind.producer_snapshot:
+        elif kind is FileKind.PRODUCER_SNAPSHOT:
             yield from (entry._asdict() for entry in read_snapshot(path))
-        elif kind is FileKind.leader_epochs:
+        elif kind is FileKind.LEADER_EPOCHS:
             yield from (entry._asdict() for entry in read_leader_epochs(path))
-        elif kind is FileKind.offsets:
+        elif kind is FileKind.OFFSETS:
             for (topic, partition), offset in sorted(read_offsets(path).items()):
                 # Not named "offset": --from and --to filter rows by the field "offset".
                 yield {"topic": topic, "partition": partition, "checkpoint": offset}
-        elif kind is FileKind.text:
+        elif kind is FileKind.TEXT:
             yield from ({"line": line} for line in path.read_text(encoding="utf-8").splitlines())
-        elif kind is FileKind.metadata_store:
+        elif kind is FileKind.METADATA_STORE:
             for key, entry in sorted(read_commit(path).entries.items()):
                 if entry is not None:
                     yield {
@@ -154,7 +154,7 @@ class _Dumper:
     def _decoder(self, path: Path) -> str | None:
         if self._decode != "auto":
             return None if self._decode == "none" else self._decode
-        if kind_of(path) is FileKind.metadata_snapshot:
+        if kind_of(path) is FileKind.METADATA_SNAPSHOT:
             return "metadata"
         partition = parse_directory_name(path.absolute().parent.name)
         return decoder_of_topic(partition.topic) if partition is not None else None
@@ -174,4 +174,4 @@ class _Dumper:
         return DECODERS[decoder](record) if decoder is not None else None
 
 
-_INDEXES: Final = frozenset({FileKind.offset_index, FileKind.time_index, FileKind.transaction_index})
+_INDEXES: Final = frozenset({FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX})

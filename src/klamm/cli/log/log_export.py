@@ -28,7 +28,7 @@ from klamm.storage.metadata_files import METADATA_FILE, METADATA_FOLDER
 
 __all__ = ["ExportRefused", "export"]
 
-CONTROLLER_LISTENER = "CONTROLLER"
+_CONTROLLER_LISTENER = "CONTROLLER"
 
 
 class ExportRefused(KlammError):
@@ -55,7 +55,7 @@ def export(arguments: argparse.Namespace) -> int:
         voter = Voter(
             voter_id=properties.node_id,
             voter_directory_id=directory_id,
-            endpoints=[Endpoint(name=CONTROLLER_LISTENER, host=host, port=port)],
+            endpoints=[Endpoint(name=_CONTROLLER_LISTENER, host=host, port=port)],
             k_raft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
         )
         if not arguments.dry_run:
@@ -108,10 +108,10 @@ def _check_partitions(directory: Path, image: MetadataImage) -> None:
 
 def _kafka_keys() -> dict[int, frozenset[str]]:
     return {
-        ResourceType.topic: frozenset(topic_keys()),
-        ResourceType.broker: frozenset(broker_keys()) - frozenset(OWN_BROKER_KEYS),
-        ResourceType.group: frozenset(group_keys()) - frozenset(OWN_GROUP_KEYS),
-        ResourceType.client_metrics: frozenset(client_metrics_keys()),
+        ResourceType.TOPIC: frozenset(topic_keys()),
+        ResourceType.BROKER: frozenset(broker_keys()) - frozenset(OWN_BROKER_KEYS),
+        ResourceType.GROUP: frozenset(group_keys()) - frozenset(OWN_GROUP_KEYS),
+        ResourceType.CLIENT_METRICS: frozenset(client_metrics_keys()),
     }
 
 
@@ -140,5 +140,5 @@ def _report(
     print(f"node.id={properties.node_id}")
     print(f"log.dirs={os.path.abspath(directory)}")
     print(f"controller.quorum.bootstrap.servers={controller}")
-    print(f"controller.listener.names={CONTROLLER_LISTENER}")
-    print(f"listeners=PLAINTEXT://:9092,{CONTROLLER_LISTENER}://{controller}")
+    print(f"controller.listener.names={_CONTROLLER_LISTENER}")
+    print(f"listeners=PLAINTEXT://:9092,{_CONTROLLER_LISTENER}://{controller}")

@@ -117,10 +117,10 @@ def _why_refused(resource_type: int, key: str, value: str) -> str | None:
     known = table().get(key) if table is not None else None
     if known is None:
         return "klamm does not know it"
-    if known.support == KeySupport.refused and value != known.default:
+    if known.support == KeySupport.REFUSED and value != known.default:
         return known.reason
     try:
-        if resource_type == ResourceType.topic:
+        if resource_type == ResourceType.TOPIC:
             validate_topic_configs({key: value}, TopicConfig())
         else:
             known.parse(value)
@@ -130,10 +130,10 @@ def _why_refused(resource_type: int, key: str, value: str) -> str | None:
 
 
 _TABLES: Final[Mapping[int, Callable[[], Mapping[str, ConfigKey]]]] = {
-    ResourceType.topic: topic_keys,
-    ResourceType.broker: broker_keys,
-    ResourceType.group: group_keys,
-    ResourceType.client_metrics: client_metrics_keys,
+    ResourceType.TOPIC: topic_keys,
+    ResourceType.BROKER: broker_keys,
+    ResourceType.GROUP: group_keys,
+    ResourceType.CLIENT_METRICS: client_metrics_keys,
 }
 
 
@@ -152,8 +152,8 @@ def _report(
         print(f"left behind: {line}")
     for (resource_type, name), configs in sorted(cluster.configs.items()):
         wanted = configs.get("min.insync.replicas", "1")
-        if resource_type in (ResourceType.topic, ResourceType.broker) and wanted != "1":
-            what = f"topic {name}" if resource_type == ResourceType.topic else "all topics"
+        if resource_type in (ResourceType.TOPIC, ResourceType.BROKER) and wanted != "1":
+            what = f"topic {name}" if resource_type == ResourceType.TOPIC else "all topics"
             print(f"note: min.insync.replicas={wanted} for {what} can't be met by one broker: acks=all is refused")
     if is_done:
         print(

@@ -25,10 +25,10 @@ from klamm.insight.plain_message import plain
 from klamm.insight.topic_directory import TopicDirectory
 from klamm.insight.words import count, moment
 
-__all__ = ["GROUP_COLUMNS", "replay"]
+__all__ = ["replay"]
 
 TOPIC: Final = "__consumer_offsets"
-GROUP_COLUMNS: Final = ("group", "type", "epoch", "members", "offsets")
+_GROUP_COLUMNS: Final = ("group", "type", "epoch", "members", "offsets")
 
 
 def replay(arguments: argparse.Namespace) -> int:
@@ -182,7 +182,7 @@ class _Text:
             }
             for group in groups
         ]
-        show_rows(argparse.Namespace(output="table"), GROUP_COLUMNS, rows)
+        show_rows(argparse.Namespace(output="table"), _GROUP_COLUMNS, rows)
 
     def _print(self, indent: str, line: str) -> None:
         if self._width <= len(indent) + len(line) and self._width:

@@ -125,7 +125,7 @@ class _Verifier:
         try:
             image = read_image(path)
         except MetadataStoreError as error:
-            self._found(Finding(Severity.damage, path, str(error)))
+            self._found(Finding(Severity.DAMAGE, path, str(error)))
             return
         for topic in image.topics.values():
             self._is_compacted[topic.name] = TopicConfig.from_mapping(topic.configs).compact
@@ -138,7 +138,7 @@ class _Verifier:
         except InconsistentDataDirectory:
             pass  # check_directory reports it
         except MetadataLost as error:
-            self._found(Finding(Severity.damage, path, str(error)))
+            self._found(Finding(Severity.DAMAGE, path, str(error)))
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -147,13 +147,13 @@ class _Verifier:
         try:
             MetaProperties.read(self._directory)
         except InconsistentDataDirectory as error:
-            self._found(Finding(Severity.damage, self._directory, str(error)))
+            self._found(Finding(Severity.DAMAGE, self._directory, str(error)))
         for path in data_files(self._directory):
-            if kind_of(path) is FileKind.offsets:
+            if kind_of(path) is FileKind.OFFSETS:
                 try:
                     read_offsets(path)
                 except MalformedCheckpoint as error:
-                    self._found(Finding(Severity.derived, path, f"{error}; the next start goes on without it"))
+                    self._found(Finding(Severity.DERIVED, path, f"{error}; the next start goes on without it"))
 
     def check_partition(self, folder: Path) -> None:
         """Checks the folder of a partition."""
@@ -230,7 +230,7 @@ class _Verifier:
 
     def _found(self, finding: Finding) -> None:
         is_mended = self._repair and finding.mend is not None
-        if finding.severity is not Severity.note and not is_mended:
+        if finding.severity is not Severity.NOTE and not is_mended:
             self.is_damaged = True
         if self._json:
             shown: dict[str, Any] = {

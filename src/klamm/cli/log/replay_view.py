@@ -13,7 +13,7 @@ from klamm.insight.words import count, enumeration, partition_names
 
 __all__ = ["group_lines", "record_words"]
 
-MOST_OFFSETS: Final = 24
+_MOST_OFFSETS: Final = 24
 
 
 def record_words(record: ReplayedRecord, state: ReplayedGroup | None, names: MemberNames) -> str:
@@ -120,7 +120,7 @@ def group_lines(state: ReplayedGroup | None, names: MemberNames) -> Iterator[str
     if state.offsets:
         offsets = [
             f"{topic}-{partition} {committed.offset}"
-            for (topic, partition), committed in sorted(state.offsets.items())[: MOST_OFFSETS + 1]
+            for (topic, partition), committed in sorted(state.offsets.items())[: _MOST_OFFSETS + 1]
         ]
-        more = len(state.offsets) - MOST_OFFSETS
-        yield "offsets: " + ", ".join(offsets[:MOST_OFFSETS] + ([f"and {more} more"] if more > 0 else []))
+        more = len(state.offsets) - _MOST_OFFSETS
+        yield "offsets: " + ", ".join(offsets[:_MOST_OFFSETS] + ([f"and {more} more"] if more > 0 else []))

@@ -25,9 +25,9 @@ from klamm.cli.records.starting_points import start, starting_points
 
 __all__ = ["configure", "run"]
 
-POLL_S: Final = 0.5
-COMMIT_INTERVAL_S: Final = 5.0
-AT_END_WAIT_MS: Final = 50
+_POLL_S: Final = 0.5
+_COMMIT_INTERVAL_S: Final = 5.0
+_AT_END_WAIT_MS: Final = 50
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     }
     if arguments.exit_at_end:
         # At the end, a broker waits this long before it answers.
-        settings["fetch.wait.max.ms"] = AT_END_WAIT_MS
+        settings["fetch.wait.max.ms"] = _AT_END_WAIT_MS
     consumer = access_of(arguments).connect(Consumer, **settings)
     try:
         session = _GroupSession(arguments, consumer) if arguments.group is not None else _Session(arguments, consumer)
@@ -154,7 +154,7 @@ class _Session:
     def _messages(self) -> Iterator[Message]:
         left = self.arguments.max_records
         while (left is None or left > 0) and not self._is_told_to_stop:
-            message = self.consumer.poll(POLL_S)
+            message = self.consumer.poll(_POLL_S)
             self._passed()
             if message is None:
                 self._output.flush()
@@ -205,7 +205,7 @@ class _GroupSession(_Session):
         self.consumer.store_offsets(message)
 
     def _passed(self) -> None:
-        if time.monotonic() - self._committed_s > COMMIT_INTERVAL_S:
+        if time.monotonic() - self._committed_s > _COMMIT_INTERVAL_S:
             self._commit()
 
     def _finished(self) -> None:

@@ -13,7 +13,7 @@ from klamm.insight.cluster_access import TIMEOUT_S
 
 __all__ = ["LeaderWatch"]
 
-FIRST_LOOK_S: Final = 3.0
+_FIRST_LOOK_S: Final = 3.0
 """The wait without progress before the first metadata request. Each further wait is twice as long."""
 
 
@@ -28,7 +28,7 @@ class LeaderWatch:
         self._topics = tuple(topics)
         self._partitions = None if partitions is None else tuple(partitions)
         self._said: set[tuple[str, int]] = set()
-        self._wait_s = FIRST_LOOK_S
+        self._wait_s = _FIRST_LOOK_S
         self._next_look_s = time.monotonic() + self._wait_s
 
     def waited(self) -> None:

@@ -23,10 +23,10 @@ from klamm.insight.errors import ClusterError
 
 __all__ = ["configure", "run"]
 
-FLUSH_TIMEOUT_S: Final = 300.0
-FLUSH_STEP_S: Final = 0.5
-QUEUE_FULL_WAIT_S: Final = 0.1
-ANY_PARTITION: Final = -1
+_FLUSH_TIMEOUT_S: Final = 300.0
+_FLUSH_STEP_S: Final = 0.5
+_QUEUE_FULL_WAIT_S: Final = 0.1
+_ANY_PARTITION: Final = -1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=r"what stands between key and value on a line, such as : or \t",
     )
     parser.add_argument(
-        "-p", "--partition", type=partition_index, default=ANY_PARTITION, help="the partition (default: by the key)"
+        "-p", "--partition", type=partition_index, default=_ANY_PARTITION, help="the partition (default: by the key)"
     )
     parser.add_argument(
         "-H", "--header", action="append", type=key_value, default=[], metavar="NAME=VALUE", help="may be repeated"
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     if sender.failed:
         raise access_of(arguments).cluster_error(sender.failed[0])
     if unsent:
-        raise ClusterError(f"{unsent} records were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
+        raise ClusterError(f"{unsent} records were not acknowledged within {_FLUSH_TIMEOUT_S:.0f} s")
     if complaint:
         raise UsageError(complaint)
     return 0
@@ -118,7 +118,7 @@ class _Sender:
             (name, value.encode(errors="surrogateescape")) for name, value in arguments.header
         ]
         self._key = arguments.key.encode(errors="surrogateescape") if arguments.key is not None else None
-        partitions = None if arguments.partition == ANY_PARTITION else (arguments.partition,)
+        partitions = None if arguments.partition == _ANY_PARTITION else (arguments.partition,)
         self._watch = LeaderWatch("klamm produce", producer, (arguments.topic,), partitions)
 
     def send_lines(self, stream: BinaryIO) -> str | None:
@@ -138,9 +138,9 @@ class _Sender:
 
     def flush(self) -> int:
         """Waits until all records are acknowledged or have failed. Returns the number of records that are still pending
-        after `FLUSH_TIMEOUT_S`."""
-        until_s = time.monotonic() + FLUSH_TIMEOUT_S
-        while unsent := self.producer.flush(FLUSH_STEP_S):
+        after `_FLUSH_TIMEOUT_S`."""
+        until_s = time.monotonic() + _FLUSH_TIMEOUT_S
+        while unsent := self.producer.flush(_FLUSH_STEP_S):
             if time.monotonic() > until_s:
                 break
             self._watch.waited()
@@ -159,7 +159,7 @@ class _Sender:
                 )
                 break
             except BufferError:
-                self.producer.poll(QUEUE_FULL_WAIT_S)
+                self.producer.poll(_QUEUE_FULL_WAIT_S)
                 self._watch.waited()
             except KafkaException as error:  # for example a record that is too large, or an unknown partition
                 self.failed.append(error.args[0])

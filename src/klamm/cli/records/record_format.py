@@ -18,8 +18,8 @@ __all__ = ["Printer", "column_header", "column_printer", "compile_format", "json
 Printer: TypeAlias = Callable[[Message], bytes]
 
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
-ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
-TOKEN: Final = re.compile(r"%(.?)|\\(.?)|([^%\\]+)", re.DOTALL)
+_ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+_TOKEN: Final = re.compile(r"%(.?)|\\(.?)|([^%\\]+)", re.DOTALL)
 
 
 def compile_format(text: str) -> Printer:
@@ -28,7 +28,7 @@ def compile_format(text: str) -> Printer:
     Raises ArgumentTypeError for an unknown token.
     """
     parts: list[Printer] = []
-    for match in TOKEN.finditer(text):
+    for match in _TOKEN.finditer(text):
         token, escape, literal = match.groups()
         if token in TOKENS:
             parts.append(TOKENS[token])
@@ -38,7 +38,7 @@ def compile_format(text: str) -> Printer:
         elif token is not None:
             parts.append(_constant(b"%"))
         elif escape is not None:
-            parts.append(_constant(ESCAPES.get(escape, b"\\" + escape.encode())))
+            parts.append(_constant(_ESCAPES.get(escape, b"\\" + escape.encode())))
         else:
             parts.append(_constant(literal.encode()))
     return lambda message: b"".join([part(message) for part in parts])

@@ -250,7 +250,7 @@ class BatchOpening(NamedTuple):
         if self._can_open_more(opened):
             return BeginningIsNotEnough()
         return KafkaError(
-            ErrorCode.message_too_large,
+            ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch of {self.header.size_bytes} bytes holds {self.header.records_count} records or opens to more "
             f"than {self.max_bytes} bytes; a leader looks at no more than {self._max_records} records and "
             f"{self.max_bytes} bytes of a batch: send smaller batches",
@@ -296,17 +296,17 @@ class BatchOpening(NamedTuple):
                 has_bad_time = True
         if has_bad_time:
             message = "One or more records have been rejected due to invalid timestamp"
-            raise InvalidRecords(ErrorCode.invalid_timestamp, message, tuple(errors))
+            raise InvalidRecords(ErrorCode.INVALID_TIMESTAMP, message, tuple(errors))
         if not errors:
             first = found[0]
             message = f"record {first.number} of a compressed batch has the offset {first.offset_delta}"
-            raise KafkaError(ErrorCode.unknown_server_error, message)
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
         shown = ", ".join(f"RecordError(batchIndex={index}, message='{reason}')" for index, reason in errors[:3])
         message = (
             f"One or more records have been rejected due to {len(errors)} record errors in total, "
             f"and only showing the first three errors at most: [{shown}]"
         )
-        raise InvalidRecords(ErrorCode.invalid_record, message, tuple(errors))
+        raise InvalidRecords(ErrorCode.INVALID_RECORD, message, tuple(errors))
 
     def _what_is_wrong_with_time(self, record: FoundRecord) -> str:
         if self.config.message_timestamp_type != LOG_APPEND_TIME and record.timestamp != NO_TIMESTAMP:
@@ -330,7 +330,7 @@ class BatchOpening(NamedTuple):
         size = HEADER_SIZE_BYTES + len(payload)
         if size > config.max_message_bytes:
             raise KafkaError(
-                ErrorCode.message_too_large,
+                ErrorCode.MESSAGE_TOO_LARGE,
                 f"the record batch has {size} bytes under {config.compression_type}, which exceeds the maximum "
                 f"configured value of {config.max_message_bytes} (max.message.bytes)",
             )

@@ -53,17 +53,17 @@ def read_single_batch(records: memoryview | bytes) -> BatchHeader:
     if size == available and header.magic == MAGIC:
         return header
     if size > available:
-        raise KafkaError(ErrorCode.invalid_record, "there must be at least one whole record batch per partition")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "there must be at least one whole record batch per partition")
     if header.magic != MAGIC:
         raise KafkaError(
-            ErrorCode.invalid_record,
+            ErrorCode.INVALID_RECORD,
             f"only record batches with magic version 2 are stored, not {header.magic}: use a client from 2017 or later",
         )
     rest = available - size
     if rest >= LOG_OVERHEAD_BYTES:
         next_length = int.from_bytes(records[size + 8 : size + LOG_OVERHEAD_BYTES], "big", signed=True)
         if next_length + LOG_OVERHEAD_BYTES <= rest:
-            raise KafkaError(ErrorCode.invalid_record, "there must be exactly one record batch per partition")
+            raise KafkaError(ErrorCode.INVALID_RECORD, "there must be exactly one record batch per partition")
     return header
 
 
@@ -73,7 +73,7 @@ def _refuse_short(records: memoryview | bytes) -> None:
         length = int.from_bytes(records[8:LOG_OVERHEAD_BYTES], "big", signed=True)
         if length + LOG_OVERHEAD_BYTES <= len(records):
             return  # read_batch_header raises the right error
-    raise KafkaError(ErrorCode.invalid_record, "there must be at least one whole record batch per partition")
+    raise KafkaError(ErrorCode.INVALID_RECORD, "there must be at least one whole record batch per partition")
 
 
 def check_batch(
@@ -91,11 +91,11 @@ def check_batch(
     attributes = header.attributes
     if from_client and header.base_offset != 0:
         raise KafkaError(
-            ErrorCode.invalid_record, f"the base offset of a record batch should be 0, but it is {header.base_offset}"
+            ErrorCode.INVALID_RECORD, f"the base offset of a record batch should be 0, but it is {header.base_offset}"
         )
     if size > config.max_message_bytes:
         raise KafkaError(
-            ErrorCode.message_too_large,
+            ErrorCode.MESSAGE_TOO_LARGE,
             f"the record batch size is {size} bytes, which exceeds the maximum configured value of "
             f"{config.max_message_bytes} (max.message.bytes)",
         )
@@ -104,19 +104,19 @@ def check_batch(
     if attributes & COMPRESSION_MASK not in COMPRESSION_BY_ID:
         # Kafka does not handle this case, so its clients get this error.
         reason = f"unknown compression codec {attributes & COMPRESSION_MASK}"
-        raise KafkaError(ErrorCode.unknown_server_error, reason)
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
     if from_client:
         count = header.records_count
         if count <= 0 or count != header.last_offset_delta + 1:
             raise KafkaError(
-                ErrorCode.invalid_record,
+                ErrorCode.INVALID_RECORD,
                 f"inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count}",
             )
         if attributes & CONTROL_MASK:
-            raise KafkaError(ErrorCode.invalid_record, "clients are not allowed to write control records")
+            raise KafkaError(ErrorCode.INVALID_RECORD, "clients are not allowed to write control records")
         if header.producer_id > NO_PRODUCER_ID and header.base_sequence < 0:
             raise KafkaError(
-                ErrorCode.invalid_record,
+                ErrorCode.INVALID_RECORD,
                 f"invalid sequence number {header.base_sequence} in a record batch with producer id "
                 f"{header.producer_id}",
             )

@@ -11,10 +11,13 @@ from typing import Final, NamedTuple
 
 from klamm.protocol.types import LeaderEpoch, Offset
 
-__all__ = ["EpochEntry", "LeaderEpochs", "UNDEFINED_EPOCH", "UNDEFINED_OFFSET"]
+__all__ = [
+    "EpochEntry",
+    "LeaderEpochs",
+]
 
-UNDEFINED_EPOCH: Final = LeaderEpoch(-1)
-UNDEFINED_OFFSET: Final = Offset(-1)
+_UNDEFINED_EPOCH: Final = LeaderEpoch(-1)
+_UNDEFINED_OFFSET: Final = Offset(-1)
 
 
 class EpochEntry(NamedTuple):
@@ -42,7 +45,7 @@ class LeaderEpochs:
     @property
     def latest_epoch(self) -> LeaderEpoch:
         """The newest epoch, -1 if none was ever assigned."""
-        return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
+        return self._entries[-1].epoch if self._entries else _UNDEFINED_EPOCH
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> bool:
         """Records that `epoch` begins at `start_offset`; returns whether anything changed.
@@ -66,8 +69,8 @@ class LeaderEpochs:
         since the records of `epoch` are gone.
         """
         entries = self._entries
-        if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
-            return EpochEntry(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        if epoch == _UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
+            return EpochEntry(_UNDEFINED_EPOCH, _UNDEFINED_OFFSET)
         if epoch == entries[-1].epoch:
             return EpochEntry(epoch, log_end_offset)
         higher = bisect_right(entries, epoch, key=_epoch_of)
@@ -78,7 +81,7 @@ class LeaderEpochs:
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
         """Returns the epoch under which `offset` was written, -1 if it is before the first known epoch."""
         index = bisect_right(self._entries, offset, key=_start_offset_of)
-        return self._entries[index - 1].epoch if index else UNDEFINED_EPOCH
+        return self._entries[index - 1].epoch if index else _UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: Offset) -> bool:
         """Drops epochs that begin at or after `end_offset`; returns whether there were any."""

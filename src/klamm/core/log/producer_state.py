@@ -247,7 +247,7 @@ class ProducerState:
         epoch, sequence = self._refused.get(header.producer_id, (NO_PRODUCER_EPOCH, 0))
         if header.producer_epoch == epoch and header.base_sequence > sequence:
             raise KafkaError(
-                ErrorCode.out_of_order_sequence_number,
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"out of order sequence number for producer {header.producer_id}: {header.base_sequence} (incoming), "
                 f"{sequence} could not be written",
             )
@@ -376,14 +376,14 @@ def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> WrittenBatch |
         if duplicate is not None:
             return duplicate
         raise KafkaError(
-            ErrorCode.out_of_order_sequence_number,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"out of order sequence number for producer {header.producer_id}: {sequence} (incoming), "
             f"{last_sequence} (current end sequence number)",
         )
     check_epoch(entry, header.producer_id, header.producer_epoch)
     if sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
         raise KafkaError(
-            ErrorCode.out_of_order_sequence_number,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"invalid sequence number for new epoch of producer {header.producer_id}: {header.producer_epoch} "
             f"(request epoch), {sequence} (sequence number), {entry.epoch} (current producer epoch)",
         )
@@ -393,7 +393,7 @@ def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> WrittenBatch |
 def _check_outside_of_transaction(entry: ProducerEntry, header: BatchHeader) -> None:
     if entry.current_transaction_first_offset >= 0:
         raise KafkaError(
-            ErrorCode.invalid_txn_state,
+            ErrorCode.INVALID_TXN_STATE,
             f"expected a transactional write from producer {header.producer_id}, whose transaction began at offset "
             f"{entry.current_transaction_first_offset}",
         )

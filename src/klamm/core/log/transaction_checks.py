@@ -28,7 +28,7 @@ def check_epoch(entry: ProducerEntry | None, producer_id: int, epoch: int) -> No
     """Refuses an old epoch. Raises `KafkaError` INVALID_PRODUCER_EPOCH."""
     if entry is not None and epoch < entry.epoch:
         raise KafkaError(
-            ErrorCode.invalid_producer_epoch,
+            ErrorCode.INVALID_PRODUCER_EPOCH,
             f"epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {entry.epoch}",
         )
 
@@ -40,7 +40,7 @@ def check_first_of_transaction(entry: ProducerEntry | None, header: BatchHeader,
     """
     check_epoch(entry, header.producer_id, header.producer_epoch)
     if not is_verified:
-        raise KafkaError(ErrorCode.invalid_txn_state, "the records were not part of an ongoing transaction")
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the records were not part of an ongoing transaction")
 
 
 def check_sequence_of_verified(
@@ -56,13 +56,13 @@ def check_sequence_of_verified(
     is_known = entry is not None and bool(entry.batches)
     if verification.adds_partitions and sequence != 0 and not is_known:
         raise KafkaError(
-            ErrorCode.out_of_order_sequence_number,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"invalid sequence number for producer {header.producer_id}: {sequence} (incoming), 0 is expected of a "
             f"producer under transaction version 2 of which nothing is known",
         )
     if sequence > verification.lowest_sequence:
         raise KafkaError(
-            ErrorCode.out_of_order_sequence_number,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"out of order sequence number for producer {header.producer_id}: {sequence} (incoming), "
             f"{verification.lowest_sequence} (earliest seen sequence)",
         )
@@ -90,13 +90,13 @@ def check_marker(
     if is_old:
         comparison = "<=" if transaction_version >= _EPOCH_PER_TRANSACTION else "<"
         raise KafkaError(
-            ErrorCode.invalid_producer_epoch,
+            ErrorCode.INVALID_PRODUCER_EPOCH,
             f"epoch of producer {producer_id} is {epoch}, which is {comparison} the last seen epoch {current} "
             f"(transaction version {transaction_version})",
         )
     if entry is not None and entry.coordinator_epoch > marker.coordinator_epoch:
         raise KafkaError(
-            ErrorCode.transaction_coordinator_fenced,
+            ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             f"invalid coordinator epoch for producer {producer_id}: {marker.coordinator_epoch} (zombie), "
             f"{entry.coordinator_epoch} (current)",
         )

@@ -41,24 +41,24 @@ def add_partitions(
     partitions = partitions_of(request.topics)
     transaction = store.find(request.transactional_id)
     if transaction is None:
-        raise KafkaError(ErrorCode.invalid_producer_id_mapping)
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if request.verify_only:
         _check_producer(transaction, request)
         if transaction.is_ending:
-            raise KafkaError(ErrorCode.concurrent_transactions)
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         codes = {
-            each: ErrorCode.none if each in transaction.partitions else ErrorCode.transaction_abortable
+            each: ErrorCode.NONE if each in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE
             for each in partitions
         }
         result.reply(ticket, result_for(request.transactional_id, codes))
         return result
     if transaction.is_ending:
         # Checked before the producer, which may already use the id that it gets when this transaction has ended.
-        raise KafkaError(ErrorCode.concurrent_transactions)
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     _check_producer(transaction, request)
     if transaction.state is not TransactionState.ONGOING or not transaction.partitions.issuperset(partitions):
         store.write([added(transaction, partitions, transaction_version, now)], result)
-    result.reply(ticket, result_for(request.transactional_id, dict.fromkeys(partitions, ErrorCode.none)))
+    result.reply(ticket, result_for(request.transactional_id, dict.fromkeys(partitions, ErrorCode.NONE)))
     return result
 
 
@@ -92,6 +92,6 @@ def result_for(transactional_id: str, codes: Mapping[TopicPartition, ErrorCode])
 
 def _check_producer(transaction: Transaction, request: AddPartitionsToTxnTransaction) -> None:
     if transaction.producer_id != request.producer_id:
-        raise KafkaError(ErrorCode.invalid_producer_id_mapping)
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.producer_epoch != request.producer_epoch:
-        raise KafkaError(ErrorCode.producer_fenced)
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)

@@ -37,10 +37,10 @@ _MAX_BACKOFF_MS: Final = 5000
 _NOT_NEEDED: Final = frozenset(
     {
         # Such a partition can't have records of the producer either.
-        ErrorCode.unsupported_for_message_format,
-        ErrorCode.unsupported_version,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
         # The partition has a later epoch of the producer, so it already has the end of this one.
-        ErrorCode.invalid_producer_epoch,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
 
@@ -108,9 +108,9 @@ class Completions:
         ending.is_waiting_for_outcome = False
         outcomes: Mapping[TopicPartition, ErrorCode] = outcome if isinstance(outcome, Mapping) else {}
         for partition, code in outcomes.items():
-            if code is ErrorCode.none or self._is_given_up(transaction, partition, code, result):
+            if code is ErrorCode.NONE or self._is_given_up(transaction, partition, code, result):
                 ending.remaining.discard(partition)
-        if ErrorCode.transaction_coordinator_fenced in outcomes.values():
+        if ErrorCode.TRANSACTION_COORDINATOR_FENCED in outcomes.values():
             # Another coordinator has taken over. It ends the transaction, and this shard will soon be unloaded.
             result.events.append(_remark(transaction, "another coordinator writes the markers"))
         elif ending.remaining:
@@ -177,7 +177,7 @@ class Completions:
     def _is_given_up(
         self, transaction: Transaction, partition: TopicPartition, code: ErrorCode, result: Result
     ) -> bool:
-        if code is ErrorCode.unknown_topic_or_partition:
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             topic = self.topics.by_name(partition.topic)
             if topic is not None and partition.partition < topic.partition_count:
                 return False  # The partition will soon have a leader.

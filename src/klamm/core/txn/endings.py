@@ -64,7 +64,7 @@ def end_transaction(
     result = Result()
     transaction = store.find(request.transactional_id)
     if transaction is None:
-        raise KafkaError(ErrorCode.invalid_producer_id_mapping)
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     bumps_epoch = transaction_version >= EPOCH_BUMP_VERSION
     is_done = _check_bumping(transaction, request) if bumps_epoch else _check_original(transaction, request)
     if is_done:
@@ -107,11 +107,11 @@ def fenced(transaction: Transaction, new_producer_id: Callable[[], ProducerId], 
 def _check_original(transaction: Transaction, request: EndTxnRequest) -> bool:
     """Returns whether the transaction already ended in this way; raises if the request is not allowed."""
     if transaction.producer_id != request.producer_id:
-        raise KafkaError(ErrorCode.invalid_producer_id_mapping)
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.producer_epoch != request.producer_epoch:
-        raise KafkaError(ErrorCode.producer_fenced)
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if transaction.is_ending:
-        raise KafkaError(ErrorCode.concurrent_transactions)
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if transaction.state is TransactionState.ONGOING:
         return False
     if _COMPLETE.get(transaction.state) is request.committed:
@@ -123,7 +123,7 @@ def _check_bumping(transaction: Transaction, request: EndTxnRequest) -> bool:
     """Returns whether the transaction already ended in this way; raises if the request is not allowed."""
     if transaction.is_ending:
         # Checked first: the producer may already use the id that it gets when this transaction has ended.
-        raise KafkaError(ErrorCode.concurrent_transactions)
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     epoch = request.producer_epoch
     is_retry_with_old_id = (
         transaction.previous_producer_id == request.producer_id
@@ -131,10 +131,10 @@ def _check_bumping(transaction: Transaction, request: EndTxnRequest) -> bool:
         and transaction.producer_epoch == 0
     )
     if transaction.producer_id != request.producer_id and not is_retry_with_old_id:
-        raise KafkaError(ErrorCode.invalid_producer_id_mapping)
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_retry = is_retry_with_old_id or transaction.producer_epoch == epoch + 1
     if epoch != transaction.producer_epoch and not (is_retry and transaction.state in _COMPLETE):
-        raise KafkaError(ErrorCode.producer_fenced)
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if transaction.state is TransactionState.ONGOING:
         return False
     if is_retry:
@@ -148,7 +148,7 @@ def _check_bumping(transaction: Transaction, request: EndTxnRequest) -> bool:
 def _invalid_state(transaction: Transaction, request: EndTxnRequest) -> KafkaError:
     what = "commit" if request.committed else "abort"
     return KafkaError(
-        ErrorCode.invalid_txn_state,
+        ErrorCode.INVALID_TXN_STATE,
         f"{transaction.transactional_id} is in state {transaction.state.name}: there is nothing to {what}",
     )
 

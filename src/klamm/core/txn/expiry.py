@@ -21,10 +21,10 @@ from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Millis, ProducerId
 
-__all__ = ["ABORT", "EXPIRY", "Expiry"]
+__all__ = ["ABORT", "Expiry"]
 
 ABORT: Final = TimerKey(TimerKind("abort"))
-EXPIRY: Final = TimerKey(TimerKind("expiry"))
+_EXPIRY: Final = TimerKey(TimerKind("expiry"))
 _ABORTED_IN_A_STEP: Final = 100
 _LOOKED_AT_IN_A_STEP: Final = 2000
 
@@ -48,7 +48,7 @@ class Expiry:
     def start(self, result: Result) -> None:
         """Arms both timers."""
         result.arm(ABORT, self._config.abort_interval_ms)
-        result.arm(EXPIRY, self._config.expiry_interval_ms)
+        result.arm(_EXPIRY, self._config.expiry_interval_ms)
 
     def abort_timed_out(self, now: Millis) -> Result:
         """Aborts transactions that exceed their timeout, and fences their producers; does one step."""
@@ -86,5 +86,5 @@ class Expiry:
                 and transaction.last_update_timestamp <= now - self._config.id_expiration_ms
             ):
                 result.records.append(tombstone(transaction.transactional_id))
-        result.arm(EXPIRY, 0 if self._ids_to_look_at else self._config.expiry_interval_ms)
+        result.arm(_EXPIRY, 0 if self._ids_to_look_at else self._config.expiry_interval_ms)
         return result

@@ -47,7 +47,7 @@ def initialize_producer(
     transactional_id = request.transactional_id or ""
     transaction = store.find(transactional_id)
     if transaction is not None and transaction.is_ending:
-        raise KafkaError(ErrorCode.concurrent_transactions)
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if transaction is None:
         following = first(transactional_id, new_producer_id(), request.transaction_timeout_ms, now)
     else:
@@ -56,11 +56,11 @@ def initialize_producer(
             store.write([fenced(transaction, new_producer_id, now)], result)
             completions.follow(result, [transactional_id])
             # Aborting bumps the epoch, and the client's retry bumps it again.
-            result.reply(ticket, _response(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, ErrorCode.concurrent_transactions))
+            result.reply(ticket, _response(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, ErrorCode.CONCURRENT_TRANSACTIONS))
             return result
         following = _next_epoch(transaction, new_producer_id, request, now)
     store.write([following], result)
-    result.reply(ticket, _response(following.producer_id, following.producer_epoch, ErrorCode.none))
+    result.reply(ticket, _response(following.producer_id, following.producer_epoch, ErrorCode.NONE))
     return result
 
 
@@ -74,7 +74,7 @@ def _check_producer(transaction: Transaction, request: InitProducerIdRequest) ->
     ):
         return
     raise KafkaError(
-        ErrorCode.producer_fenced,
+        ErrorCode.PRODUCER_FENCED,
         f"the producer id of {transaction.transactional_id} is {transaction.producer_id}, not {request.producer_id}",
     )
 
@@ -88,7 +88,7 @@ def _next_epoch(
         if not is_named or request.producer_epoch == transaction.producer_epoch:
             return rotated(transaction, new_producer_id(), timeout_ms, is_asked_by_producer=is_named, now=now)
         # The same answer as Kafka's, which returns neither another epoch nor another producer id.
-        raise KafkaError(ErrorCode.unknown_server_error, "the producer's epochs are used up")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the producer's epochs are used up")
     return bumped(transaction, timeout_ms, request.producer_epoch if is_named else None, now)
 
 

@@ -115,7 +115,7 @@ def bumped(transaction: Transaction, timeout_ms: int, expected_epoch: int | None
             epoch, last_epoch = transaction.producer_epoch, transaction.last_producer_epoch
         else:
             raise KafkaError(
-                ErrorCode.producer_fenced,
+                ErrorCode.PRODUCER_FENCED,
                 f"the epoch of {transaction.transactional_id} is {transaction.producer_epoch}, not {expected_epoch}",
             )
     return _empty(transaction, transaction.producer_id, epoch, last_epoch, timeout_ms=timeout_ms, now=now)
@@ -165,7 +165,7 @@ def ended(
             epoch = ProducerEpoch(epoch + 1)
         elif is_commit:
             # No client reaches this epoch. An abort is allowed, so that the id becomes usable again.
-            raise KafkaError(ErrorCode.unknown_server_error, "the producer's epochs are used up")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the producer's epochs are used up")
     state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
     return replace(
         transaction,

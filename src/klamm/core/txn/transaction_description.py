@@ -98,7 +98,7 @@ def compile_pattern(pattern: str | None) -> Any:
         said = error.args[0] if error.args else ""
         text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
         raise KafkaError(
-            ErrorCode.invalid_regular_expression,
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"Transaction ID pattern `{pattern}` is not a valid regular expression: {text}.",
         ) from None
 
@@ -107,9 +107,9 @@ def _described(
     transactional_id: str, transaction: Transaction | None, completions: Completions
 ) -> DescribedTransaction:
     if not transactional_id:
-        return DescribedTransaction(error_code=ErrorCode.invalid_request)
+        return DescribedTransaction(error_code=ErrorCode.INVALID_REQUEST)
     if transaction is None or transaction.state is TransactionState.DEAD:
-        return DescribedTransaction(transactional_id=transactional_id, error_code=ErrorCode.transactional_id_not_found)
+        return DescribedTransaction(transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(completions.partitions_of(transaction)):
         by_topic.setdefault(topic, []).append(partition)

@@ -27,7 +27,7 @@ __all__ = ["FilteringBatchReader", "KlammBatchReader"]
 # `load()` share, instead of in the scan.
 _SPARK_KEEPS_FILTERS: Final = not hasattr(DataSourceReader, "pushLimit")
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
 
 class KlammBatchReader(DataSourceReader):

@@ -8,7 +8,7 @@ from klamm.errors import KlammError
 
 __all__ = ["DataLoss", "GroupConflict", "LossPolicy", "MissingTopic", "OptionError", "QueryFenced", "ReadOnlySource"]
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
 _ADVICE_IF_FAILING = (
     "Some data may have been lost because they are not available in Kafka any more; either the data was aged out by "

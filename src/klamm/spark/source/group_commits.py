@@ -26,7 +26,7 @@ from klamm.spark.source.errors import GroupConflict, OptionError
 
 __all__ = ["CommittedOffsets", "GroupCommits", "GroupPolicy", "Owner"]
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
 # Offsets of a group that has no members expire from their commit on, after `offsets.retention.minutes` (a week): a
 # query that only waits for data would lose its group.

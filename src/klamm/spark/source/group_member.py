@@ -31,14 +31,14 @@ from klamm.spark.source.group_successor import describe_successor
 
 __all__ = ["QueryMember"]
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
-PROTOCOL_TYPE: Final = "consumer"
+_PROTOCOL_TYPE: Final = "consumer"
 # A process that ends must not wait for long; a member that has not left expires after its session timeout.
 _LEAVE_PATIENCE_MS: Final = 5_000
-_NO_MEMBER: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
-_LEFT: Final = (ErrorCode.none, ErrorCode.unknown_member_id)
-_COME_AGAIN: Final = (ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation)
+_NO_MEMBER: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+_LEFT: Final = (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)
+_COME_AGAIN: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 
 
 class _State(Enum):
@@ -66,7 +66,7 @@ class QueryMember:
         self._session_s = session_timeout_ms / 1000
         self._interval_s = heartbeat_interval_ms / 1000
         self._member = ClassicMember(
-            config, group_id, GroupProtocol(PROTOCOL_TYPE, ASSIGNOR, session_timeout_ms, session_timeout_ms)
+            config, group_id, GroupProtocol(_PROTOCOL_TYPE, ASSIGNOR, session_timeout_ms, session_timeout_ms)
         )
         self._changed = threading.Condition()
         self._wake = threading.Event()
@@ -203,7 +203,7 @@ class QueryMember:
             return
         sent_at = _clock()
         code = self._member.heartbeat()
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             self._confirm(sent_at, self._state)
         else:
             self._respond(code)
@@ -241,7 +241,7 @@ class QueryMember:
         owner = owner_in(assignment)
         if owner is None:
             raise RequestRefused(
-                ErrorCode.inconsistent_group_protocol,
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
                 f"group {self.group_id!r} has consumers of the new protocol (KIP-848) and can't be owned by one query: "
                 "give the query a group of its own",
             )
@@ -265,7 +265,7 @@ class QueryMember:
             self._must_join = True
         elif code in _COME_AGAIN:
             self._must_join = True
-        elif code is ErrorCode.inconsistent_group_protocol:
+        elif code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
             raise RequestRefused(
                 code,
                 f"group {self.group_id!r} has members that are no queries with klamm.group.mode=member: stop them, or "

@@ -12,7 +12,7 @@ from klamm.spark.source.klamm_options import KlammOptions
 
 __all__ = ["check_batch_group", "check_group_options"]
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
 _GROUP_PREFIX: Final = "klamm.group."
 _OF_MEMBERS: Final = ("kafka.session.timeout.ms", "kafka.heartbeat.interval.ms")

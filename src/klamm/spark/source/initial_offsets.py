@@ -24,7 +24,7 @@ from klamm.spark.source.offsets import PartitionOffsets, offsets_from_json, offs
 
 __all__ = ["InitialOffsets"]
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
 # The zero byte is for Spark 2.1.0, as in Spark's own file.
 _HEADER: Final = b"\0v1\n"

@@ -13,7 +13,7 @@ from klamm.spark.source.errors import OptionError
 
 __all__ = ["KAFKA_PREFIX", "parse_kafka_options"]
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
 KAFKA_PREFIX: Final = "kafka."
 

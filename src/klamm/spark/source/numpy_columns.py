@@ -355,4 +355,4 @@ def _runs(numbers: Integers) -> tuple[tuple[int, int], ...]:
 
 
 def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.invalid_record, message)
+    return KafkaError(ErrorCode.INVALID_RECORD, message)

@@ -23,7 +23,7 @@ from klamm.spark.source.subscription import Subscription, parse_subscription
 
 __all__ = ["OffsetRetries", "SourceOptions"]
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
 _HONOURED: Final = {
     name.lower(): name

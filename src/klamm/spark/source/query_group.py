@@ -25,7 +25,7 @@ from klamm.spark.source.planning_process import Caller, end_in_order
 
 __all__ = ["QueryGroup", "commits_of", "named_client"]
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
 _UNNAMED: Final = next(field.default for field in dataclasses.fields(ClientConfig) if field.name == "client_id")
 # The interval at which a standby query checks whether it was stopped.

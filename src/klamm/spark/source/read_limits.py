@@ -12,7 +12,7 @@ from klamm.spark.source.option_values import parse_duration_ms, parse_positive
 
 __all__ = ["Division", "TriggerLimits", "parse_division", "parse_trigger_limits"]
 
-_logger = logging.getLogger("klamm.spark")
+_logger = logging.getLogger(__name__)
 
 _DEFAULT_MAX_TRIGGER_DELAY: Final = "15m"
 _OF_TRIGGERS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")

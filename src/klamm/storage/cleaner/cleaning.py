@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cleaning", "Step", "Steps", "TableSettings", "clean_log"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 Step: TypeAlias = Callable[[], object]
 """A slow operation that may run on any thread."""
@@ -143,7 +143,7 @@ def _size_of(path: os.PathLike[str]) -> int:
 
 def _report(cleaning: Cleaning, end_offset: Offset, statistics: CleaningStatistics, duration_s: float) -> None:
     log, plan = cleaning
-    logger.info(
+    _logger.info(
         "cleaned %s up to offset %d (dirty from %d) in %.1f s: %d keys, %.1f MB of %.1f MB and %d of %d records stay",
         log,
         end_offset,
@@ -156,4 +156,4 @@ def _report(cleaning: Cleaning, end_offset: Offset, statistics: CleaningStatisti
         statistics.records_read,
     )
     if statistics.records_without_key:
-        logger.warning("%d records of %s had no key and were removed", statistics.records_without_key, log)
+        _logger.warning("%d records of %s had no key and were removed", statistics.records_without_key, log)

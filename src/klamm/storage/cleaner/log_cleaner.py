@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CleanerState", "LogCleaner", "run_here"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _SMALLEST_BUFFER_BYTES: Final = 4096
 
@@ -107,10 +107,10 @@ class LogCleaner:
                 return None  # the active segment is never cleaned
             plan = log.compaction.plan(self._checkpoint.get(log.topic_partition), now_ms)
         except KafkaError as error:
-            logger.error("the cleaning of %s can't be planned: %s", log, error)
+            _logger.error("the cleaning of %s can't be planned: %s", log, error)
             return None
         if plan.is_checkpoint_wrong and not log.config.delete:
-            logger.warning(
+            _logger.warning(
                 "the cleaning of %s restarts at offset %d: the last one ended outside of the log",
                 log,
                 plan.first_dirty_offset,
@@ -151,13 +151,13 @@ class LogCleaner:
         try:
             return (yield from clean_log(cleaning, self._table, settings, note, clock))
         except CleaningAborted:
-            logger.info("the cleaning of %s was aborted", log)
+            _logger.info("the cleaning of %s was aborted", log)
         except UncleanableSegment as error:
             self._uncleanable[topic_partition] = log
-            logger.error("%s is not cleaned any more: %s", log, error)
+            _logger.error("%s is not cleaned any more: %s", log, error)
         except (KafkaError, OSError) as error:
             if not log.is_offline:
-                logger.error("%s can't be cleaned now: %s", log, error)
+                _logger.error("%s can't be cleaned now: %s", log, error)
         finally:
             log.compaction.is_under_way = False
             del self._under_way[topic_partition]

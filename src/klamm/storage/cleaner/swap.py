@@ -29,7 +29,7 @@ from klamm.storage.log_files import CLEANED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX,
 
 __all__ = ["SwapFiles", "finish_swaps", "offer_swap"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class SwapFiles:
@@ -110,7 +110,7 @@ def _finish(directory: Path, base_offset: Offset, swaps: list[str]) -> None:
             end_offset = _end_of(log, base_offset)
         except BadBatch as error:
             raise OSError(EIO, f"{log} is damaged at position {error.position}: {error}") from error
-        logger.info("%s replaces the segments up to offset %d, which an interrupted cleaner left", log, end_offset)
+        _logger.info("%s replaces the segments up to offset %d, which an interrupted cleaner left", log, end_offset)
         _remove_replaced(directory, base_offset, end_offset)
     for name in sorted(swaps):
         path = directory / name

@@ -26,47 +26,47 @@ from klamm.storage.log_files import (
 from klamm.storage.meta_properties import META_PROPERTIES_FILE
 from klamm.storage.metadata_files import BOOTSTRAP_FILE, METADATA_FILE, parse_snapshot_name
 
-__all__ = ["CLEANER_OFFSET_FILE", "FileKind", "data_files", "is_data_directory", "kind_of", "partition_folders"]
+__all__ = ["FileKind", "data_files", "is_data_directory", "kind_of", "partition_folders"]
 
-CLEANER_OFFSET_FILE: Final = "cleaner-offset-checkpoint"
+_CLEANER_OFFSET_FILE: Final = "cleaner-offset-checkpoint"
 _QUORUM_STATE_FILE: Final = "quorum-state"
 
 
 class FileKind(StrEnum):
     """A kind of file."""
 
-    segment = "segment"
-    metadata_snapshot = "metadata snapshot"
-    offset_index = "offset index"
-    time_index = "time index"
-    transaction_index = "transaction index"
-    producer_snapshot = "producer snapshot"
-    leader_epochs = "leader epochs"
-    offsets = "offsets of partitions"
-    text = "text"
-    metadata_store = "metadata store"
-    other = "other"
+    SEGMENT = "segment"
+    METADATA_SNAPSHOT = "metadata snapshot"
+    OFFSET_INDEX = "offset index"
+    TIME_INDEX = "time index"
+    TRANSACTION_INDEX = "transaction index"
+    PRODUCER_SNAPSHOT = "producer snapshot"
+    LEADER_EPOCHS = "leader epochs"
+    OFFSETS = "offsets of partitions"
+    TEXT = "text"
+    METADATA_STORE = "metadata store"
+    OTHER = "other"
 
 
 _BY_NAME: Final = {
-    LEADER_EPOCH_FILE: FileKind.leader_epochs,
-    RECOVERY_POINT_FILE: FileKind.offsets,
-    LOG_START_OFFSET_FILE: FileKind.offsets,
-    REPLICATION_OFFSET_FILE: FileKind.offsets,
-    CLEANER_OFFSET_FILE: FileKind.offsets,
-    PARTITION_METADATA_FILE: FileKind.text,
-    META_PROPERTIES_FILE: FileKind.text,
-    CLEAN_SHUTDOWN_FILE: FileKind.text,
-    _QUORUM_STATE_FILE: FileKind.text,
-    BOOTSTRAP_FILE: FileKind.metadata_snapshot,
-    METADATA_FILE: FileKind.metadata_store,
+    LEADER_EPOCH_FILE: FileKind.LEADER_EPOCHS,
+    RECOVERY_POINT_FILE: FileKind.OFFSETS,
+    LOG_START_OFFSET_FILE: FileKind.OFFSETS,
+    REPLICATION_OFFSET_FILE: FileKind.OFFSETS,
+    _CLEANER_OFFSET_FILE: FileKind.OFFSETS,
+    PARTITION_METADATA_FILE: FileKind.TEXT,
+    META_PROPERTIES_FILE: FileKind.TEXT,
+    CLEAN_SHUTDOWN_FILE: FileKind.TEXT,
+    _QUORUM_STATE_FILE: FileKind.TEXT,
+    BOOTSTRAP_FILE: FileKind.METADATA_SNAPSHOT,
+    METADATA_FILE: FileKind.METADATA_STORE,
 }
 _BY_SUFFIX: Final = {
-    LOG_SUFFIX: FileKind.segment,
-    INDEX_SUFFIX: FileKind.offset_index,
-    TIME_INDEX_SUFFIX: FileKind.time_index,
-    TRANSACTION_INDEX_SUFFIX: FileKind.transaction_index,
-    SNAPSHOT_SUFFIX: FileKind.producer_snapshot,
+    LOG_SUFFIX: FileKind.SEGMENT,
+    INDEX_SUFFIX: FileKind.OFFSET_INDEX,
+    TIME_INDEX_SUFFIX: FileKind.TIME_INDEX,
+    TRANSACTION_INDEX_SUFFIX: FileKind.TRANSACTION_INDEX,
+    SNAPSHOT_SUFFIX: FileKind.PRODUCER_SNAPSHOT,
 }
 
 
@@ -76,10 +76,10 @@ def kind_of(path: Path) -> FileKind:
     if known is not None:
         return known
     if parse_snapshot_name(path.name) is not None:
-        return FileKind.metadata_snapshot
+        return FileKind.METADATA_SNAPSHOT
     if parse_offset(path.name) is not None and path.suffix in _BY_SUFFIX and path.name.count(".") == 1:
         return _BY_SUFFIX[path.suffix]
-    return FileKind.other
+    return FileKind.OTHER
 
 
 def data_files(directory: Path) -> list[Path]:
@@ -87,7 +87,7 @@ def data_files(directory: Path) -> list[Path]:
 
     Raises OSError.
     """
-    return sorted(path for path in directory.iterdir() if path.is_file() and kind_of(path) is not FileKind.other)
+    return sorted(path for path in directory.iterdir() if path.is_file() and kind_of(path) is not FileKind.OTHER)
 
 
 def partition_folders(directory: Path) -> list[Path]:

@@ -14,34 +14,34 @@ __all__ = ["Finding", "Mend", "MendKind", "PartitionReport", "Severity"]
 class Severity(StrEnum):
     """The severity of a finding."""
 
-    damage = "damage"
+    DAMAGE = "damage"
     """Records that were on the disk are lost."""
-    torn_tail = "torn tail"
+    TORN_TAIL = "torn tail"
     """The log's end was being written when the broker or the machine stopped. The next start cuts it off."""
-    derived = "derived"
+    DERIVED = "derived"
     """A file that can be rebuilt from the log."""
-    note = "note"
+    NOTE = "note"
     """Not a problem, but worth knowing."""
 
 
 class MendKind(StrEnum):
     """A kind of repair."""
 
-    cut = "cut"
+    CUT = "cut"
     """Move the bytes after the last good batch into another file."""
-    salvage = "salvage"
+    SALVAGE = "salvage"
     """Set the segment aside and replace it by a copy of its good batches."""
-    set_aside = "set aside"
+    SET_ASIDE = "set aside"
     """Set the file aside. The next start rebuilds it."""
-    accept = "accept"
+    ACCEPT = "accept"
     """Accept the current end of the log."""
-    accept_start = "accept start"
+    ACCEPT_START = "accept start"
     """Accept the current beginning of the log."""
-    accept_gap = "accept gap"
+    ACCEPT_GAP = "accept gap"
     """Accept the gap: the log continues after the lost records."""
-    begin_anew = "begin anew"
+    BEGIN_ANEW = "begin anew"
     """Create an empty log that begins at the last known end, so that no offset is assigned twice."""
-    remove = "remove"
+    REMOVE = "remove"
     """Remove the file. The next start rebuilds it."""
 
 

@@ -46,8 +46,8 @@ class _IndexCheck:
         """Yields the first problem, after the last batch. One is enough, since the whole index is rebuilt."""
         self._end()
         if self._problem is not None:
-            mend = Mend(MendKind.remove, self.path)
-            yield Finding(Severity.derived, self.path, self._problem, offset=self.base_offset, mend=mend)
+            mend = Mend(MendKind.REMOVE, self.path)
+            yield Finding(Severity.DERIVED, self.path, self._problem, offset=self.base_offset, mend=mend)
 
 
 class OffsetIndexCheck(_IndexCheck):

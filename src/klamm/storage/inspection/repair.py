@@ -45,9 +45,9 @@ __all__ = [
 
 _COPY_BYTES: Final = 1024 * 1024
 _ACCEPTED: Final = {
-    MendKind.accept: "to end where it ends",
-    MendKind.accept_start: "to be the first segment",
-    MendKind.accept_gap: "to follow on what comes before it",
+    MendKind.ACCEPT: "to end where it ends",
+    MendKind.ACCEPT_START: "to be the first segment",
+    MendKind.ACCEPT_GAP: "to follow on what comes before it",
 }
 
 
@@ -61,13 +61,13 @@ def mend_partition(report: PartitionReport) -> list[str]:
         for start, end in mend.gaps:
             # Before the repair itself: a noted gap has no effect until the batches before it are gone.
             note_gap(report.folder, Offset(start), Offset(end), "`klamm log verify --repair` was told to go on without")
-        if mend.kind is MendKind.cut:
+        if mend.kind is MendKind.CUT:
             done.append(_cut(mend))
-        elif mend.kind is MendKind.salvage:
+        elif mend.kind is MendKind.SALVAGE:
             done.append(_salvage(mend))
-        elif mend.kind is MendKind.set_aside:
+        elif mend.kind is MendKind.SET_ASIDE:
             done.append(f"{mend.path} was put aside as {_set_aside(mend.path).name}")
-        elif mend.kind is MendKind.begin_anew:
+        elif mend.kind is MendKind.BEGIN_ANEW:
             done.append(_begin_anew(mend))
         elif mend.kind in _ACCEPTED:
             done.append(f"{mend.path} is taken {_ACCEPTED[mend.kind]}")

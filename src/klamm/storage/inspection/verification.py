@@ -75,7 +75,7 @@ def verify_partition(folder: Path, known: KnownOfPartition) -> PartitionReport:
     if bases and known.recovery_point > expected and not any(finding.mend for finding in report.findings):
         path = folder / file_name(bases[-1], LOG_SUFFIX)
         text = f"it ends at offset {expected}, but records up to offset {known.recovery_point} were on the disk"
-        report.add([Finding(Severity.damage, path, text, offset=expected, mend=Mend(MendKind.accept, path))])
+        report.add([Finding(Severity.DAMAGE, path, text, offset=expected, mend=Mend(MendKind.ACCEPT, path))])
     report.add(_other_files(folder, names))
     return report
 
@@ -85,7 +85,7 @@ def verify_missing(folder: Path, known: KnownOfPartition) -> PartitionReport:
     report = PartitionReport(folder)
     if known.is_compacted is None:
         text = f"it is gone; records up to offset {known.recovery_point} were on the disk, unless the topic was deleted"
-        report.add([Finding(Severity.note, folder, text)])
+        report.add([Finding(Severity.NOTE, folder, text)])
     else:
         _report_nothing_left(report, "it is gone", known)
     return report
@@ -97,25 +97,25 @@ def _offsets(names: Sequence[str], suffix: str) -> list[Offset]:
 
 def _report_nothing_left(report: PartitionReport, what: str, known: KnownOfPartition) -> None:
     report.log_end_offset = end = known.recovery_point
-    mend = Mend(MendKind.begin_anew, report.folder, log_start_offset=end)
+    mend = Mend(MendKind.BEGIN_ANEW, report.folder, log_start_offset=end)
     text = f"{what}, but records up to offset {end} were on the disk"
-    report.add([Finding(Severity.damage, report.folder, text, offset=known.log_start_offset or 0, mend=mend)])
+    report.add([Finding(Severity.DAMAGE, report.folder, text, offset=known.log_start_offset or 0, mend=mend)])
 
 
 def _missing_beginning(folder: Path, log_start_offset: int, base_offset: int) -> Finding:
     text = f"the log begins at offset {log_start_offset}, and the offsets up to {base_offset - 1} are missing before it"
     path = folder / file_name(base_offset, LOG_SUFFIX)
-    mend = Mend(MendKind.accept_start, path, log_start_offset=base_offset)
-    return Finding(Severity.damage, path, text, offset=log_start_offset, mend=mend)
+    mend = Mend(MendKind.ACCEPT_START, path, log_start_offset=base_offset)
+    return Finding(Severity.DAMAGE, path, text, offset=log_start_offset, mend=mend)
 
 
 def _gap_between(folder: Path, expected: int, base_offset: int, known: KnownOfPartition) -> Finding:
     text = f"the offsets {expected} to {base_offset - 1} are missing before it"
     path = folder / file_name(base_offset, LOG_SUFFIX)
     if known.is_compacted is None:
-        return Finding(Severity.note, path, f"{text}, which Apache Kafka leaves in compacted topics", offset=expected)
-    mend = Mend(MendKind.accept_gap, path, gaps=((expected, base_offset),))
-    return Finding(Severity.damage, path, text, offset=expected, mend=mend)
+        return Finding(Severity.NOTE, path, f"{text}, which Apache Kafka leaves in compacted topics", offset=expected)
+    mend = Mend(MendKind.ACCEPT_GAP, path, gaps=((expected, base_offset),))
+    return Finding(Severity.DAMAGE, path, text, offset=expected, mend=mend)
 
 
 # -- segments ----------------------------------------------------------------------------------------------------------
@@ -191,14 +191,14 @@ def _judge(segment: _Segment, known: KnownOfPartition) -> Iterator[Finding]:
         is_tail = segment.is_last and found.end == segment.size_bytes
         where = f"position {found.position} to {found.end}, offset {offset} or after it"
         if is_tail and known.is_live:
-            yield Finding(Severity.note, path, f"being written: {where}", found.position, offset)
+            yield Finding(Severity.NOTE, path, f"being written: {where}", found.position, offset)
             continue
         if is_tail and len(segment.bad) == 1:
-            mend = Mend(MendKind.cut, path, ((0, found.position),))
+            mend = Mend(MendKind.CUT, path, ((0, found.position),))
         else:
-            mend = Mend(MendKind.salvage, path, segment.keep, segment.base_offset, segment.gaps)
+            mend = Mend(MendKind.SALVAGE, path, segment.keep, segment.base_offset, segment.gaps)
         is_torn = is_tail and not known.is_closed and offset >= known.recovery_point
-        severity = Severity.torn_tail if is_torn else Severity.damage
+        severity = Severity.TORN_TAIL if is_torn else Severity.DAMAGE
         yield Finding(severity, path, f"{where}: {found.reason}", found.position, offset, mend)
 
 
@@ -212,8 +212,8 @@ def _transaction_index(path: Path, base_offset: int) -> Iterator[Finding]:
         # Reading the entries checks them.
         list(TransactionIndex(path, base_offset))
     except CorruptIndex as error:
-        mend = Mend(MendKind.set_aside, path, recover_from=base_offset)
-        yield Finding(Severity.derived, path, str(error), offset=base_offset, mend=mend)
+        mend = Mend(MendKind.SET_ASIDE, path, recover_from=base_offset)
+        yield Finding(Severity.DERIVED, path, str(error), offset=base_offset, mend=mend)
 
 
 def _other_files(folder: Path, names: list[str]) -> Iterator[Finding]:
@@ -223,16 +223,16 @@ def _other_files(folder: Path, names: list[str]) -> Iterator[Finding]:
             try:
                 read_snapshot(path)
             except CorruptSnapshot as error:
-                mend = Mend(MendKind.set_aside, path)
-                yield Finding(Severity.derived, path, f"no producer snapshot: {error}", mend=mend)
+                mend = Mend(MendKind.SET_ASIDE, path)
+                yield Finding(Severity.DERIVED, path, f"no producer snapshot: {error}", mend=mend)
         elif name == LEADER_EPOCH_FILE:
             try:
                 read_leader_epochs(path)
             except MalformedCheckpoint as error:
-                yield Finding(Severity.derived, path, f"{error}; the broker reads the epochs from the log instead")
+                yield Finding(Severity.DERIVED, path, f"{error}; the broker reads the epochs from the log instead")
         elif name == FAILED_SYNC_FILE:
-            yield Finding(Severity.note, path, "a sync of this log has failed: the next start reads it from the disk")
+            yield Finding(Severity.NOTE, path, "a sync of this log has failed: the next start reads it from the disk")
         elif name.endswith(GAP_SUFFIX):
-            yield Finding(Severity.note, path, "the offsets before it are gone, and known to be")
+            yield Finding(Severity.NOTE, path, "the offsets before it are gone, and known to be")
         elif name.endswith(QUARANTINE_SUFFIX):
-            yield Finding(Severity.note, path, "put aside by an earlier repair; may be removed")
+            yield Finding(Severity.NOTE, path, "put aside by an earlier repair; may be removed")

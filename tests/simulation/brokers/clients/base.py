@@ -30,21 +30,21 @@ PAUSE_S = 0.03
 
 PASSING = frozenset(
     {
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.unknown_topic_id,
-        ErrorCode.leader_not_available,
-        ErrorCode.request_timed_out,
-        ErrorCode.kafka_storage_error,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.not_coordinator,
-        ErrorCode.not_enough_replicas,
-        ErrorCode.concurrent_transactions,
-        ErrorCode.fenced_leader_epoch,
-        ErrorCode.unknown_leader_epoch,
-        ErrorCode.inconsistent_topic_id,
-        ErrorCode.unstable_offset_commit,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
 """Errors after which the same is asked again."""
@@ -121,7 +121,7 @@ class Participant(ABC):
             except ConnectionFailed as error:
                 await self.rest(error)
                 continue
-            codes = {error_code(code) for code in codes_of(found)} - {ErrorCode.none}
+            codes = {error_code(code) for code in codes_of(found)} - {ErrorCode.NONE}
             if not codes:
                 return found
             if not codes <= PASSING:

@@ -51,10 +51,10 @@ class ClassicMember(Member):
         )
         answer = await self.ask(request, JoinGroupResponse)
         code = error_code(answer.error_code)
-        if code is ErrorCode.member_id_required:
+        if code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             return
-        if code is not ErrorCode.none:
+        if code is not ErrorCode.NONE:
             self._refused(code)
             return
         self.member_id, self.generation = answer.member_id, answer.generation_id
@@ -85,7 +85,7 @@ class ClassicMember(Member):
         )
         answer = await self.ask(request, SyncGroupResponse)
         code = error_code(answer.error_code)
-        if code is not ErrorCode.none:
+        if code is not ErrorCode.NONE:
             self._refused(code)
             return
         assigned = _decode(answer.assignment)
@@ -98,13 +98,13 @@ class ClassicMember(Member):
         request = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
         answer = await self.ask(request, HeartbeatResponse)
         code = error_code(answer.error_code)
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             self.safe_until_ms = asked_ms + MEMBER_TIMEOUT_MS
             return
         is_safe = self.life == life and self.world.loop.now_ms < self.safe_until_ms
-        if code is ErrorCode.unknown_member_id and is_safe:
+        if code is ErrorCode.UNKNOWN_MEMBER_ID and is_safe:
             raise Violation(15, f"{self.name} was taken out, and had until {self.safe_until_ms:.0f} ms to be heard")
-        if code is ErrorCode.rebalance_in_progress:
+        if code is ErrorCode.REBALANCE_IN_PROGRESS:
             await self.commit()
         self._refused(code)
 
@@ -116,9 +116,9 @@ class ClassicMember(Member):
 
     def _refused(self, code: ErrorCode) -> None:
         self.note("is told %s", code.name)
-        if code is ErrorCode.unknown_member_id:
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self.forget()
-        elif code not in (ErrorCode.illegal_generation, ErrorCode.rebalance_in_progress):
+        elif code not in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS):
             raise Violation(0, f"{self.name} was answered {code.name}")
         self.generation = -1
 

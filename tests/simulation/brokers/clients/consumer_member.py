@@ -53,17 +53,17 @@ class ConsumerMember(Member):
         asked_ms, life = self.world.loop.now_ms, self.life
         answer = await self.ask(request, ConsumerGroupHeartbeatResponse)
         code = error_code(answer.error_code)
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             self.safe_until_ms = asked_ms + MEMBER_TIMEOUT_MS
             self.generation = answer.member_epoch
             if answer.assignment is not None:
                 await self._carry_out(self._decode(answer.assignment))
             return
         self.note("is told %s", code.name)
-        if code is ErrorCode.unknown_member_id and self.life == life and self.world.loop.now_ms < self.safe_until_ms:
+        if code is ErrorCode.UNKNOWN_MEMBER_ID and self.life == life and self.world.loop.now_ms < self.safe_until_ms:
             raise Violation(15, f"{self.name} was taken out, and had until {self.safe_until_ms:.0f} ms to be heard")
-        is_lost = code is ErrorCode.group_id_not_found and self.world.plan.may_lose
-        if not is_lost and code not in (ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch):
+        is_lost = code is ErrorCode.GROUP_ID_NOT_FOUND and self.world.plan.may_lose
+        if not is_lost and code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
             raise Violation(0, f"{self.name} was answered {code.name}")
         self._lose_all()
         self.generation = -1

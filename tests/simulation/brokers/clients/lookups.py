@@ -133,8 +133,8 @@ class Lookups(Participant):
         answer = await self.client.ask(request, OffsetForLeaderEpochResponse)
         found = answer.topics[0].partitions[0]
         code = error_code(found.error_code)
-        if code is ErrorCode.none and life == self.world.life:
+        if code is ErrorCode.NONE and life == self.world.life:
             self.note("finds that epoch %d of %s ends at %d", epoch, where, found.end_offset)
             partition.check_epoch_end(str(where), epoch, before, (found.leader_epoch, found.end_offset))
-        elif code is not ErrorCode.none and code not in PASSING:
+        elif code is not ErrorCode.NONE and code not in PASSING:
             raise Violation(0, f"OffsetForLeaderEpoch was answered {code.name}")

@@ -199,7 +199,7 @@ class Member(Participant, ABC):
             for partition in found.partitions:
                 where = TopicPartition(found.name, PartitionIndex(partition.partition_index))
                 codes.add(error_code(partition.error_code))
-                if partition.error_code == ErrorCode.none:
+                if partition.error_code == ErrorCode.NONE:
                     self.ledger.accepted(self.name, generation, newest)
                     self.ledger.committed(where, positions[where], life)
         self.note("has committed in %d: %s", generation, ", ".join(sorted(code.name for code in codes)))
@@ -220,11 +220,11 @@ class Member(Participant, ABC):
         code = error_code(partition.error_code)
         if code in PASSING:
             await self.client.run(self.client.refreshing(self.world.plan.topics))
-        elif code is ErrorCode.offset_out_of_range:
+        elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if not self.world.plan.may_lose:
                 raise Violation(17, f"{self.name} has gone on from offset {position} of {where}, which is not there")
             self.positions[where] = 0
-        elif code is not ErrorCode.none:
+        elif code is not ErrorCode.NONE:
             raise Violation(0, f"a fetch of {self.name} was answered {code.name}")
         else:
             self.positions[where] = self._take(where, partition, position)

@@ -103,7 +103,7 @@ async def send_in_order(
         try:
             await connection.receive(pending)
         except ConnectionFailed as error:
-            if outcomes[place] is not ErrorCode.none:
+            if outcomes[place] is not ErrorCode.NONE:
                 outcomes[place] = error
     return outcomes
 
@@ -145,7 +145,7 @@ class Producer(Participant):
             await self.rest(error)
             return
         code = error_code(answer.error_code)
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
             self._sequences.clear()
             self.note("is producer %d", answer.producer_id)
@@ -186,7 +186,7 @@ class Producer(Participant):
 
     def _answered(self, unsent: list[Unsent], place: int, answer: PartitionProduceResponse) -> None:
         batch = unsent[place].batch
-        if answer.error_code == ErrorCode.none:
+        if answer.error_code == ErrorCode.NONE:
             self.note("wrote %s to %s at %d", batch, batch.where, answer.base_offset)
             if self._acks == ALL:
                 self.world.acknowledged(batch, answer.base_offset)
@@ -196,7 +196,7 @@ class Producer(Participant):
     ) -> tuple[list[Unsent], object]:
         """What has to be sent again, from the first batch on that was not written, and why."""
         for place, outcome in enumerate(outcomes):
-            if outcome is not ErrorCode.none and outcome is not ErrorCode.duplicate_sequence_number:
+            if outcome is not ErrorCode.NONE and outcome is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 return unsent[place:], outcome
         return [], None
 
@@ -205,7 +205,7 @@ class Producer(Participant):
         if isinstance(reason, ConnectionFailed) or reason in PASSING:
             return True
         assert isinstance(reason, ErrorCode)
-        if reason is not ErrorCode.out_of_order_sequence_number or not may_be_lost:
+        if reason is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not may_be_lost:
             raise Violation(10, f"{self.name} wrote in order to {where}, and was answered {reason.name}")
         self.note("has lost its place in %s", where)
         self._identity = ProducerIdentity()

@@ -124,7 +124,7 @@ class Reader(Participant):
         if self._session.answered(place, code, answer.session_id):
             self._told = {}
             return
-        if code is not ErrorCode.none:
+        if code is not ErrorCode.NONE:
             raise Violation(0, f"a fetch of {self.name} was answered {code.name}")
         self._told = wanted if answer.session_id else {}
         errors = [error for each in self._partitions_of(answer) if (error := self._take(*each)) is not None]
@@ -169,10 +169,10 @@ class Reader(Participant):
     def _take(self, where: TopicPartition, partition: FetchPartitionResponse) -> ErrorCode | None:
         """Takes a partition's records; what went wrong with it, if anything did."""
         code = error_code(partition.error_code)
-        if code in PASSING or code is ErrorCode.offset_out_of_range:
+        if code in PASSING or code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._validated.pop(where, None)
             return code
-        if code is not ErrorCode.none:
+        if code is not ErrorCode.NONE:
             raise Violation(0, f"{self.name} was answered {code.name} for {where}")
         position = self.positions[where]
         fetched = batches_of(partition, Offset(position))

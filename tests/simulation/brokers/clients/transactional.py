@@ -46,12 +46,12 @@ _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _OVER: Final = frozenset(
     {
-        ErrorCode.producer_fenced,
-        ErrorCode.invalid_producer_epoch,
-        ErrorCode.invalid_txn_state,
-        ErrorCode.transaction_abortable,
-        ErrorCode.out_of_order_sequence_number,
-        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
 """The transaction can't go on, and neither can this producer without a new epoch."""
@@ -164,7 +164,7 @@ class TransactionalProducer(Participant):
                 (outcome,) = await send_in_order(connection, [request], partial(self._answered, batch))
             except ConnectionFailed as error:
                 outcome = error
-            if outcome is ErrorCode.none:
+            if outcome is ErrorCode.NONE:
                 break
             if isinstance(outcome, ErrorCode) and outcome not in PASSING:
                 raise Refused("Produce", outcome)
@@ -172,7 +172,7 @@ class TransactionalProducer(Participant):
         self._sequences[where] = sequence + len(values)
 
     def _answered(self, batch: Batch, place: int, answer: PartitionProduceResponse) -> None:
-        if answer.error_code == ErrorCode.none:
+        if answer.error_code == ErrorCode.NONE:
             self.note("wrote %s to %s at %d", batch, batch.where, answer.base_offset)
             self.world.acknowledged(batch, answer.base_offset)
 

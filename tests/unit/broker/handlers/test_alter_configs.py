@@ -39,27 +39,27 @@ async def test_settings_are_replaced(serve_metadata: ServeMetadata) -> None:
     """What is not named is unset, which is why IncrementalAlterConfigs came."""
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1, configs={"retention.ms": "5"})])
-        assert await alter(broker, ResourceType.topic, "t", {"segment.ms": "7"}) == (0, None)
-        assert broker.metadata.image.config_overrides(ResourceType.topic, "t") == {"segment.ms": "7"}
-        assert await alter(broker, ResourceType.topic, "t", {}, validate_only=True) == (0, None)
-        assert broker.metadata.image.config_overrides(ResourceType.topic, "t") == {"segment.ms": "7"}
-        assert await alter(broker, ResourceType.topic, "t", {}) == (0, None)
-        assert broker.metadata.image.config_overrides(ResourceType.topic, "t") == {}
+        assert await alter(broker, ResourceType.TOPIC, "t", {"segment.ms": "7"}) == (0, None)
+        assert broker.metadata.image.config_overrides(ResourceType.TOPIC, "t") == {"segment.ms": "7"}
+        assert await alter(broker, ResourceType.TOPIC, "t", {}, validate_only=True) == (0, None)
+        assert broker.metadata.image.config_overrides(ResourceType.TOPIC, "t") == {"segment.ms": "7"}
+        assert await alter(broker, ResourceType.TOPIC, "t", {}) == (0, None)
+        assert broker.metadata.image.config_overrides(ResourceType.TOPIC, "t") == {}
 
 
 @in_loop
 async def test_what_can_not_be_is_refused(serve_metadata: ServeMetadata) -> None:
     """Log levels are not known to this API at all."""
     async with serve_metadata(BrokerConfig()) as broker:
-        code, message = await alter(broker, ResourceType.broker_logger, "1", {"root": "DEBUG"})
-        assert (code, message) == (ErrorCode.invalid_request, "Unknown resource type 8")
-        code, message = await alter(broker, ResourceType.broker, "", {"max.connections": None})
-        assert (code, message) == (ErrorCode.invalid_request, "Null value not supported for : max.connections")
+        code, message = await alter(broker, ResourceType.BROKER_LOGGER, "1", {"root": "DEBUG"})
+        assert (code, message) == (ErrorCode.INVALID_REQUEST, "Unknown resource type 8")
+        code, message = await alter(broker, ResourceType.BROKER, "", {"max.connections": None})
+        assert (code, message) == (ErrorCode.INVALID_REQUEST, "Null value not supported for : max.connections")
 
 
 @in_loop
 async def test_an_error_refuses_every_resource() -> None:
     """With its code and message."""
     request = AlterConfigsRequest(resources=[AlterConfigsResource(resource_type=2, resource_name="t")])
-    (response,) = alter_configs.error_response(request, 2, ErrorCode.kafka_storage_error, "disk full").responses
+    (response,) = alter_configs.error_response(request, 2, ErrorCode.KAFKA_STORAGE_ERROR, "disk full").responses
     assert (response.error_code, response.error_message, response.resource_name) == (56, "disk full", "t")

@@ -42,7 +42,7 @@ def describe(broker: GroupBroker, version: int, *groups: str, operations: bool =
 def test_a_member_joins_in_every_version(version: int) -> None:
     """It is told its id, its epoch, when to beat, and its partitions."""
     response = join(GroupBroker(), version)
-    assert (response.error_code, response.error_message) == (ErrorCode.none, None)
+    assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
     assert response.member_id == ONE if version >= 1 else response.member_id
     assert response.member_epoch > 0
     assert response.heartbeat_interval_ms == 5000
@@ -53,7 +53,7 @@ def test_a_member_joins_in_every_version(version: int) -> None:
 def test_a_regular_expression_travels_since_version_1() -> None:
     """The answer says what is wrong with one that is none."""
     response = join(GroupBroker(), 1, subscribed_topic_names=None, subscribed_topic_regex="(")
-    assert response.error_code == ErrorCode.invalid_regular_expression
+    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert "is not a valid regular expression" in response.error_message
 
 
@@ -61,7 +61,7 @@ def test_a_regular_expression_travels_since_version_1() -> None:
 def test_what_is_wrong_with_a_heartbeat_is_said(version: int) -> None:
     """INVALID_REQUEST has words."""
     response = join(GroupBroker(), version, group_id="")
-    assert (response.error_code, response.error_message) == (ErrorCode.invalid_request, "GroupId can't be empty.")
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     assert response.assignment is None
 
 
@@ -72,12 +72,12 @@ def test_groups_are_described_in_every_version(version: int) -> None:
     join(broker, 1)
     groups = describe(broker, version, GROUP, "ghost", "")
     assert (groups["ghost"].error_code, groups["ghost"].error_message) == (
-        ErrorCode.group_id_not_found,
+        ErrorCode.GROUP_ID_NOT_FOUND,
         "Group ghost not found.",
     )
-    assert groups[""].error_code == ErrorCode.invalid_group_id
+    assert groups[""].error_code == ErrorCode.INVALID_GROUP_ID
     group = groups[GROUP]
-    assert (group.error_code, group.group_state, group.assignor_name) == (ErrorCode.none, "Stable", "uniform")
+    assert (group.error_code, group.group_state, group.assignor_name) == (ErrorCode.NONE, "Stable", "uniform")
     (member,) = group.members
     assert (member.member_id, member.client_id, member.client_host) == (ONE, "app", "/10.0.0.1")
     assert member.member_type == (1 if version >= 1 else -1)
@@ -91,7 +91,7 @@ def test_a_classic_group_is_no_consumer_group() -> None:
     broker = GroupBroker()
     broker.world.join()
     group = next(iter(describe(broker, 1, "orders").values()))
-    assert group.error_code == ErrorCode.group_id_not_found
+    assert group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert group.error_message == "Group orders is not a consumer group."
 
 
@@ -110,15 +110,15 @@ def test_without_the_protocol_nothing_is_served() -> None:
     broker = GroupBroker(config=BrokerConfig(group_coordinator_rebalance_protocols=("classic",)))
     with pytest.raises(KafkaError) as refused:
         join(broker, 1)
-    assert refused.value.code is ErrorCode.unsupported_version
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
     with pytest.raises(KafkaError) as refused:
         describe(broker, 1, GROUP)
-    assert refused.value.code is ErrorCode.unsupported_version
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_errors_travel_in_every_version() -> None:
     """Whatever fails before the coordinator is asked gets an answer, for each group where there are several."""
-    code = ErrorCode.unsupported_version
+    code = ErrorCode.UNSUPPORTED_VERSION
     for version in versions_of(ApiKey.CONSUMER_GROUP_HEARTBEAT):
         request = ConsumerGroupHeartbeatRequest(group_id=GROUP)
         beaten = travelled(consumer_group_heartbeat.error_response(request, version, code), version)

@@ -42,10 +42,10 @@ def test_each_topic_succeeds_or_fails_by_itself(serve_metadata: Serve) -> None:
             response = await finished(create_partitions.handle(broker.request(3), request))
             assert sorted((r.name, int(r.error_code), r.error_message) for r in response.results) == [
                 ("a", 0, None),
-                ("b", ErrorCode.invalid_partitions, "Topic already has 1 partition(s)."),
-                ("c", ErrorCode.invalid_request, "Duplicate topic name."),
+                ("b", ErrorCode.INVALID_PARTITIONS, "Topic already has 1 partition(s)."),
+                ("c", ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
                 ("d", 0, None),
-                ("unknown", ErrorCode.unknown_topic_or_partition, None),
+                ("unknown", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
             ]
             topics = broker.metadata.image.topics
             assert {name: len(topic.partitions) for name, topic in topics.items()} == {"a": 3, "b": 1, "c": 1, "d": 2}

@@ -105,26 +105,26 @@ def test_each_topic_succeeds_or_fails_by_itself(serve_metadata: Serve) -> None:
                 topic("long", follower_replication_throttled_replicas="1" * 40_000),
             )
             assert {name: (ErrorCode(r.error_code), r.error_message) for name, r in results.items()} == {
-                "new": (ErrorCode.none, None),
-                "old": (ErrorCode.topic_already_exists, "Topic 'old' already exists."),
-                "twice": (ErrorCode.invalid_request, "Duplicate topic name."),
+                "new": (ErrorCode.NONE, None),
+                "old": (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'old' already exists."),
+                "twice": (ErrorCode.INVALID_REQUEST, "Duplicate topic name."),
                 "__cluster_metadata": (
-                    ErrorCode.invalid_request,
+                    ErrorCode.INVALID_REQUEST,
                     "Creation of internal topic __cluster_metadata is prohibited.",
                 ),
                 "not legal": (
-                    ErrorCode.invalid_topic_exception,
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
                     "Topic name is invalid: 'not legal' contains one or more characters other than ASCII "
                     "alphanumerics, '.', '_' and '-'",
                 ),
-                "null": (ErrorCode.invalid_config, "Null value not supported for topic configs: retention.ms"),
-                "unknown": (ErrorCode.invalid_config, "Unknown topic config name: no.such.key"),
+                "null": (ErrorCode.INVALID_CONFIG, "Null value not supported for topic configs: retention.ms"),
+                "unknown": (ErrorCode.INVALID_CONFIG, "Unknown topic config name: no.such.key"),
                 "bad": (
-                    ErrorCode.invalid_config,
+                    ErrorCode.INVALID_CONFIG,
                     "Invalid value -2 for configuration retention.ms: Value must be at least -1",
                 ),
                 "long": (
-                    ErrorCode.invalid_config,
+                    ErrorCode.INVALID_CONFIG,
                     "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes.",
                 ),
             }
@@ -144,7 +144,7 @@ def test_replicas_can_be_assigned_by_hand(serve_metadata: Serve) -> None:
             assert (await create(broker, wanted_change))["t"].num_partitions == 2
             wanted_change.name = "u"
             wanted_change.assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=[2])]
-            assert (await create(broker, wanted_change))["u"].error_code == ErrorCode.invalid_replica_assignment
+            assert (await create(broker, wanted_change))["u"].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
     asyncio.run(scenario())
 
@@ -157,7 +157,7 @@ def test_a_dry_run_makes_nothing(serve_metadata: Serve) -> None:
             results = await create(broker, topic("t", 4), topic("bad", 0), validate_only=True)
             assert results["t"].num_partitions == 4
             assert results["t"].configs
-            assert results["bad"].error_code == ErrorCode.invalid_partitions
+            assert results["bad"].error_code == ErrorCode.INVALID_PARTITIONS
             assert broker.metadata.image.topics == {}
 
     asyncio.run(scenario())
@@ -173,8 +173,8 @@ def test_too_many_partitions_refuse_the_request(serve_metadata: Serve) -> None:
             request = CreateTopicsRequest(topics=[topic("a"), topic("b", 10_000)])
             response = create_topics.error_response(request, 7, caught.value.code, caught.value.message)
             assert [(r.name, r.error_code, r.error_message) for r in response.topics] == [
-                ("a", ErrorCode.policy_violation, "Excessively large number of partitions per request."),
-                ("b", ErrorCode.policy_violation, "Excessively large number of partitions per request."),
+                ("a", ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."),
+                ("b", ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."),
             ]
 
     asyncio.run(scenario())

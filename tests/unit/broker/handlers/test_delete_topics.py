@@ -48,7 +48,7 @@ def test_topics_go_by_name(serve_metadata: Serve) -> None:
                 (
                     "unknown",
                     ZERO,
-                    ErrorCode.unknown_topic_or_partition,
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     "This server does not host this topic-partition.",
                 ),
             ]
@@ -71,7 +71,7 @@ def test_topics_go_by_id_or_name(serve_metadata: Serve) -> None:
                 ]
             )
             assert results(await finished(delete_topics.handle(broker.request(6), request))) == [
-                (None, b"?" * 16, ErrorCode.unknown_topic_id, "This server does not host this topic ID."),
+                (None, b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."),
                 ("a", ids["a"], 0, None),
                 ("b", ids["b"], 0, None),
             ]
@@ -100,7 +100,7 @@ def test_what_cannot_be_meant_is_refused_and_deletes_nothing(serve_metadata: Ser
                 ]
             )
             response = await finished(delete_topics.handle(broker.request(6), request))
-            assert {result[2] for result in results(response)} == {ErrorCode.invalid_request}
+            assert {result[2] for result in results(response)} == {ErrorCode.INVALID_REQUEST}
             assert sorted((r.name, r.error_message) for r in response.responses if r.name is not None) == [
                 ("a", "You may not specify both topic name and topic id."),
                 ("b", "Duplicate topic name."),
@@ -116,7 +116,7 @@ def test_what_cannot_be_meant_is_refused_and_deletes_nothing(serve_metadata: Ser
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.invalid_request), (3, ErrorCode.topic_deletion_disabled)])
+@pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)])
 def test_deletion_can_be_switched_off(serve_metadata: Serve, version: int, code: ErrorCode) -> None:
     """`delete.topic.enable`; the error's own code came with version 3."""
 
@@ -134,8 +134,8 @@ def test_deletion_can_be_switched_off(serve_metadata: Serve, version: int, code:
 def test_a_refused_request_answers_every_topic() -> None:
     """By the field in which its version carries them."""
     request = DeleteTopicsRequest(topic_names=["a"], topics=[DeleteTopicState(topic_id=b"x" * 16)])
-    response = delete_topics.error_response(request, 6, ErrorCode.topic_deletion_disabled)
+    response = delete_topics.error_response(request, 6, ErrorCode.TOPIC_DELETION_DISABLED)
     assert response.responses == [
-        DeletableTopicResult(name=None, topic_id=b"x" * 16, error_code=ErrorCode.topic_deletion_disabled),
-        DeletableTopicResult(name="a", error_code=ErrorCode.topic_deletion_disabled),
+        DeletableTopicResult(name=None, topic_id=b"x" * 16, error_code=ErrorCode.TOPIC_DELETION_DISABLED),
+        DeletableTopicResult(name="a", error_code=ErrorCode.TOPIC_DELETION_DISABLED),
     ]

@@ -41,10 +41,10 @@ def test_the_cluster_is_described(serve_metadata: Serve) -> None:
     [
         (
             2,
-            ErrorCode.mismatched_endpoint_type,
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
         ),
-        (3, ErrorCode.unsupported_endpoint_type, "Unsupported endpoint type 3"),
+        (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type 3"),
     ],
 )
 def test_who_looks_for_a_controllers_listener_is_told(

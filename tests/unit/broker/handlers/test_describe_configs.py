@@ -40,7 +40,7 @@ async def test_a_topic_is_described_with_what_is_set_on_it(serve_metadata: Serve
     """Only the keys asked for; synonyms and documentation where they are wanted."""
     async with serve_metadata(BrokerConfig.load({"log.retention.ms": "7"})) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1, configs={"retention.ms": "5"})])
-        (result,) = describe(broker, ResourceType.topic, "t", ["retention.ms"], in_full=True).results
+        (result,) = describe(broker, ResourceType.TOPIC, "t", ["retention.ms"], in_full=True).results
         (entry,) = result.configs
         assert (result.error_code, result.resource_type, result.resource_name) == (0, 2, "t")
         assert (entry.value, entry.config_source, entry.config_type, entry.read_only) == ("5", 1, 5, False)
@@ -50,7 +50,7 @@ async def test_a_topic_is_described_with_what_is_set_on_it(serve_metadata: Serve
             ("log.retention.hours", "168", 5),
         ]
         assert entry.documentation is not None
-        (result,) = describe(broker, ResourceType.topic, "t").results
+        (result,) = describe(broker, ResourceType.TOPIC, "t").results
         assert len(result.configs) == 33
         assert not any(entry.synonyms or entry.documentation for entry in result.configs)
 
@@ -59,7 +59,7 @@ async def test_a_topic_is_described_with_what_is_set_on_it(serve_metadata: Serve
 async def test_a_broker_is_described_in_all_versions(serve_metadata: ServeMetadata) -> None:
     """Every key, and every version can carry the answer."""
     async with serve_metadata(BrokerConfig()) as broker:
-        response = describe(broker, ResourceType.broker, "1", in_full=True)
+        response = describe(broker, ResourceType.BROKER, "1", in_full=True)
         assert len(response.results[0].configs) > 300
         for version in range(1, 5):
             decoded, _ = decode(DescribeConfigsResponse, version, encode(response, version))
@@ -70,13 +70,13 @@ async def test_a_broker_is_described_in_all_versions(serve_metadata: ServeMetada
 async def test_the_clusters_default_is_what_was_set_for_all_brokers(serve_metadata: ServeMetadata) -> None:
     """At first that is what the first start of a cluster sets."""
     async with serve_metadata(BrokerConfig()) as broker:
-        (first,) = describe(broker, ResourceType.broker, "").results[0].configs
+        (first,) = describe(broker, ResourceType.BROKER, "").results[0].configs
         assert (first.name, first.value, first.config_source) == ("min.insync.replicas", "1", 3)
-        await broker.metadata.alter_configs({(ResourceType.broker, ""): {"max.connections": "5"}})
-        (entry,) = describe(broker, ResourceType.broker, "", ["max.connections"], in_full=True).results[0].configs
+        await broker.metadata.alter_configs({(ResourceType.BROKER, ""): {"max.connections": "5"}})
+        (entry,) = describe(broker, ResourceType.BROKER, "", ["max.connections"], in_full=True).results[0].configs
         assert (entry.name, entry.value, entry.config_source) == ("max.connections", "5", 3)
         assert entry.synonyms == [DescribeConfigsSynonym(name="max.connections", value="5", source=3)]
-        (own,) = describe(broker, ResourceType.broker, "1", ["max.connections"]).results[0].configs
+        (own,) = describe(broker, ResourceType.BROKER, "1", ["max.connections"]).results[0].configs
         assert (own.value, own.config_source) == ("5", 3)
 
 
@@ -86,41 +86,41 @@ async def test_groups_and_metrics_subscriptions_are_described_before_anything_is
 ) -> None:
     """As in Kafka, any name will do; loggers can't be set, so there is none."""
     async with serve_metadata(BrokerConfig()) as broker:
-        assert len(describe(broker, ResourceType.group, "g").results[0].configs) == len(group_keys())
-        assert len(describe(broker, ResourceType.client_metrics, "s").results[0].configs) == 3
-        logger = describe(broker, ResourceType.broker_logger, "1").results[0]
+        assert len(describe(broker, ResourceType.GROUP, "g").results[0].configs) == len(group_keys())
+        assert len(describe(broker, ResourceType.CLIENT_METRICS, "s").results[0].configs) == 3
+        logger = describe(broker, ResourceType.BROKER_LOGGER, "1").results[0]
         assert (logger.error_code, logger.configs) == (0, [])
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "code", "message"),
     [
-        (ResourceType.topic, "absent", ErrorCode.unknown_topic_or_partition, ""),
+        (ResourceType.TOPIC, "absent", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
         (
-            ResourceType.topic,
+            ResourceType.TOPIC,
             "",
-            ErrorCode.invalid_topic_exception,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
             "Topic name is invalid: the empty string is not allowed",
         ),
         (
-            ResourceType.broker,
+            ResourceType.BROKER,
             "2",
-            ErrorCode.invalid_request,
+            ErrorCode.INVALID_REQUEST,
             "Unexpected broker id, expected 1 or empty string, but received 2",
         ),
-        (ResourceType.broker, "x", ErrorCode.invalid_request, "Broker id must be an integer, but it is: x"),
-        (ResourceType.broker_logger, "", ErrorCode.invalid_request, "Broker id must not be empty"),
+        (ResourceType.BROKER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
+        (ResourceType.BROKER_LOGGER, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
         (
-            ResourceType.broker_logger,
+            ResourceType.BROKER_LOGGER,
             "2",
-            ErrorCode.invalid_request,
+            ErrorCode.INVALID_REQUEST,
             "Unexpected broker id, expected 1 but received 2",
         ),
-        (ResourceType.group, "", ErrorCode.invalid_request, "Group name must not be empty"),
+        (ResourceType.GROUP, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
         (
-            ResourceType.client_metrics,
+            ResourceType.CLIENT_METRICS,
             "",
-            ErrorCode.invalid_request,
+            ErrorCode.INVALID_REQUEST,
             "Client metrics subscription name must not be empty",
         ),
     ],
@@ -150,7 +150,7 @@ async def test_an_unknown_type_refuses_the_whole_request(serve_metadata: ServeMe
 async def test_a_secret_is_not_told(serve_metadata: ServeMetadata) -> None:
     """Sensitive keys are there, without a value."""
     async with serve_metadata(BrokerConfig()) as broker:
-        (entry,) = describe(broker, ResourceType.broker, "1", ["ssl.keystore.password"]).results[0].configs
+        (entry,) = describe(broker, ResourceType.BROKER, "1", ["ssl.keystore.password"]).results[0].configs
         assert entry == DescribeConfigsResourceResult(
             name="ssl.keystore.password",
             value=None,

@@ -118,8 +118,8 @@ def test_unknown_topics_are_said_to_be(serve_metadata: Serve) -> None:
         async with serve_metadata(BrokerConfig()) as broker:
             response = ask(broker, topics=[TopicRequest(name="not legal"), TopicRequest(name="x")])
             assert [(topic.name, topic.error_code) for topic in response.topics] == [
-                ("not legal", ErrorCode.invalid_topic_exception),
-                ("x", ErrorCode.unknown_topic_or_partition),
+                ("not legal", ErrorCode.INVALID_TOPIC_EXCEPTION),
+                ("x", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             ]
 
     asyncio.run(scenario())
@@ -137,7 +137,7 @@ def test_a_cursor_must_point_into_what_is_asked(serve_metadata: Serve, names: li
             await create_topics(broker)
             with pytest.raises(KafkaError) as caught:
                 ask(broker, topics=[TopicRequest(name=name) for name in names], cursor=cursor)
-            assert caught.value.code == ErrorCode.invalid_request
+            assert caught.value.code == ErrorCode.INVALID_REQUEST
 
     asyncio.run(scenario())
 

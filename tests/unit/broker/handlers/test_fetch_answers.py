@@ -34,7 +34,7 @@ def append(wire: Wire, name: str, *values: bytes, index: int = 0) -> None:
         records = memoryview(encode_batch([(time.time_ns() // 1_000_000, b"k", value, ())]))
         topics = [ProduceTopic(name, None, [(index, records)])]
         (answer,) = wire.produce(9, ProduceRequest(None, -1, 10_000, topics)).topics
-        assert answer.partitions[0].error_code == ErrorCode.none
+        assert answer.partitions[0].error_code == ErrorCode.NONE
 
 
 def part(
@@ -75,22 +75,22 @@ def test_a_reader_whose_epochs_diverge_is_told_where(wire: Wire, new_topic: NewT
     name, _ = new_topic()
     append(wire, name, b"a", b"b")
     told = only(fetch(wire, by_name(name, part(0, 7, last_epoch=0)), max_wait_ms=FOREVER_MS))
-    assert (told.error_code, told.diverging_epoch, told.high_watermark) == (ErrorCode.none, (0, 2), 2)
+    assert (told.error_code, told.diverging_epoch, told.high_watermark) == (ErrorCode.NONE, (0, 2), 2)
     assert not told.records
     ahead = only(fetch(wire, by_name(name, part(0, 2, last_epoch=5)), max_wait_ms=FOREVER_MS))
-    assert ahead.error_code == ErrorCode.offset_out_of_range
+    assert ahead.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     same = only(fetch(wire, by_name(name, part(0, 1, last_epoch=0))))
     assert same.diverging_epoch is None
     assert same.records
     empty, _ = new_topic()
-    assert only(fetch(wire, by_name(empty, part(0, 0, last_epoch=-7)))).error_code == ErrorCode.none
+    assert only(fetch(wire, by_name(empty, part(0, 0, last_epoch=-7)))).error_code == ErrorCode.NONE
 
 
 def test_negative_epochs_ask_for_no_check(wire: Wire, new_topic: NewTopic) -> None:
     """Kafka takes any of them for none in a Fetch."""
     name, _ = new_topic()
-    assert only(fetch(wire, by_name(name, part(epoch=-2)))).error_code == ErrorCode.none
-    assert only(fetch(wire, by_name(name, part(epoch=1)))).error_code == ErrorCode.unknown_leader_epoch
+    assert only(fetch(wire, by_name(name, part(epoch=-2)))).error_code == ErrorCode.NONE
+    assert only(fetch(wire, by_name(name, part(epoch=1)))).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def test_what_is_unknown_comes_last_and_each_partition_once(wire: Wire, new_topic: NewTopic) -> None:
@@ -106,9 +106,9 @@ def test_what_is_unknown_comes_last_and_each_partition_once(wire: Wire, new_topi
     )
     answered = [(topic.topic_id, each.index, each.error_code) for topic in response.topics for each in topic.partitions]
     assert answered == [
-        (topic_id, 0, ErrorCode.none),
-        (STRANGE, 0, ErrorCode.unknown_topic_id),
-        (topic_id, 9, ErrorCode.unknown_topic_or_partition),
+        (topic_id, 0, ErrorCode.NONE),
+        (STRANGE, 0, ErrorCode.UNKNOWN_TOPIC_ID),
+        (topic_id, 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     known, unknown = response.topics[0].partitions[0], response.topics[1].partitions[0]
     assert isinstance(known.records, memoryview)
@@ -120,9 +120,9 @@ def test_an_unknown_isolation_level_is_refused(wire: Wire, new_topic: NewTopic) 
     """For the whole request, and by ids without partitions."""
     name, topic_id = new_topic()
     refused = fetch(wire, by_name(name, part()), isolation_level=2)
-    assert (refused.error_code, only(refused).error_code) == (ErrorCode.unknown_server_error,) * 2
+    assert (refused.error_code, only(refused).error_code) == (ErrorCode.UNKNOWN_SERVER_ERROR,) * 2
     refused = fetch(wire, by_id(topic_id, part()), isolation_level=2, version=13)
-    assert (refused.error_code, list(refused.topics)) == (ErrorCode.unknown_server_error, [])
+    assert (refused.error_code, list(refused.topics)) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
 
 
 def test_a_request_does_not_wait_for_what_is_there(wire: Wire, new_topic: NewTopic) -> None:
@@ -143,7 +143,7 @@ def test_a_full_request_without_partitions_begins_a_session(wire: Wire, new_topi
     session_id = fetch(wire, session=(0, 0)).session_id
     assert session_id > 0
     response = fetch(wire, by_name(name, part()), session=(session_id, 1))
-    assert (response.error_code, response.session_id) == (ErrorCode.none, session_id)
+    assert (response.error_code, response.session_id) == (ErrorCode.NONE, session_id)
     assert only(response).records
 
 
@@ -154,7 +154,7 @@ def test_a_session_goes_on_over_another_connection(wire: Wire, served: Broker, n
         session_id = fetch(before, by_name(name, part()), session=(0, 0)).session_id
     append(wire, name, b"a")
     response = fetch(wire, session=(session_id, 1))
-    assert (response.error_code, response.session_id) == (ErrorCode.none, session_id)
+    assert (response.error_code, response.session_id) == (ErrorCode.NONE, session_id)
     assert only(response).records
 
 
@@ -172,11 +172,11 @@ def test_a_session_ends_with_the_connection_that_waits_for_its_answer(
         reset = struct.pack("ii", 1, 0)
         before.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
     deadline = time.monotonic() + FOREVER_MS / 1000
-    while (code := fetch(wire, session=(session_id, 9)).error_code) != ErrorCode.fetch_session_id_not_found:
-        assert code == ErrorCode.invalid_fetch_session_epoch
+    while (code := fetch(wire, session=(session_id, 9)).error_code) != ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+        assert code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
         assert time.monotonic() < deadline
     response = fetch(wire, by_name(name, part()), session=(session_id, 0))
-    assert response.error_code == ErrorCode.none
+    assert response.error_code == ErrorCode.NONE
     assert response.session_id not in (0, session_id)
 
 
@@ -189,9 +189,9 @@ def test_a_session_recalls_the_name_of_a_topic_that_was_deleted(wire: Wire, new_
     deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=10_000)
     assert not wire.call(DeleteTopicsResponse, 6, deletion).responses[0].error_code
     gone = only(fetch(wire, version=version, session=(session_id, 1)))
-    assert gone.error_code == ErrorCode.unknown_topic_or_partition
+    assert gone.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     again = CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
     assert not wire.call(CreateTopicsResponse, 7, again).topics[0].error_code
     namesake = only(fetch(wire, version=version, session=(session_id, 2)))
-    expected = ErrorCode.none if version < 13 else ErrorCode.inconsistent_topic_id
+    expected = ErrorCode.NONE if version < 13 else ErrorCode.INCONSISTENT_TOPIC_ID
     assert namesake.error_code == expected

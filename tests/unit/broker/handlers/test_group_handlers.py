@@ -33,7 +33,7 @@ def find(broker: GroupBroker, version: int, *keys: str) -> Any:
 def test_coordinator_is_found_in_every_version(version: int) -> None:
     """The leader of the group's partition, under the address that the client reached."""
     found = find(GroupBroker(), version, GROUP)
-    assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.none, 1, "reached", 1234)
+    assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.NONE, 1, "reached", 1234)
 
 
 def test_success_has_the_message_that_kafka_sends() -> None:
@@ -54,7 +54,7 @@ def test_several_coordinators_are_found_at_once() -> None:
 def test_offsets_topic_is_created_for_the_first_who_asks(version: int) -> None:
     """The answer waits for it: an error would cost every new client a back-off."""
     broker = GroupBroker(has_offsets_topic=False)
-    assert find(broker, version, GROUP).error_code == ErrorCode.none
+    assert find(broker, version, GROUP).error_code == ErrorCode.NONE
     assert broker.created == ["__consumer_offsets"]
     find(broker, version, GROUP)
     assert broker.created == ["__consumer_offsets"]
@@ -66,14 +66,14 @@ def test_partition_without_a_leader_has_no_coordinator(version: int) -> None:
     broker = GroupBroker()
     broker.show(topic("__consumer_offsets", TopicId(b"o" * 16), 3, leader=BrokerId(-1)))
     found = find(broker, version, GROUP)
-    assert (found.error_code, found.node_id, found.port) == (ErrorCode.coordinator_not_available, -1, -1)
+    assert (found.error_code, found.node_id, found.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
 
 
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (2, ErrorCode.invalid_request),
-        (9, ErrorCode.invalid_request),
+        (2, ErrorCode.INVALID_REQUEST),
+        (9, ErrorCode.INVALID_REQUEST),
     ],
     ids=["share", "unheard of"],
 )
@@ -119,8 +119,8 @@ def test_groups_are_described_in_every_version(version: int) -> None:
     broker.world.commit(1, group_id=GROUP)
     response = broker.ask(describe_groups, DescribeGroupsRequest(groups=[GROUP, "ghost"]), version)
     states = {group.group_id: (group.group_state, group.error_code) for group in response.groups}
-    unknown = ErrorCode.group_id_not_found if version >= 6 else ErrorCode.none
-    assert states == {GROUP: ("Empty", ErrorCode.none), "ghost": ("Dead", unknown)}
+    unknown = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
+    assert states == {GROUP: ("Empty", ErrorCode.NONE), "ghost": ("Dead", unknown)}
 
 
 def test_authorized_operations_are_described_if_asked_for() -> None:
@@ -141,20 +141,20 @@ def test_groups_are_deleted_in_every_version(version: int) -> None:
     broker.world.commit(1, group_id=GROUP)
     response = broker.ask(delete_groups, DeleteGroupsRequest(groups_names=[GROUP, "ghost", GROUP]), version)
     assert sorted((result.group_id, result.error_code) for result in response.results) == [
-        ("ghost", ErrorCode.group_id_not_found),
-        (GROUP, ErrorCode.none),
+        ("ghost", ErrorCode.GROUP_ID_NOT_FOUND),
+        (GROUP, ErrorCode.NONE),
     ]
 
 
 def test_errors_travel_in_every_version() -> None:
     """Whatever fails before the coordinator is asked gets an answer."""
-    code = ErrorCode.request_timed_out
+    code = ErrorCode.REQUEST_TIMED_OUT
     for version in versions_of(ApiKey.LIST_GROUPS):
         listed = travelled(list_groups.error_response(ListGroupsRequest(), version, code), version)
-        assert listed.error_code == ErrorCode.coordinator_not_available
+        assert listed.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     for version in versions_of(ApiKey.DESCRIBE_GROUPS):
         described = describe_groups.error_response(DescribeGroupsRequest(groups=["g"]), version, code)
-        assert travelled(described, version).groups[0].error_code == ErrorCode.coordinator_not_available
+        assert travelled(described, version).groups[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     for version in versions_of(ApiKey.DELETE_GROUPS):
         deleted = delete_groups.error_response(DeleteGroupsRequest(groups_names=["g"]), version, code)
-        assert travelled(deleted, version).results[0].error_code == ErrorCode.coordinator_not_available
+        assert travelled(deleted, version).results[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -54,14 +54,14 @@ async def test_settings_are_set_and_unset(serve_metadata: ServeMetadata) -> None
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1, configs={"retention.ms": "5"})])
         wanted_change = resource(
-            ResourceType.topic, "t", ("segment.ms", Operation.set, "7"), ("cleanup.policy", Operation.append, "compact")
+            ResourceType.TOPIC, "t", ("segment.ms", Operation.SET, "7"), ("cleanup.policy", Operation.APPEND, "compact")
         )
         assert await alter(broker, wanted_change) == [(0, None)]
-        configs = broker.metadata.image.config_overrides(ResourceType.topic, "t")
+        configs = broker.metadata.image.config_overrides(ResourceType.TOPIC, "t")
         assert configs == {"retention.ms": "5", "segment.ms": "7", "cleanup.policy": "delete,compact"}
-        wanted_change = resource(ResourceType.topic, "t", ("retention.ms", Operation.delete, None))
+        wanted_change = resource(ResourceType.TOPIC, "t", ("retention.ms", Operation.DELETE, None))
         assert await alter(broker, wanted_change) == [(0, None)]
-        assert "retention.ms" not in broker.metadata.image.config_overrides(ResourceType.topic, "t")
+        assert "retention.ms" not in broker.metadata.image.config_overrides(ResourceType.TOPIC, "t")
 
 
 @in_loop
@@ -69,12 +69,12 @@ async def test_a_trial_changes_nothing(serve_metadata: ServeMetadata) -> None:
     """validate_only answers as the real thing would."""
     async with serve_metadata(BrokerConfig()) as broker:
         wanted_changes = (
-            resource(ResourceType.broker, "", ("max.connections", Operation.set, "5")),
-            resource(ResourceType.broker, "1", ("max.connections", Operation.set, "-5")),
+            resource(ResourceType.BROKER, "", ("max.connections", Operation.SET, "5")),
+            resource(ResourceType.BROKER, "1", ("max.connections", Operation.SET, "-5")),
         )
         before = broker.metadata.image.configs
         codes = [code for code, _ in await alter(broker, *wanted_changes, validate_only=True)]
-        assert codes == [ErrorCode.none, ErrorCode.invalid_request]
+        assert codes == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
         assert broker.metadata.image.configs == before
 
 
@@ -84,11 +84,11 @@ async def test_each_resource_succeeds_or_fails_by_itself(serve_metadata: ServeMe
     async with serve_metadata(BrokerConfig()) as broker:
         results = await alter(
             broker,
-            resource(ResourceType.topic, "absent", ("retention.ms", Operation.set, "5")),
-            resource(ResourceType.group, "g", ("consumer.session.timeout.ms", Operation.set, "50000")),
+            resource(ResourceType.TOPIC, "absent", ("retention.ms", Operation.SET, "5")),
+            resource(ResourceType.GROUP, "g", ("consumer.session.timeout.ms", Operation.SET, "50000")),
         )
-        assert results == [(ErrorCode.unknown_topic_or_partition, "The topic 'absent' does not exist."), (0, None)]
-        overrides = broker.metadata.image.config_overrides(ResourceType.group, "g")
+        assert results == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'absent' does not exist."), (0, None)]
+        overrides = broker.metadata.image.config_overrides(ResourceType.GROUP, "g")
         assert overrides == {"consumer.session.timeout.ms": "50000"}
 
 
@@ -96,64 +96,64 @@ async def test_each_resource_succeeds_or_fails_by_itself(serve_metadata: ServeMe
     ("wanted_change", "code", "message"),
     [
         (
-            resource(ResourceType.topic, "t", ("a", Operation.set, "1"), ("a", Operation.set, "2")),
-            ErrorCode.invalid_request,
+            resource(ResourceType.TOPIC, "t", ("a", Operation.SET, "1"), ("a", Operation.SET, "2")),
+            ErrorCode.INVALID_REQUEST,
             "Error due to duplicate config keys",
         ),
         (
-            resource(ResourceType.topic, "t", ("retention.ms", Operation.set, None)),
-            ErrorCode.invalid_request,
+            resource(ResourceType.TOPIC, "t", ("retention.ms", Operation.SET, None)),
+            ErrorCode.INVALID_REQUEST,
             "Null value not supported for : retention.ms",
         ),
         (
-            resource(ResourceType.topic, "t", ("retention", Operation.set, "1")),
-            ErrorCode.invalid_config,
+            resource(ResourceType.TOPIC, "t", ("retention", Operation.SET, "1")),
+            ErrorCode.INVALID_CONFIG,
             "Unknown topic config name: retention",
         ),
         (
-            resource(ResourceType.topic, "", ("retention.ms", Operation.set, "1")),
-            ErrorCode.invalid_request,
+            resource(ResourceType.TOPIC, "", ("retention.ms", Operation.SET, "1")),
+            ErrorCode.INVALID_REQUEST,
             "Default topic resources are not allowed.",
         ),
         (
-            resource(ResourceType.topic, "a/b", ("retention.ms", Operation.set, "1")),
-            ErrorCode.invalid_topic_exception,
+            resource(ResourceType.TOPIC, "a/b", ("retention.ms", Operation.SET, "1")),
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
             "Topic name is invalid: 'a/b' contains one or more characters other than ASCII alphanumerics, '.', '_' "
             "and '-'",
         ),
         (
-            resource(ResourceType.broker, "2", ("max.connections", Operation.set, "1")),
-            ErrorCode.invalid_request,
+            resource(ResourceType.BROKER, "2", ("max.connections", Operation.SET, "1")),
+            ErrorCode.INVALID_REQUEST,
             "Unexpected broker id, expected 1, but received 2",
         ),
         (
-            resource(ResourceType.broker, "one", ("max.connections", Operation.set, "1")),
-            ErrorCode.invalid_request,
+            resource(ResourceType.BROKER, "one", ("max.connections", Operation.SET, "1")),
+            ErrorCode.INVALID_REQUEST,
             "Node id must be an integer, but it is: one",
         ),
         (
-            resource(ResourceType.broker, "1", ("num.partitions", Operation.set, "2")),
-            ErrorCode.invalid_request,
+            resource(ResourceType.BROKER, "1", ("num.partitions", Operation.SET, "2")),
+            ErrorCode.INVALID_REQUEST,
             "Cannot update these configs dynamically: [num.partitions]",
         ),
         (
-            resource(ResourceType.broker_logger, "1", ("root", Operation.set, "DEBUG")),
-            ErrorCode.invalid_request,
+            resource(ResourceType.BROKER_LOGGER, "1", ("root", Operation.SET, "DEBUG")),
+            ErrorCode.INVALID_REQUEST,
             "Log levels are not set by request.",
         ),
         (
-            resource(ResourceType.group, "", ("consumer.session.timeout.ms", Operation.set, "1")),
-            ErrorCode.invalid_request,
+            resource(ResourceType.GROUP, "", ("consumer.session.timeout.ms", Operation.SET, "1")),
+            ErrorCode.INVALID_REQUEST,
             "Default group resources are not allowed.",
         ),
         (
-            resource(ResourceType.client_metrics, "", ("interval.ms", Operation.set, "1000")),
-            ErrorCode.invalid_request,
+            resource(ResourceType.CLIENT_METRICS, "", ("interval.ms", Operation.SET, "1000")),
+            ErrorCode.INVALID_REQUEST,
             "Subscription name can't be empty",
         ),
         (
-            resource(3, "x", ("a", Operation.set, "1")),
-            ErrorCode.invalid_request,
+            resource(3, "x", ("a", Operation.SET, "1")),
+            ErrorCode.INVALID_REQUEST,
             "Unknown resource type 3",
         ),
     ],
@@ -172,8 +172,8 @@ async def test_what_can_not_be_is_refused_in_kafkas_words(
 async def test_a_resource_that_is_named_twice_is_not_changed(serve_metadata: ServeMetadata) -> None:
     """Neither of the two wishes is the one that is meant."""
     async with serve_metadata(BrokerConfig()) as broker:
-        wanted_change = resource(ResourceType.broker, "", ("max.connections", Operation.set, "5"))
-        refusal = (ErrorCode.invalid_request, "Each resource must appear at most once.")
+        wanted_change = resource(ResourceType.BROKER, "", ("max.connections", Operation.SET, "5"))
+        refusal = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         before = broker.metadata.image.configs
         assert await alter(broker, wanted_change, wanted_change) == [refusal, refusal]
         assert broker.metadata.image.configs == before
@@ -184,20 +184,20 @@ async def test_all_brokers_agree_on_min_insync_replicas(serve_metadata: ServeMet
     """With eligible leader replicas it is set for all brokers, never for one, and never unset (KIP-966)."""
     async with serve_metadata(BrokerConfig()) as broker:
         key = "min.insync.replicas"
-        for_all = resource(ResourceType.broker, "", (key, Operation.set, "2"))
-        unset = resource(ResourceType.broker, "", (key, Operation.delete, None))
-        for_one = resource(ResourceType.broker, "1", (key, Operation.set, "1"))
-        unset_for_one = resource(ResourceType.broker, "1", (key, Operation.delete, None))
+        for_all = resource(ResourceType.BROKER, "", (key, Operation.SET, "2"))
+        unset = resource(ResourceType.BROKER, "", (key, Operation.DELETE, None))
+        for_one = resource(ResourceType.BROKER, "1", (key, Operation.SET, "1"))
+        unset_for_one = resource(ResourceType.BROKER, "1", (key, Operation.DELETE, None))
         results = await alter(broker, for_all) + await alter(broker, unset) + await alter(broker, for_one)
         results += await alter(broker, unset_for_one)
         not_for_one = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
         assert results == [
-            (ErrorCode.none, None),
-            (ErrorCode.invalid_config, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."),
-            (ErrorCode.invalid_config, not_for_one),
-            (ErrorCode.invalid_config, not_for_one),
+            (ErrorCode.NONE, None),
+            (ErrorCode.INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."),
+            (ErrorCode.INVALID_CONFIG, not_for_one),
+            (ErrorCode.INVALID_CONFIG, not_for_one),
         ]
-        assert broker.metadata.image.config_overrides(ResourceType.broker, "") == {key: "2"}
+        assert broker.metadata.image.config_overrides(ResourceType.BROKER, "") == {key: "2"}
 
 
 @in_loop
@@ -207,10 +207,10 @@ async def test_two_appends_at_once_both_stay(serve_metadata: ServeMetadata) -> N
         await broker.metadata.create_topics([NewTopic("t", partitions=1)])
         key = "leader.replication.throttled.replicas"
         wanted_changes = [
-            resource(ResourceType.topic, "t", (key, Operation.append, f"{index}:1")) for index in range(3)
+            resource(ResourceType.TOPIC, "t", (key, Operation.APPEND, f"{index}:1")) for index in range(3)
         ]
         await asyncio.gather(*(alter(broker, wanted_change) for wanted_change in wanted_changes))
-        value = broker.metadata.image.config_overrides(ResourceType.topic, "t")[key]
+        value = broker.metadata.image.config_overrides(ResourceType.TOPIC, "t")[key]
         assert sorted(value.split(",")) == ["0:1", "1:1", "2:1"]
 
 
@@ -219,9 +219,9 @@ async def test_what_has_no_effect_is_said_once(serve_metadata: ServeMetadata, ca
     """When it is set, and not when it is unset."""
     async with serve_metadata(BrokerConfig()) as broker:
         with caplog.at_level(logging.WARNING):
-            wanted_change = (("num.io.threads", Operation.set, "2"), ("max.connections", Operation.set, "2"))
-            await alter(broker, resource(ResourceType.broker, "1", *wanted_change))
-            await alter(broker, resource(ResourceType.broker, "1", ("num.io.threads", Operation.delete, None)))
+            wanted_change = (("num.io.threads", Operation.SET, "2"), ("max.connections", Operation.SET, "2"))
+            await alter(broker, resource(ResourceType.BROKER, "1", *wanted_change))
+            await alter(broker, resource(ResourceType.BROKER, "1", ("num.io.threads", Operation.DELETE, None)))
         assert [record.getMessage() for record in caplog.records] == [
             "These keys were set on broker '1' and have no effect: num.io.threads"
         ]

@@ -39,8 +39,8 @@ def test_every_idempotent_producer_gets_an_id_of_its_own(serve_metadata: Serve) 
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (InitProducerIdRequest(transactional_id=None, producer_id=5), ErrorCode.invalid_request),
-        (InitProducerIdRequest(transactional_id=None, producer_epoch=5), ErrorCode.invalid_request),
+        (InitProducerIdRequest(transactional_id=None, producer_id=5), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest(transactional_id=None, producer_epoch=5), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_is_refused_is_refused_for_good(

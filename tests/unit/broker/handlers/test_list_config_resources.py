@@ -21,8 +21,8 @@ async def fill(broker: MetadataBroker) -> None:
     await broker.metadata.create_topics([NewTopic("t", partitions=1)])
     await broker.metadata.alter_configs(
         {
-            (ResourceType.group, "g"): {"consumer.session.timeout.ms": "50000"},
-            (ResourceType.client_metrics, "s"): {"interval.ms": "1000"},
+            (ResourceType.GROUP, "g"): {"consumer.session.timeout.ms": "50000"},
+            (ResourceType.CLIENT_METRICS, "s"): {"interval.ms": "1000"},
         }
     )
 
@@ -47,7 +47,7 @@ async def test_only_the_types_asked_for_are_listed(serve_metadata: ServeMetadata
     """KIP-1142."""
     async with serve_metadata(BrokerConfig()) as broker:
         await fill(broker)
-        request = ListConfigResourcesRequest(resource_types=[ResourceType.topic, ResourceType.group])
+        request = ListConfigResourcesRequest(resource_types=[ResourceType.TOPIC, ResourceType.GROUP])
         response = finish(list_config_resources.handle(broker.request(1), request))
         assert [each.resource_name for each in response.config_resources] == ["g", "t"]
 
@@ -67,4 +67,4 @@ async def test_an_unknown_type_is_refused(serve_metadata: ServeMetadata) -> None
     async with serve_metadata(BrokerConfig()) as broker:
         with pytest.raises(KafkaError) as refusal:
             finish(list_config_resources.handle(broker.request(1), ListConfigResourcesRequest(resource_types=[64])))
-        assert refusal.value.code is ErrorCode.unsupported_version
+        assert refusal.value.code is ErrorCode.UNSUPPORTED_VERSION

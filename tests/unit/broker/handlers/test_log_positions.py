@@ -38,8 +38,8 @@ def test_offsets_that_are_asked_for_twice_are_refused_once(wire: Wire, new_topic
     ]
     (answer,) = wire.call(ListOffsetsResponse, 7, ListOffsetsRequest(replica_id=-1, topics=topics)).topics
     assert [(each.partition_index, each.error_code, each.offset) for each in answer.partitions] == [
-        (0, ErrorCode.invalid_request, -1),
-        (1, ErrorCode.none, 0),
+        (0, ErrorCode.INVALID_REQUEST, -1),
+        (1, ErrorCode.NONE, 0),
     ]
 
 

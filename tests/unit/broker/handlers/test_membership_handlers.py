@@ -37,9 +37,9 @@ def join(
 def joined(broker: GroupBroker, version: int) -> JoinGroupResponse:
     """The answer with the generation, after as many requests as the version takes."""
     response = join(broker, version)
-    if response.error_code == ErrorCode.member_id_required:
+    if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         response = join(broker, version, response.member_id)
-    assert response.error_code == ErrorCode.none
+    assert response.error_code == ErrorCode.NONE
     return response
 
 
@@ -58,7 +58,7 @@ def test_join_in_every_version(version: int) -> None:
 def test_refused_join_in_every_version(version: int) -> None:
     """No protocol is null where that can travel, and empty where it cannot."""
     response = join(GroupBroker(), version, session_timeout_ms=1)
-    assert response.error_code == ErrorCode.invalid_session_timeout
+    assert response.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
     assert response.protocol_name == (None if version >= 7 else "")
 
 
@@ -86,7 +86,7 @@ def test_sync_in_every_version(version: int) -> None:
         assignments=[SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")],
     )
     response = broker.ask(sync_group, request, version)
-    assert (response.error_code, response.assignment) == (ErrorCode.none, b"all")
+    assert (response.error_code, response.assignment) == (ErrorCode.NONE, b"all")
     assert response.protocol_name == ("range" if version >= 5 else None)
 
 
@@ -95,7 +95,7 @@ def test_sync_of_version_5_must_name_the_protocol() -> None:
     broker = GroupBroker()
     member_id = joined(broker, 9).member_id
     request = SyncGroupRequest(group_id=GROUP, generation_id=1, member_id=member_id)
-    assert broker.ask(sync_group, request, 5).error_code == ErrorCode.inconsistent_group_protocol
+    assert broker.ask(sync_group, request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.HEARTBEAT))
@@ -104,9 +104,9 @@ def test_heartbeat_in_every_version(version: int) -> None:
     broker = GroupBroker()
     member_id = joined(broker, 9).member_id
     request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=member_id)
-    assert broker.ask(heartbeat, request, version).error_code == ErrorCode.none
+    assert broker.ask(heartbeat, request, version).error_code == ErrorCode.NONE
     request.member_id = "ghost"
-    assert broker.ask(heartbeat, request, version).error_code == ErrorCode.unknown_member_id
+    assert broker.ask(heartbeat, request, version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.LEAVE_GROUP))
@@ -114,11 +114,11 @@ def test_leave_in_every_version(version: int) -> None:
     """Before version 3 one member, whose error is that of the whole."""
     broker = GroupBroker()
     member_id = joined(broker, 9).member_id
-    for leaving, code in ((member_id, ErrorCode.none), ("ghost", ErrorCode.unknown_member_id)):
+    for leaving, code in ((member_id, ErrorCode.NONE), ("ghost", ErrorCode.UNKNOWN_MEMBER_ID)):
         if version >= 3:
             request = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=leaving)])
             response = broker.ask(leave_group, request, version)
-            assert response.error_code == ErrorCode.none
+            assert response.error_code == ErrorCode.NONE
             assert [member.error_code for member in response.members] == [code]
         else:
             request = LeaveGroupRequest(group_id=GROUP, member_id=leaving)
@@ -137,5 +137,5 @@ def test_leave_in_every_version(version: int) -> None:
 def test_errors_travel_in_every_version(module: object, key: ApiKey, request_class: type) -> None:
     """Whatever fails before the coordinator is asked gets an answer."""
     for version in versions_of(key):
-        response = module.error_response(request_class(), version, ErrorCode.kafka_storage_error, "why")  # type: ignore[attr-defined]
-        assert travelled(response, version).error_code == ErrorCode.not_coordinator
+        response = module.error_response(request_class(), version, ErrorCode.KAFKA_STORAGE_ERROR, "why")  # type: ignore[attr-defined]
+        assert travelled(response, version).error_code == ErrorCode.NOT_COORDINATOR

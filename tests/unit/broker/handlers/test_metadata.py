@@ -107,9 +107,9 @@ def test_unknown_and_illegal_names_are_told_apart(serve_metadata: Serve) -> None
         async with serve_metadata(NO_CREATION) as broker:
             response = await ask(broker, 12, topics=by_name("unknown", "not legal", "__consumer_offsets"))
             assert [(topic.name, topic.error_code, topic.is_internal) for topic in response.topics] == [
-                ("unknown", ErrorCode.unknown_topic_or_partition, False),
-                ("not legal", ErrorCode.invalid_topic_exception, False),
-                ("__consumer_offsets", ErrorCode.unknown_topic_or_partition, True),
+                ("unknown", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+                ("not legal", ErrorCode.INVALID_TOPIC_EXCEPTION, False),
+                ("__consumer_offsets", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
             ]
             assert broker.metadata.image.topics == {}
 
@@ -124,7 +124,7 @@ def test_a_missing_topic_is_created_and_described_in_one_answer(serve_metadata: 
             response = await ask(broker, 12, topics=by_name("new", "not legal"))
             assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in response.topics] == [
                 ("new", 0, 3),
-                ("not legal", ErrorCode.invalid_topic_exception, 0),
+                ("not legal", ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
             ]
             assert broker.metadata.image.topics.keys() == {"new"}
 
@@ -142,7 +142,7 @@ def test_broker_and_client_can_forbid_creation(
     async def scenario() -> None:
         async with serve_metadata(config) as broker:
             response = await ask(broker, 4, topics=by_name("new"), **fields)
-            assert response.topics[0].error_code == ErrorCode.unknown_topic_or_partition
+            assert response.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert broker.metadata.image.topics == {}
 
     asyncio.run(scenario())
@@ -154,7 +154,7 @@ def test_a_topic_that_cannot_be_created_stays_unknown(serve_metadata: Serve) -> 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig(default_replication_factor=3)) as broker:
             response = await ask(broker, 12, topics=by_name("new"))
-            assert response.topics[0].error_code == ErrorCode.unknown_topic_or_partition
+            assert response.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     asyncio.run(scenario())
 
@@ -167,7 +167,7 @@ def test_internal_topics_are_created_as_their_owner_needs_them(serve_metadata: S
             response = await ask(broker, 12, topics=by_name("__consumer_offsets", "__transaction_state"))
             assert [(topic.error_code, len(topic.partitions)) for topic in response.topics] == [
                 (0, 50),
-                (ErrorCode.unknown_topic_or_partition, 0),
+                (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0),
             ]
             assert broker.metadata.image.config_overrides(2, "__consumer_offsets") == {"cleanup.policy": "compact"}
 
@@ -185,7 +185,7 @@ def test_topics_are_found_by_id(serve_metadata: Serve) -> None:
             response = await ask(broker, 12, topics=[*asked, *by_name("new")])
             assert [(topic.name, topic.topic_id, topic.error_code) for topic in response.topics] == [
                 ("a", topic_id, 0),
-                (None, b"?" * 16, ErrorCode.unknown_topic_id),
+                (None, b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
             ]
             assert broker.metadata.image.topics.keys() == {"a"}
 
@@ -205,7 +205,7 @@ def test_versions_10_and_11_carry_ids_but_do_not_answer_them(
             with pytest.raises(KafkaError) as caught:
                 finish(metadata.handle(broker.request(version), request))
             response = metadata.error_response(request, version, caught.value.code, caught.value.message)
-            assert [(t.name, t.error_code) for t in response.topics] == [(topic.name or "", ErrorCode.invalid_request)]
+            assert [(t.name, t.error_code) for t in response.topics] == [(topic.name or "", ErrorCode.INVALID_REQUEST)]
 
     asyncio.run(scenario())
 
@@ -240,7 +240,7 @@ def test_a_partition_whose_leader_is_gone_has_none(serve_metadata: Serve) -> Non
             for version, replicas in ((12, [1]), (0, [])):
                 response = await ask(broker, version, topics=by_name("a"))
                 partition = response.topics[0].partitions[0]
-                assert partition.error_code == ErrorCode.leader_not_available
+                assert partition.error_code == ErrorCode.LEADER_NOT_AVAILABLE
                 assert (partition.leader_id, partition.leader_epoch) == (-1, 0)
                 assert partition.offline_replicas == [1]
                 assert partition.replica_nodes == partition.isr_nodes == replicas

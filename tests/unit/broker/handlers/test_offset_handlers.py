@@ -36,7 +36,7 @@ from klamm.protocol.schema.offset_fetch_request import (
 )
 
 GROUP = "orders"
-UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID = ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id
+UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def commit(broker: GroupBroker, version: int, *topics: tuple[str, bytes, list[int]], offset: int = 5) -> Any:
@@ -73,7 +73,7 @@ def test_commit_in_every_version(version: int) -> None:
     broker = GroupBroker()
     response = commit(broker, version, ("events", EVENTS_ID, [0, 1]))
     events = EVENTS_ID if version >= 10 else "events"
-    assert codes(response) == {(events, 0): ErrorCode.none, (events, 1): ErrorCode.none}
+    assert codes(response) == {(events, 0): ErrorCode.NONE, (events, 1): ErrorCode.NONE}
     shard = broker.world.shard(broker.world.coordinator.partition_for(GROUP))
     committed = shard.store.offsets_of(GROUP)["events"]
     assert [(each.offset, each.topic_id) for each in committed.values()] == [(5, EVENTS_ID), (6, EVENTS_ID)]
@@ -88,9 +88,9 @@ def test_commit_for_what_does_not_exist() -> None:
     assert codes(response) == {
         ("events", 7): UNKNOWN_PARTITION,
         ("events", -1): UNKNOWN_PARTITION,
-        ("events", 0): ErrorCode.none,
+        ("events", 0): ErrorCode.NONE,
         ("ghost", 0): UNKNOWN_PARTITION,
-        ("audit", 0): ErrorCode.none,
+        ("audit", 0): ErrorCode.NONE,
     }
     assert sorted(topic.name for topic in response.topics) == ["audit", "events", "ghost"]
 
@@ -101,7 +101,7 @@ def test_commit_by_an_id_that_does_not_exist() -> None:
     assert codes(response) == {
         (UNKNOWN_ID, 0): UNKNOWN_TOPIC_ID,
         (AUDIT_ID, 3): UNKNOWN_PARTITION,
-        (AUDIT_ID, 0): ErrorCode.none,
+        (AUDIT_ID, 0): ErrorCode.NONE,
     }
 
 
@@ -189,9 +189,9 @@ def test_fetch_without_a_coordinator(version: int) -> None:
     broker.world.coordinator.on_resignation(broker.world.coordinator.partition_for(GROUP))
     response = fetch(broker, version, ("events", EVENTS_ID, [0]))
     if version == 1:
-        assert codes(response) == {("events", 0): ErrorCode.not_coordinator}
+        assert codes(response) == {("events", 0): ErrorCode.NOT_COORDINATOR}
     else:
-        assert response.error_code == ErrorCode.not_coordinator
+        assert response.error_code == ErrorCode.NOT_COORDINATOR
 
 
 def delete(broker: GroupBroker, *topics: tuple[str, list[int]]) -> Any:
@@ -215,7 +215,7 @@ def test_delete_of_offsets() -> None:
     response = delete(broker, ("events", [0, 5]), ("ghost", [0]))
     assert codes(response) == {
         ("events", 5): UNKNOWN_PARTITION,
-        ("events", 0): ErrorCode.none,
+        ("events", 0): ErrorCode.NONE,
         ("ghost", 0): UNKNOWN_PARTITION,
     }
     assert offsets(fetch(broker, 8, everything=True)) == {("events", 1): 6}
@@ -224,7 +224,7 @@ def test_delete_of_offsets() -> None:
 def test_delete_in_an_unknown_group() -> None:
     """The error of the whole stands alone."""
     response = delete(GroupBroker(), ("events", [0]), ("ghost", [0]))
-    assert (response.error_code, response.topics) == (ErrorCode.group_id_not_found, [])
+    assert (response.error_code, response.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
 def test_errors_travel_in_every_version() -> None:
@@ -232,16 +232,16 @@ def test_errors_travel_in_every_version() -> None:
     partition = OffsetCommitRequestPartition(partition_index=3)
     committing = OffsetCommitRequest(topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])])
     for version in versions_of(ApiKey.OFFSET_COMMIT):
-        committed = offset_commit.error_response(committing, version, ErrorCode.request_timed_out)
-        assert list(codes(travelled(committed, version)).values()) == [ErrorCode.coordinator_not_available]
+        committed = offset_commit.error_response(committing, version, ErrorCode.REQUEST_TIMED_OUT)
+        assert list(codes(travelled(committed, version)).values()) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     fetching = OffsetFetchRequest(
         group_id=GROUP,
         topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[3])],
         groups=[OffsetFetchRequestGroup(group_id=GROUP)],
     )
     for version in versions_of(ApiKey.OFFSET_FETCH):
-        fetched = travelled(offset_fetch.error_response(fetching, version, ErrorCode.request_timed_out), version)
+        fetched = travelled(offset_fetch.error_response(fetching, version, ErrorCode.REQUEST_TIMED_OUT), version)
         found = {fetched.error_code, *codes(fetched).values(), *(group.error_code for group in fetched.groups)}
-        assert found - {0} == {ErrorCode.not_coordinator}
-    deleted = offset_delete.error_response(OffsetDeleteRequest(), 0, ErrorCode.kafka_storage_error)
-    assert travelled(deleted, 0).error_code == ErrorCode.not_coordinator
+        assert found - {0} == {ErrorCode.NOT_COORDINATOR}
+    deleted = offset_delete.error_response(OffsetDeleteRequest(), 0, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert travelled(deleted, 0).error_code == ErrorCode.NOT_COORDINATOR

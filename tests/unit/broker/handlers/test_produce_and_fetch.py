@@ -81,7 +81,7 @@ def test_every_version_of_produce_appends(wire: Wire, new_topic: NewTopic, versi
     for expected in (0, 2):
         response = wire.produce(version, produce_request(version, name, topic_id, batch(b"a", b"b")))
         (partition,) = response.topics[0].partitions
-        assert (partition.error_code, partition.base_offset) == (ErrorCode.none, expected)
+        assert (partition.error_code, partition.base_offset) == (ErrorCode.NONE, expected)
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
@@ -91,7 +91,7 @@ def test_every_version_of_fetch_reads(wire: Wire, new_topic: NewTopic, version: 
     wire.produce(9, produce_request(9, name, topic_id, batch(b"a", b"b", b"c")))
     response = wire.fetch(version, fetch_request(version, name, topic_id, 0))
     assert values(response) == [b"a", b"b", b"c"]
-    assert only_partition(response) == (ErrorCode.none, 3, 0 if version >= 5 else -1)
+    assert only_partition(response) == (ErrorCode.NONE, 3, 0 if version >= 5 else -1)
 
 
 @pytest.mark.parametrize("compression", list(Compression))
@@ -110,14 +110,14 @@ def test_zstd_needs_produce_7(wire: Wire, new_topic: NewTopic) -> None:
     name, topic_id = new_topic()
     sent = batch(b"x", compression=Compression.ZSTD)
     response = wire.produce(6, produce_request(6, name, topic_id, sent))
-    assert response.topics[0].partitions[0].error_code == ErrorCode.unsupported_compression_type
+    assert response.topics[0].partitions[0].error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 def test_unknown_topics_and_partitions(wire: Wire, new_topic: NewTopic) -> None:
     """By name UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID; nothing is created."""
     name, topic_id = new_topic()
     strange = TopicId(b"\1" * 16)
-    unknown = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
+    unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
     for version, code in zip((12, 13), unknown, strict=True):
         produced = wire.produce(version, produce_request(version, "nobody", strange, batch(b"a")))
         assert produced.topics[0].partitions[0].error_code == code
@@ -125,20 +125,20 @@ def test_unknown_topics_and_partitions(wire: Wire, new_topic: NewTopic) -> None:
         assert only_partition(fetched)[0] == code
     for version in (12, 13):
         produced = wire.produce(version, produce_request(version, name, topic_id, batch(b"a"), index=7))
-        assert produced.topics[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
+        assert produced.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         fetched = wire.fetch(version, fetch_request(version, name, topic_id, 0, index=7))
-        assert only_partition(fetched)[0] == ErrorCode.unknown_topic_or_partition
+        assert only_partition(fetched)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize(
     ("records", "code"),
     [
-        (None, ErrorCode.invalid_record),
-        (b"", ErrorCode.invalid_record),
-        (batch(b"a") + batch(b"b"), ErrorCode.invalid_record),
-        (batch(b"abc")[:-1] + b"\x7f", ErrorCode.corrupt_message),
-        (batch(b"a")[:16] + b"\1" + batch(b"a")[17:], ErrorCode.invalid_record),
-        (batch(b"a", is_control=True), ErrorCode.invalid_record),
+        (None, ErrorCode.INVALID_RECORD),
+        (b"", ErrorCode.INVALID_RECORD),
+        (batch(b"a") + batch(b"b"), ErrorCode.INVALID_RECORD),
+        (batch(b"abc")[:-1] + b"\x7f", ErrorCode.CORRUPT_MESSAGE),
+        (batch(b"a")[:16] + b"\1" + batch(b"a")[17:], ErrorCode.INVALID_RECORD),
+        (batch(b"a", is_control=True), ErrorCode.INVALID_RECORD),
     ],
     ids=["null", "empty", "two batches", "bad checksum", "magic 1", "control batch"],
 )
@@ -147,23 +147,23 @@ def test_bad_batches_are_refused(wire: Wire, new_topic: NewTopic, records: bytes
     name, topic_id = new_topic()
     response = wire.produce(9, produce_request(9, name, topic_id, records))
     assert response.topics[0].partitions[0].error_code == code
-    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, 0)))[:2] == (ErrorCode.none, 0)
+    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, 0)))[:2] == (ErrorCode.NONE, 0)
 
 
 def test_a_refusal_says_where_the_log_starts_and_explains_only_single_records(wire: Wire, new_topic: NewTopic) -> None:
     """As Kafka's answers: the log start offset where the log refused, a message only beside errors of records."""
     name, topic_id = new_topic(max_message_bytes="1000", cleanup_policy="compact")
     sent = [
-        (batch(b"a", base_offset=7), ErrorCode.invalid_record, 0),
-        (batch(b"a") + batch(b"b"), ErrorCode.invalid_record, -1),
-        (batch(b"a" * 1000), ErrorCode.message_too_large, -1),
-        (batch(b"a", producer_id=1, producer_epoch=0, base_sequence=-1), ErrorCode.invalid_record, 0),
+        (batch(b"a", base_offset=7), ErrorCode.INVALID_RECORD, 0),
+        (batch(b"a") + batch(b"b"), ErrorCode.INVALID_RECORD, -1),
+        (batch(b"a" * 1000), ErrorCode.MESSAGE_TOO_LARGE, -1),
+        (batch(b"a", producer_id=1, producer_epoch=0, base_sequence=-1), ErrorCode.INVALID_RECORD, 0),
     ]
     for records, code, start in sent:
         (refused,) = wire.produce(9, produce_request(9, name, topic_id, records)).topics[0].partitions
         assert (refused.error_code, refused.log_start_offset, refused.error_message) == (code, start, None)
     (refused,) = wire.produce(9, produce_request(9, name, topic_id, batch(b"a", b"b"))).topics[0].partitions
-    assert (refused.error_code, refused.log_start_offset) == (ErrorCode.invalid_record, 0)
+    assert (refused.error_code, refused.log_start_offset) == (ErrorCode.INVALID_RECORD, 0)
     assert [index for index, _ in refused.record_errors] == [0, 1]
     assert refused.error_message is not None
 
@@ -188,26 +188,26 @@ def test_transactional_batches_refuse_the_request_before_anything_is_written(wir
     plain, transactional = memoryview(batch(b"a")), memoryview(batch(b"b", is_transactional=True))
     topics = [ProduceTopic(name, None, [(0, plain), (1, transactional)])]
     (answer,) = wire.produce(9, ProduceRequest(None, -1, 10_000, topics)).topics
-    assert {each.error_code for each in answer.partitions} == {ErrorCode.transactional_id_authorization_failed}
-    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, 0)))[:2] == (ErrorCode.none, 0)
+    assert {each.error_code for each in answer.partitions} == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, 0)))[:2] == (ErrorCode.NONE, 0)
     (answer,) = wire.produce(9, ProduceRequest("t", -1, 10_000, [ProduceTopic(name, None, [(0, plain)])])).topics
-    assert answer.partitions[0].error_code == ErrorCode.none
+    assert answer.partitions[0].error_code == ErrorCode.NONE
 
 
 def test_too_large_a_batch_is_refused(wire: Wire, new_topic: NewTopic) -> None:
     """A batch above max.message.bytes gets MESSAGE_TOO_LARGE."""
     name, topic_id = new_topic(max_message_bytes="1000")
     response = wire.produce(9, produce_request(9, name, topic_id, batch(b"x" * 1000)))
-    assert response.topics[0].partitions[0].error_code == ErrorCode.message_too_large
+    assert response.topics[0].partitions[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_records_without_key_are_refused_where_keys_are_compacted(wire: Wire, new_topic: NewTopic) -> None:
     """A compacted topic takes only records with a key."""
     name, topic_id = new_topic(cleanup_policy="compact")
     refused = wire.produce(9, produce_request(9, name, topic_id, batch(b"a")))
-    assert refused.topics[0].partitions[0].error_code == ErrorCode.invalid_record
+    assert refused.topics[0].partitions[0].error_code == ErrorCode.INVALID_RECORD
     taken = wire.produce(9, produce_request(9, name, topic_id, batch(b"a", key=b"k")))
-    assert taken.topics[0].partitions[0].error_code == ErrorCode.none
+    assert taken.topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
 def test_internal_topics_are_not_for_producers(wire: Wire, served: Broker) -> None:
@@ -219,14 +219,14 @@ def test_internal_topics_are_not_for_producers(wire: Wire, served: Broker) -> No
     consumer.poll(1)
     consumer.close()
     response = wire.produce(9, produce_request(9, "__consumer_offsets", TopicId(bytes(16)), batch(b"a", key=b"k")))
-    assert response.topics[0].partitions[0].error_code == ErrorCode.invalid_topic_exception
+    assert response.topics[0].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_invalid_acks(wire: Wire, new_topic: NewTopic) -> None:
     """Only 0, 1 and all are numbers of acknowledgements."""
     name, topic_id = new_topic()
     response = wire.produce(9, produce_request(9, name, topic_id, batch(b"a"), acks=2))
-    assert response.topics[0].partitions[0].error_code == ErrorCode.invalid_required_acks
+    assert response.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
 
 def test_acks_0_is_stored_without_an_answer(wire: Wire, new_topic: NewTopic) -> None:
@@ -253,12 +253,12 @@ def test_idempotent_producer(wire: Wire, new_topic: NewTopic) -> None:
         return partition.error_code, partition.base_offset
 
     for sequence in range(7):
-        assert send(sequence) == (ErrorCode.none, sequence)
+        assert send(sequence) == (ErrorCode.NONE, sequence)
     for sequence in range(2, 7):
-        assert send(sequence) == (ErrorCode.none, sequence)
-    assert send(1)[0] in (ErrorCode.duplicate_sequence_number, ErrorCode.out_of_order_sequence_number)
-    assert send(9)[0] == ErrorCode.out_of_order_sequence_number
-    assert send(7) == (ErrorCode.none, 7)
+        assert send(sequence) == (ErrorCode.NONE, sequence)
+    assert send(1)[0] in (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert send(9)[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(7) == (ErrorCode.NONE, 7)
 
 
 def test_fetch_beyond_the_end(wire: Wire, new_topic: NewTopic) -> None:
@@ -266,8 +266,8 @@ def test_fetch_beyond_the_end(wire: Wire, new_topic: NewTopic) -> None:
     name, topic_id = new_topic()
     wire.produce(9, produce_request(9, name, topic_id, batch(b"a")))
     assert values(wire.fetch(12, fetch_request(12, name, topic_id, 1))) == []
-    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, 2)))[0] == ErrorCode.offset_out_of_range
-    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, -5)))[0] == ErrorCode.offset_out_of_range
+    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, 2)))[0] == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, -5)))[0] == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_leader_epochs_are_checked(wire: Wire, new_topic: NewTopic) -> None:
@@ -275,7 +275,7 @@ def test_leader_epochs_are_checked(wire: Wire, new_topic: NewTopic) -> None:
     name, topic_id = new_topic()
     wire.produce(9, produce_request(9, name, topic_id, batch(b"a")))
     newer = wire.fetch(12, fetch_request(12, name, topic_id, 0, leader_epoch=99))
-    assert only_partition(newer)[0] == ErrorCode.unknown_leader_epoch
+    assert only_partition(newer)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def test_at_least_one_batch_is_returned(wire: Wire, new_topic: NewTopic) -> None:
@@ -324,7 +324,7 @@ def test_long_poll_ends_when_its_time_is_up(wire: Wire, new_topic: NewTopic) -> 
     name, topic_id = new_topic()
     response = wire.fetch(12, fetch_request(12, name, topic_id, 0, max_wait_ms=50))
     assert values(response) == []
-    assert only_partition(response) == (ErrorCode.none, 0, 0)
+    assert only_partition(response) == (ErrorCode.NONE, 0, 0)
 
 
 @pytest.mark.parametrize(("resets", "max_wait_ms"), [(True, 19_000), (False, 500)])
@@ -388,10 +388,10 @@ def test_fetch_session_answers_only_what_changed(wire: Wire, new_topic: NewTopic
     assert fetch((session_id, 4), partition(1, 1)).topics == []
     wire.produce(9, produce_request(9, name, topic_id, batch(b"b"), index=0))
     assert fetch((session_id, 5), forget=[0]).topics == []
-    assert fetch((session_id, 9)).error_code == ErrorCode.invalid_fetch_session_epoch
-    assert fetch((session_id + 1, 6)).error_code == ErrorCode.fetch_session_id_not_found
-    assert fetch((session_id, -1)).error_code == ErrorCode.none  # closes it
-    assert fetch((session_id, 6)).error_code == ErrorCode.fetch_session_id_not_found
+    assert fetch((session_id, 9)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert fetch((session_id + 1, 6)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert fetch((session_id, -1)).error_code == ErrorCode.NONE  # closes it
+    assert fetch((session_id, 6)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_sessions_by_name_and_by_id_do_not_mix(wire: Wire, new_topic: NewTopic) -> None:
@@ -399,4 +399,4 @@ def test_sessions_by_name_and_by_id_do_not_mix(wire: Wire, new_topic: NewTopic) 
     name, topic_id = new_topic()
     session_id = wire.fetch(12, fetch_request(12, name, topic_id, 0, session=(0, 0))).session_id
     response = wire.fetch(13, fetch_request(13, name, topic_id, 0, session=(session_id, 1)))
-    assert response.error_code == ErrorCode.fetch_session_topic_id_error
+    assert response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR

@@ -70,7 +70,7 @@ def test_every_version_can_carry_the_answer_and_the_refusal(serve_metadata: Serv
             request, _ = decode(API_SPECS[key].request_class(), version, wire)
             response = handler.handle(broker.request(version), request)
             answer = await finished(response)
-            for each in (answer, handler.error_response(request, version, ErrorCode.invalid_request, "why")):
+            for each in (answer, handler.error_response(request, version, ErrorCode.INVALID_REQUEST, "why")):
                 wire = encode(each, version)
                 decoded, end = decode(type(each), version, wire)
                 assert end == len(wire)

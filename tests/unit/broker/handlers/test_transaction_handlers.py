@@ -71,7 +71,7 @@ def test_coordinator_of_a_transactional_id_is_found(version: int) -> None:
     keys: dict[str, Any] = {"coordinator_keys": [ID]} if version >= 4 else {"key": ID}
     found = broker.ask(find_coordinator, FindCoordinatorRequest(key_type=1, **keys), version)
     found = found.coordinators[0] if version >= 4 else found
-    assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.none, 1, "reached", 1234)
+    assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.NONE, 1, "reached", 1234)
     assert broker.created == ["__transaction_state"]
 
 
@@ -89,7 +89,7 @@ def test_transactional_id_is_initialized(version: int) -> None:
 def test_partitions_are_added(version: int) -> None:
     """By clients one transaction at a time, by brokers several."""
     broker, producer = with_producer()
-    assert add(broker, producer, version, 0, 1) == {0: ErrorCode.none, 1: ErrorCode.none}
+    assert add(broker, producer, version, 0, 1) == {0: ErrorCode.NONE, 1: ErrorCode.NONE}
     assert len(broker.transactions.transaction().partitions) == 2
 
 
@@ -98,7 +98,7 @@ def test_partition_that_does_not_exist_keeps_the_others_out(version: int) -> Non
     """All or none, and each is told why."""
     broker, producer = with_producer()
     codes = add(broker, producer, version, 0, 7)
-    assert codes == {0: ErrorCode.operation_not_attempted, 7: ErrorCode.unknown_topic_or_partition}
+    assert codes == {0: ErrorCode.OPERATION_NOT_ATTEMPTED, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert broker.transactions.state() is TransactionState.EMPTY
 
 
@@ -124,7 +124,7 @@ def test_fenced_producer_adds_no_offsets(version: int) -> None:
     request = AddOffsetsToTxnRequest(
         transactional_id=ID, producer_id=producer[0], producer_epoch=producer[1], group_id="orders"
     )
-    expected = ErrorCode.producer_fenced if version >= 2 else ErrorCode.invalid_producer_epoch
+    expected = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
     assert broker.ask(add_offsets_to_txn, request, version).error_code == expected
 
 
@@ -148,8 +148,8 @@ def test_transactions_are_described_in_the_order_asked_for() -> None:
     broker.transactions.add_code(producer)
     request = DescribeTransactionsRequest(transactional_ids=["other", ID, ""])
     other, found, nameless = broker.ask(describe_transactions, request, 0).transaction_states
-    assert other.error_code == ErrorCode.transactional_id_not_found
-    assert nameless.error_code == ErrorCode.invalid_request
+    assert other.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert nameless.error_code == ErrorCode.INVALID_REQUEST
     assert (found.error_code, found.transactional_id, found.transaction_state) == (0, ID, "Ongoing")
     assert (found.producer_id, found.producer_epoch) == producer
     assert found.transaction_timeout_ms == 60_000
@@ -206,16 +206,16 @@ def test_pattern_that_is_none_is_refused() -> None:
     request = ListTransactionsRequest(transactional_id_pattern="a(b")
     with pytest.raises(KafkaError) as refused:
         finish(list_transactions.handle(broker.request(ApiKey.LIST_TRANSACTIONS, 2), request))
-    assert refused.value.code is ErrorCode.invalid_regular_expression
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     response = list_transactions.error_response(request, 2, refused.value.code)
-    assert response.error_code == ErrorCode.invalid_regular_expression
+    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_nothing_is_decided_before_the_coordinator_begins() -> None:
     """Clients ask again, each in the shape of its API."""
     broker, producer = with_producer()
     broker.transactions.coordinator.stop()
-    code = ErrorCode.coordinator_not_available
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     init = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=1)
     assert broker.ask(init_producer_id, init, 5).error_code == code
     assert add(broker, producer, 5, 0) == {0: code}
@@ -227,7 +227,7 @@ def test_nothing_is_decided_before_the_coordinator_begins() -> None:
 
 def test_failures_before_the_coordinator_have_the_shape_of_each_api() -> None:
     """Whatever goes wrong, the client reads an answer."""
-    code = ErrorCode.unknown_server_error
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
     topics = [AddPartitionsToTxnTopic(name="events", partitions=[0])]
     old = AddPartitionsToTxnRequest(v3_and_below_transactional_id=ID, v3_and_below_topics=topics)
     refused = add_partitions_to_txn.error_response(old, 3, code)

@@ -70,13 +70,13 @@ class Transaction:
         for key, key_type in ((self.transactional_id, TRANSACTION), (self.transactional_id, GROUP)):
             find = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
             (found,) = wire.call(FindCoordinatorResponse, 4, find).coordinators
-            assert found.error_code == ErrorCode.none
+            assert found.error_code == ErrorCode.NONE
         self.init()
 
     def init(self) -> None:
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=60_000)
         response = self.wire.call(InitProducerIdResponse, 4, request)
-        assert response.error_code == ErrorCode.none
+        assert response.error_code == ErrorCode.NONE
         self.producer_id, self.epoch = response.producer_id, response.producer_epoch
         self._sequences.clear()
 
@@ -104,7 +104,7 @@ class Transaction:
         records = memoryview(self.batch(topic, *values, index=index))
         request = ProduceRequest(self.transactional_id, -1, 10_000, [ProduceTopic(topic, None, [(index, records)])])
         (answer,) = self.wire.produce(version, request).topics[0].partitions
-        if answer.error_code == ErrorCode.none:
+        if answer.error_code == ErrorCode.NONE:
             self._sequences[topic, index] = self._sequences.get((topic, index), 0) + len(values)
         return answer
 
@@ -116,7 +116,7 @@ class Transaction:
             committed=committed,
         )
         response = self.wire.call(EndTxnResponse, version, request)
-        if version >= 5 and response.error_code == ErrorCode.none:
+        if version >= 5 and response.error_code == ErrorCode.NONE:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self._sequences.clear()
         return response.error_code
@@ -168,7 +168,7 @@ def values(response: FetchResponse) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize(
-    ("version", "code"), [(10, ErrorCode.invalid_txn_state), (11, ErrorCode.transaction_abortable)]
+    ("version", "code"), [(10, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)]
 )
 def test_partitions_must_be_added_first(
     transaction: Transaction, new_topic: NewTopic, version: int, code: ErrorCode
@@ -176,9 +176,9 @@ def test_partitions_must_be_added_first(
     """KIP-890: producers of transaction version 1 tell the coordinator, and the broker asks it."""
     name, _ = new_topic(2)
     assert transaction.produce(version, name, b"a").error_code == code
-    assert transaction.add(name, 0) == ErrorCode.none
-    assert transaction.produce(version, name, b"a").error_code == ErrorCode.none
-    assert transaction.produce(version, name, b"b").error_code == ErrorCode.none
+    assert transaction.add(name, 0) == ErrorCode.NONE
+    assert transaction.produce(version, name, b"a").error_code == ErrorCode.NONE
+    assert transaction.produce(version, name, b"b").error_code == ErrorCode.NONE
     assert transaction.produce(version, name, b"c", index=1).error_code == code
 
 
@@ -188,11 +188,11 @@ def test_produce_12_adds_partitions_itself(transaction: Transaction, new_topic: 
     for committed in (True, False, True):
         epoch = transaction.epoch
         for index in (0, 1):
-            assert transaction.produce(VERSION_2, name, b"%d" % epoch, index=index).error_code == ErrorCode.none
-        assert transaction.end(5, committed=committed) == ErrorCode.none
+            assert transaction.produce(VERSION_2, name, b"%d" % epoch, index=index).error_code == ErrorCode.NONE
+        assert transaction.end(5, committed=committed) == ErrorCode.NONE
         assert transaction.epoch == epoch + 1
     # The next transaction may begin while the markers of the last are under way.
-    assert transaction.produce(VERSION_2, name, b"open").error_code == ErrorCode.none
+    assert transaction.produce(VERSION_2, name, b"open").error_code == ErrorCode.NONE
     response = transaction.wire.fetch(17, fetch_request(17, name, topic_id))
     assert values(response)[0] is not None
 
@@ -205,11 +205,11 @@ def test_what_no_transaction_takes_is_refused(transaction: Transaction, new_topi
     ]
     request = ProduceRequest(transaction.transactional_id, -1, 10_000, [ProduceTopic(name, None, records)])
     (answer,) = transaction.wire.produce(VERSION_1, request).topics
-    assert {each.error_code for each in answer.partitions} == {ErrorCode.invalid_producer_id_mapping}
+    assert {each.error_code for each in answer.partitions} == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
     old_epoch = transaction.epoch
     transaction.init()
     transaction.epoch = old_epoch
-    assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.invalid_producer_epoch
+    assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -222,8 +222,8 @@ def test_every_version_of_fetch_tells_what_was_aborted(
     """Producer and first offset; and the last stable offset. Who reads uncommitted records is told nothing."""
     name, topic_id = new_topic()
     for committed in (False, True):
-        assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.none
-        assert transaction.end(5, committed=committed) == ErrorCode.none
+        assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.NONE
+        assert transaction.end(5, committed=committed) == ErrorCode.NONE
     deadline = time.monotonic() + PATIENCE_MS / 1000
     while True:  # Until the second marker is there, what comes before it is all there is to read.
         response = transaction.wire.fetch(version, fetch_request(version, name, topic_id))
@@ -246,10 +246,10 @@ def test_a_reader_of_committed_records_waits_for_the_marker(
     other = Transaction(transaction.wire)
     with Wire(served.bootstrap_servers) as reader:
         reader.send(ApiKey.FETCH, 17, encode_fetch_request(17, fetch_request(17, name, topic_id)))
-        assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.none
-        assert other.produce(VERSION_2, name, b"b").error_code == ErrorCode.none
-        assert transaction.produce(VERSION_2, name, b"c").error_code == ErrorCode.none
-        assert transaction.end(5, committed=True) == ErrorCode.none
+        assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.NONE
+        assert other.produce(VERSION_2, name, b"b").error_code == ErrorCode.NONE
+        assert transaction.produce(VERSION_2, name, b"c").error_code == ErrorCode.NONE
+        assert transaction.end(5, committed=True) == ErrorCode.NONE
         response = decode_fetch_response(17, reader.receive(ApiKey.FETCH, 17))
     assert values(response) == [b"a"]
     assert response.topics[0].partitions[0].last_stable_offset == 1
@@ -258,7 +258,7 @@ def test_a_reader_of_committed_records_waits_for_the_marker(
 def test_list_offsets_ends_where_all_is_decided(transaction: Transaction, new_topic: NewTopic) -> None:
     """For who reads committed records, by the end as by time."""
     name, _ = new_topic()
-    assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.none
+    assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.NONE
     for isolation_level, timestamp, expected in ((0, LATEST, 1), (1, LATEST, 0), (0, 0, 0), (1, 0, -1)):
         request = ListOffsetsRequest(
             replica_id=-1,
@@ -278,7 +278,7 @@ def test_list_offsets_ends_where_all_is_decided(transaction: Transaction, new_to
 def test_every_version_of_txn_offset_commit(transaction: Transaction, new_topic: NewTopic, version: int) -> None:
     """Offsets are unstable until the transaction ends; partitions that don't exist are refused alone."""
     name, _ = new_topic()
-    refused = ErrorCode.transaction_abortable if version == 4 else ErrorCode.invalid_txn_state
+    refused = ErrorCode.TRANSACTION_ABORTABLE if version == 4 else ErrorCode.INVALID_TXN_STATE
     if version < 5:
         assert transaction.commit_offsets(version, (name, 0)) == [refused]
         request = AddOffsetsToTxnRequest(
@@ -287,15 +287,15 @@ def test_every_version_of_txn_offset_commit(transaction: Transaction, new_topic:
             producer_epoch=transaction.epoch,
             group_id=transaction.transactional_id,
         )
-        assert transaction.wire.call(AddOffsetsToTxnResponse, 3, request).error_code == ErrorCode.none
+        assert transaction.wire.call(AddOffsetsToTxnResponse, 3, request).error_code == ErrorCode.NONE
     codes = transaction.commit_offsets(version, (name, 0), (name, 1), ("no-such-topic", 0))
-    assert sorted(codes) == [ErrorCode.none, ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_or_partition]
-    assert _fetch_offset(transaction, name) == (ErrorCode.unstable_offset_commit, -1)
-    assert transaction.end(5 if version == 5 else 3, committed=True) == ErrorCode.none
+    assert sorted(codes) == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert _fetch_offset(transaction, name) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    assert transaction.end(5 if version == 5 else 3, committed=True) == ErrorCode.NONE
     deadline = time.monotonic() + PATIENCE_MS / 1000
-    while (answer := _fetch_offset(transaction, name))[0] != ErrorCode.none:
+    while (answer := _fetch_offset(transaction, name))[0] != ErrorCode.NONE:
         assert time.monotonic() < deadline
-    assert answer == (ErrorCode.none, 5)
+    assert answer == (ErrorCode.NONE, 5)
 
 
 def test_many_offsets_of_a_transaction_are_committed_in_steps(
@@ -305,11 +305,11 @@ def test_many_offsets_of_a_transaction_are_committed_in_steps(
     monkeypatch.setattr(txn_offset_commit, "OFFSETS_AT_ONCE", 2)
     name, _ = new_topic(5)
     partitions = [(name, index) for index in range(5)]
-    assert transaction.commit_offsets(5, *partitions) == [ErrorCode.none] * 5
-    assert {_fetch_offset(transaction, *each)[0] for each in partitions} == {ErrorCode.unstable_offset_commit}
-    assert transaction.end(5, committed=True) == ErrorCode.none
+    assert transaction.commit_offsets(5, *partitions) == [ErrorCode.NONE] * 5
+    assert {_fetch_offset(transaction, *each)[0] for each in partitions} == {ErrorCode.UNSTABLE_OFFSET_COMMIT}
+    assert transaction.end(5, committed=True) == ErrorCode.NONE
     deadline = time.monotonic() + PATIENCE_MS / 1000
-    while (answers := [_fetch_offset(transaction, *each) for each in partitions]) != [(ErrorCode.none, 5)] * 5:
+    while (answers := [_fetch_offset(transaction, *each) for each in partitions]) != [(ErrorCode.NONE, 5)] * 5:
         assert time.monotonic() < deadline, answers
 
 
@@ -345,8 +345,8 @@ def test_an_administrator_ends_a_transaction_that_hangs(
     (producer,) = partition.active_producers
     assert (producer.producer_id, producer.producer_epoch) == (transaction.producer_id, transaction.epoch)
     assert (producer.last_sequence, producer.coordinator_epoch, producer.current_txn_start_offset) == (1, -1, 0)
-    assert none_there.error_code == topics[1].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
-    assert topics[2].partitions[0].error_code == ErrorCode.invalid_topic_exception
+    assert none_there.error_code == topics[1].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert topics[2].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
     def abort(coordinator_epoch: int) -> dict[tuple[str, int], int]:
         marker = WritableTxnMarker(
@@ -366,9 +366,9 @@ def test_an_administrator_ends_a_transaction_that_hangs(
             (topic.name, each.partition_index): each.error_code for topic in result.topics for each in topic.partitions
         }
 
-    unknown = ErrorCode.unknown_topic_or_partition
-    assert abort(9) == {(name, 0): ErrorCode.none, (name, 1): unknown, ("no-such-topic", 0): unknown}
-    assert abort(8)[name, 0] == ErrorCode.transaction_coordinator_fenced
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert abort(9) == {(name, 0): ErrorCode.NONE, (name, 1): unknown, ("no-such-topic", 0): unknown}
+    assert abort(8)[name, 0] == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     response = transaction.wire.fetch(12, fetch_request(12, name, topic_id))
     aborted = response.topics[0].partitions[0].aborted_transactions
     assert [tuple(each) for each in aborted or ()] == [(transaction.producer_id, 0)]

@@ -147,7 +147,7 @@ async def test_many_offsets_are_committed_in_parts(monkeypatch: pytest.MonkeyPat
     response = cast(OffsetCommitResponse, answer)
     assert sorted(topic.name for topic in response.topics) == sorted(wishes)
     codes = {
-        (name, index): ErrorCode.unknown_topic_or_partition if index == 12 else ErrorCode.none
+        (name, index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if index == 12 else ErrorCode.NONE
         for name, indexes in wishes.items()
         for index in indexes
     }
@@ -207,7 +207,7 @@ class Handler:
 
 def refuse(context: RequestContext, request: Message) -> Message:
     """The handler of a broker that has seen enough."""
-    raise KafkaError(ErrorCode.policy_violation)
+    raise KafkaError(ErrorCode.POLICY_VIOLATION)
 
 
 def break_down(context: RequestContext, request: Message) -> Work[Message]:
@@ -219,10 +219,10 @@ def break_down(context: RequestContext, request: Message) -> Work[Message]:
 @pytest.mark.parametrize(
     ("handler", "code"),
     [
-        (Handler(refuse), ErrorCode.policy_violation),
-        (Handler(refuse, 10), ErrorCode.policy_violation),
-        (Handler(break_down), ErrorCode.unknown_server_error),
-        (Handler(break_down, 10), ErrorCode.unknown_server_error),
+        (Handler(refuse), ErrorCode.POLICY_VIOLATION),
+        (Handler(refuse, 10), ErrorCode.POLICY_VIOLATION),
+        (Handler(break_down), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (Handler(break_down, 10), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
 @pytest.mark.parametrize("is_large", [False, True])

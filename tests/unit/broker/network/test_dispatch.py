@@ -73,7 +73,7 @@ def join(wire: Wire, version: int, host: str = "10.0.0.1") -> ConsumerGroupHeart
         topic_partitions=[],
     )
     answer, _ = decode(ConsumerGroupHeartbeatResponse, version, wire.send(request, version, 1, host=host)[2])
-    assert answer.error_code == ErrorCode.none
+    assert answer.error_code == ErrorCode.NONE
     return ConsumerGroupHeartbeatRequest(
         group_id=GROUP, member_id=answer.member_id or "", member_epoch=answer.member_epoch
     )
@@ -117,7 +117,7 @@ def test_nothing_is_repeated_to_others(wire: Wire) -> None:
     wire.send(request, 0, 5)
     request.member_epoch += 1
     answer, _ = decode(ConsumerGroupHeartbeatResponse, 1, wire.send(request, 1, 6)[2])
-    assert answer.error_code == ErrorCode.fenced_member_epoch
+    assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert wire.decided == before + 4
 
 

@@ -137,7 +137,7 @@ def test_a_file_that_lost_its_end_costs_one_connection(
     with Wire(served.bootstrap_servers) as other:
         partitions = other.fetch(VERSION, request(topic)).topics[0].partitions
     codes = [each.error_code for each in partitions]
-    assert codes == [0, 0, ErrorCode.kafka_storage_error, 0]
+    assert codes == [0, 0, ErrorCode.KAFKA_STORAGE_ERROR, 0]
 
 
 def test_a_client_that_has_gone_is_no_error(served: Broker, topic: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -85,7 +85,7 @@ def test_a_session_that_was_not_used_for_two_minutes_makes_room(clients: Clients
     for session in (first, *others):
         clients.resume(session)
     clients.created(1)
-    assert clients.resume(second) == ErrorCode.fetch_session_id_not_found
+    assert clients.resume(second) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert clients.is_there(first)
 
 
@@ -97,7 +97,7 @@ def test_a_smaller_session_makes_room_once_it_is_old(clients: Clients) -> None:
         clients.resume(session)
     assert clients.create(2) is None
     clients.created(3)
-    assert clients.resume(small) == ErrorCode.fetch_session_id_not_found
+    assert clients.resume(small) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert all(clients.is_there(session) for session in others)
 
 
@@ -125,8 +125,8 @@ def test_a_session_that_outgrows_the_cache_ends(clients: Clients) -> None:
     assert clients.cache.partition_count == limit
     assert clients.resume(growing, added=partitions(1, limit)) is growing
     assert clients.cache.partition_count == limit - 99
-    assert clients.resume(left) == ErrorCode.fetch_session_id_not_found
-    assert clients.resume(growing, added=partitions(100, 2 * limit)) == ErrorCode.fetch_session_id_not_found
+    assert clients.resume(left) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert clients.resume(growing, added=partitions(100, 2 * limit)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert clients.cache.partition_count == 100
     assert clients.is_there(other)
 
@@ -138,7 +138,7 @@ def test_the_sessions_of_a_client_that_has_gone_make_room_first(clients: Clients
     kept = clients.created(1)
     clients.cache.leave(gone)
     clients.created(250)
-    assert [clients.resume(session) for session in left[:2]] == [ErrorCode.fetch_session_id_not_found] * 2
+    assert [clients.resume(session) for session in left[:2]] == [ErrorCode.FETCH_SESSION_ID_NOT_FOUND] * 2
     assert clients.is_there(left[2])
     assert clients.is_there(kept)
 
@@ -170,7 +170,7 @@ def test_a_client_that_goes_before_its_answer_does_not_come_back(clients: Client
     answered.is_awaited = False
     clients.cache.leave(gone)
     assert clients.cache.partition_count == 50
-    assert clients.resume(waiting) == ErrorCode.fetch_session_id_not_found
+    assert clients.resume(waiting) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert clients.is_there(answered)
 
 
@@ -186,5 +186,5 @@ def test_what_nobody_comes_back_for_is_freed(clients: Clients) -> None:
     clients.now += 1
     clients.expire()
     assert clients.cache.partition_count == 10
-    assert clients.resume(left) == ErrorCode.fetch_session_id_not_found
+    assert clients.resume(left) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert clients.is_there(resting)

@@ -42,7 +42,7 @@ def test_others_have_their_turn_while_many_logs_are_made(broker: Broker) -> None
         await server.context.metadata.create_topics([NewTopic("many", partitions=MANY)])
         with pytest.raises(KafkaError) as not_yet:
             partitions.get("many", MANY - 1)
-        assert not_yet.value.code == ErrorCode.not_leader_or_follower
+        assert not_yet.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         turns = 0
         while partitions.by_name["many"].partitions[-1] is None:
             turns += 1
@@ -65,8 +65,8 @@ def test_others_have_their_turn_while_the_defaults_of_all_logs_change(
         await metadata.create_topics([NewTopic("many", partitions=MANY), NewTopic("other", partitions=1)])
         await partitions.settled()
         monkeypatch.setattr(partitions_module, "STEP_S", 0)
-        alteration = Alteration("log.retention.bytes", Operation.set, "12345")
-        wish = AlterRequest(ResourceType.broker, "", [alteration], replaces=False)
+        alteration = Alteration("log.retention.bytes", Operation.SET, "12345")
+        wish = AlterRequest(ResourceType.BROKER, "", [alteration], replaces=False)
         altering = asyncio.ensure_future(alter_resources(server.context, [wish], validate_only=False))
         seen = set()
         while not altering.done():

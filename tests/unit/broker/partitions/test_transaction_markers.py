@@ -63,7 +63,7 @@ def test_others_have_their_turn_while_a_transaction_ends() -> None:
 
     with Broker() as broker:
         broker.run_in_broker(make_topic)
-        assert broker.run_in_broker(end) == ({ErrorCode.none}, 1)
+        assert broker.run_in_broker(end) == ({ErrorCode.NONE}, 1)
 
 
 def test_others_have_their_turn_while_an_administrators_markers_are_written() -> None:
@@ -80,5 +80,5 @@ def test_others_have_their_turn_while_an_administrators_markers_are_written() ->
         broker.run_in_broker(make_topic)
         observed = threads.submit(broker.run_in_broker, most_at_once)
         answer = wire.call(WriteTxnMarkersResponse, 1, request)
-        assert {each.error_code for each in answer.markers[0].topics[0].partitions} == {ErrorCode.none}
+        assert {each.error_code for each in answer.markers[0].topics[0].partitions} == {ErrorCode.NONE}
         assert observed.result() == 1

@@ -32,7 +32,7 @@ def test_a_request_that_outlives_the_metadata_gets_no_internal_topic() -> None:
         context = broker.run_in_broker(_context_of)
     with pytest.raises(KafkaError) as refused:
         asyncio.run(_ensure(context))
-    assert refused.value.code is ErrorCode.coordinator_not_available
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def _ensure(context: BrokerContext) -> None:

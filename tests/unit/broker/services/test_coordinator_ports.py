@@ -74,7 +74,7 @@ def test_largest_batch_is_the_topics_whoever_leads_its_first_partition() -> None
     assert partition_logs(None, 1000).max_batch_bytes == 1000
     with pytest.raises(KafkaError) as raised:
         partition_logs(None).max_batch_bytes  # noqa: B018
-    assert raised.value.code is ErrorCode.not_leader_or_follower
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_members_of_consumer_groups_are_named_as_kafkas_uuids() -> None:

@@ -24,7 +24,7 @@ def test_records_are_written_back_when_flush_ms_is_over(
 
     answer = wire.produce(9, ProduceRequest(None, -1, 60_000, [ProduceTopic(name, None, [(0, batch)])]))
 
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.none
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 
     async def wait(server: BrokerServer) -> None:
         assert server.context is not None

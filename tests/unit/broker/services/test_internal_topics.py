@@ -78,7 +78,7 @@ def test_the_history_is_internal_and_has_the_partitions_of_the_offsets() -> None
         assert [len(told[name].partitions) for name in (OFFSETS, HISTORY)] == [3, 3]
         assert {name: topic.is_internal for name, topic in told.items()} == {OFFSETS: True, HISTORY: True, TOPIC: False}
         codes = [write_to(broker, name) for name in (OFFSETS, HISTORY, TOPIC)]
-        assert codes == [ErrorCode.invalid_topic_exception, ErrorCode.invalid_topic_exception, ErrorCode.none]
+        assert codes == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.NONE]
         configs = configs_of_history(broker)
     assert (configs["cleanup.policy"], configs["retention.ms"]) == ("delete", str(7 * DAY_MS))
 

@@ -72,7 +72,7 @@ def create(wire: Wire, name: str, **configs: str) -> None:
         configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in settings.items()],
     )
     response = wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-    assert response.topics[0].error_code == ErrorCode.none, response
+    assert response.topics[0].error_code == ErrorCode.NONE, response
 
 
 def produce(wire: Wire, topic: str, count: int, keys: int = 3) -> None:
@@ -80,7 +80,7 @@ def produce(wire: Wire, topic: str, count: int, keys: int = 3) -> None:
         records = encode_batch([(NOW_MS, b"k%d" % (number % keys), b"v%d" % number, ())])
         request = ProduceRequest(None, -1, 60_000, [ProduceTopic(topic, None, [(0, memoryview(records))])])
         answer = wire.produce(VERSION, request).topics[0].partitions[0]
-        assert answer.error_code == ErrorCode.none
+        assert answer.error_code == ErrorCode.NONE
 
 
 def wait_until(broker: Broker, topic: str, condition: Callable[[Log], bool]) -> None:
@@ -114,7 +114,7 @@ def test_what_groups_committed_is_compacted_too_and_still_known_after_a_restart(
     """I17: __consumer_offsets, by the same cleaner."""
     create(wire, "orders")
     found = wire.call(FindCoordinatorResponse, 2, FindCoordinatorRequest(key="billing"))
-    assert found.error_code == ErrorCode.none
+    assert found.error_code == ErrorCode.NONE
     for number in range(600):
         topics = [
             OffsetCommitRequestTopic(
@@ -128,9 +128,9 @@ def test_what_groups_committed_is_compacted_too_and_still_known_after_a_restart(
         ]
         request = OffsetCommitRequest(group_id=f"billing-{number % 3}", topics=topics)
         answer = wire.call(OffsetCommitResponse, 7, request)
-        while answer.topics[0].partitions[0].error_code == ErrorCode.coordinator_load_in_progress:
+        while answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             answer = wire.call(OffsetCommitResponse, 7, request)
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.none
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
     wait_until(broker, "__consumer_offsets", is_clean)
     broker.stop()
     broker.start()
@@ -139,7 +139,7 @@ def test_what_groups_committed_is_compacted_too_and_still_known_after_a_restart(
             wanted = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
             fetch = OffsetFetchRequest(group_id=group, topics=wanted)
             committed = again.call(OffsetFetchResponse, 5, fetch)
-            while committed.error_code == ErrorCode.coordinator_load_in_progress:
+            while committed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 committed = again.call(OffsetFetchResponse, 5, fetch)
             assert committed.topics[0].partitions[0].committed_offset == offset
 
@@ -151,7 +151,7 @@ def alter(wire: Wire, key: str, value: str) -> None:
         configs=[AlterableConfig(name=key, config_operation=0, value=value)],
     )
     response = wire.call(IncrementalAlterConfigsResponse, 1, IncrementalAlterConfigsRequest(resources=[resource]))
-    assert response.responses[0].error_code == ErrorCode.none, response
+    assert response.responses[0].error_code == ErrorCode.NONE, response
 
 
 def test_the_cleaner_s_settings_may_change_while_it_works(broker: Broker, wire: Wire) -> None:
@@ -193,7 +193,7 @@ def test_a_cleaning_that_is_throttled_does_not_keep_the_broker_from_stopping() -
 
         name = broker.run_in_broker(some_log_is_being_cleaned)
         deleted = wire.call(DeleteTopicsResponse, 5, DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000))
-        assert deleted.responses[0].error_code == ErrorCode.none
+        assert deleted.responses[0].error_code == ErrorCode.NONE
         left = {"table": "other", "other": "table"}[name]
         wait_until(broker, left, lambda log: log.compaction.is_under_way)
 

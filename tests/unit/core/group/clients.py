@@ -87,7 +87,7 @@ class Client:
     def heartbeat(self, driver: ShardDriver) -> None:
         """Say that it is alive, and do as it is told."""
         code = driver.heartbeat(self.member_id, self.generation, instance=self.instance)
-        if code is not None and code is not ErrorCode.none:
+        if code is not None and code is not ErrorCode.NONE:
             self._react(code)
 
     def commit(self, driver: ShardDriver, partition: int, offset: int) -> ErrorCode | None:
@@ -138,12 +138,12 @@ class Client:
 
     def _hear_join(self, answer: JoinGroupResponse) -> None:
         code = ErrorCode(answer.error_code)
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             self._remember()
             self.member_id, self.generation = answer.member_id, answer.generation_id
             self.member_ids = [] if answer.skip_assignment else [member.member_id for member in answer.members]
             self.state = ClientState.JOINED
-        elif code is ErrorCode.member_id_required:
+        elif code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             self.state = ClientState.OUT
         else:
@@ -151,17 +151,17 @@ class Client:
 
     def _hear_sync(self, answer: SyncGroupResponse) -> None:
         code = ErrorCode(answer.error_code)
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             self.owned = frozenset(answer.assignment)
             self.state = ClientState.STABLE
         else:
             self._react(code)
 
     def _react(self, code: ErrorCode) -> None:
-        if code is ErrorCode.fenced_instance_id:
+        if code is ErrorCode.FENCED_INSTANCE_ID:
             self.crash()
             return
-        if code in (ErrorCode.unknown_member_id, ErrorCode.illegal_generation):
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             self._remember()
             self.member_id, self.generation = "", -1
             self.owned = frozenset()

@@ -467,7 +467,7 @@ class ShardDriver:
     def member_id(self, **join: Any) -> str:
         """A member id that was handed out to a dynamic member."""
         response = self.joined(self.join(**join))
-        assert response.error_code == ErrorCode.member_id_required
+        assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return response.member_id
 
     def stable_group(self, size: int = 2, **join: Any) -> list[str]:
@@ -476,9 +476,9 @@ class ShardDriver:
         tickets = [self.join(member_id, **join) for member_id in ids]
         self.advance(self.config.initial_rebalance_delay_ms * 2)
         for ticket in tickets:
-            assert self.joined(ticket).error_code == ErrorCode.none
+            assert self.joined(ticket).error_code == ErrorCode.NONE
         syncs = [self.sync(member_id, 1, self.shares(ids) if member_id == ids[0] else None) for member_id in ids]
-        assert all(self.sync_error(ticket) is ErrorCode.none for ticket in syncs)
+        assert all(self.sync_error(ticket) is ErrorCode.NONE for ticket in syncs)
         assert self.state() is GroupState.STABLE
         return ids
 

@@ -178,13 +178,13 @@ def test_groups_are_deleted_when_they_are_empty(driver: ThirdKindDriver) -> None
         answer = cast(DeleteGroupsResponse, driver.answer_to(GroupShard.handle_delete_groups, request))
         return answer.results[0].error_code
 
-    assert deleted() == ErrorCode.non_empty_group
+    assert deleted() == ErrorCode.NON_EMPTY_GROUP
     write(driver, member_record(GROUP, "a", is_there=False))
-    assert deleted() == ErrorCode.none
+    assert deleted() == ErrorCode.NONE
     assert driver.third.store.groups == {}
     assert driver.third.forgotten == [GROUP]
     assert [event.group_type.value for event in driver.events if isinstance(event, GroupDeleted)] == ["share"]
-    assert deleted() == ErrorCode.group_id_not_found
+    assert deleted() == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_empty_groups_expire(driver: ThirdKindDriver) -> None:
@@ -197,7 +197,7 @@ def test_empty_groups_expire(driver: ThirdKindDriver) -> None:
 
 def test_offsets_are_checked_by_the_kind(driver: ThirdKindDriver) -> None:
     """Commits and fetches; an accepted commit is noted."""
-    assert driver.answer_to(GroupShard.handle_offset_commit, commit("ghost")) is ErrorCode.unknown_member_id
+    assert driver.answer_to(GroupShard.handle_offset_commit, commit("ghost")) is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.third.commits == 0
     assert isinstance(driver.answer_to(GroupShard.handle_offset_commit, commit("a")), OffsetCommitResponse)
     assert driver.third.commits == 1
@@ -205,7 +205,7 @@ def test_offsets_are_checked_by_the_kind(driver: ThirdKindDriver) -> None:
     def fetch(member_id: str) -> OffsetFetchRequest:
         return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, member_id=member_id, topics=[])])
 
-    assert driver.answer_to(GroupShard.handle_offset_fetch, fetch("ghost")) is ErrorCode.unknown_member_id
+    assert driver.answer_to(GroupShard.handle_offset_fetch, fetch("ghost")) is ErrorCode.UNKNOWN_MEMBER_ID
     assert isinstance(driver.answer_to(GroupShard.handle_offset_fetch, fetch("a")), OffsetFetchResponseGroup)
 
     ticket = driver.ask(
@@ -213,18 +213,18 @@ def test_offsets_are_checked_by_the_kind(driver: ThirdKindDriver) -> None:
         TxnOffsetCommitRequest(group_id=GROUP),
         5,
     )
-    assert driver.answers[ticket] is ErrorCode.group_id_not_found
+    assert driver.answers[ticket] is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_requests_of_the_classic_protocol_are_decided_by_the_kind(driver: ThirdKindDriver) -> None:
     """All four; this kind refuses them."""
-    assert driver.answers[driver.join(group_id=GROUP)] is ErrorCode.inconsistent_group_protocol
+    assert driver.answers[driver.join(group_id=GROUP)] is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     for handle, request in (
         (GroupShard.handle_sync_group, SyncGroupRequest(group_id=GROUP)),
         (GroupShard.handle_heartbeat, HeartbeatRequest(group_id=GROUP)),
         (GroupShard.handle_leave_group, LeaveGroupRequest(group_id=GROUP)),
     ):
-        assert driver.answer_to(handle, request) is ErrorCode.unknown_member_id
+        assert driver.answer_to(handle, request) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_requests_for_other_kinds_do_not_take_the_group(driver: ThirdKindDriver) -> None:
@@ -233,7 +233,7 @@ def test_requests_for_other_kinds_do_not_take_the_group(driver: ThirdKindDriver)
     answer = cast(
         ConsumerGroupHeartbeatResponse, driver.answer_to(GroupShard.handle_consumer_group_heartbeat, heartbeat, 1)
     )
-    assert answer.error_code == ErrorCode.group_id_not_found
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert answer.error_message == f"Group {GROUP} is not a consumer group."
     classic = driver.answer_to(GroupShard.handle_describe_groups, DescribeGroupsRequest(groups=[GROUP]), 6)
     (described,) = cast(DescribeGroupsResponse, classic).groups

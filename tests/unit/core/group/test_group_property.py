@@ -24,13 +24,13 @@ from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
 from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
 from klamm.protocol.types import PartitionIndex
 
-APPEND_ERRORS = [ErrorCode.kafka_storage_error, ErrorCode.not_enough_replicas, ErrorCode.request_timed_out]
+APPEND_ERRORS = [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT]
 REFUSALS = {
-    ErrorCode.illegal_generation,
-    ErrorCode.unknown_member_id,
-    ErrorCode.fenced_instance_id,
-    ErrorCode.rebalance_in_progress,
-    ErrorCode.group_id_not_found,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.GROUP_ID_NOT_FOUND,
 }
 
 
@@ -114,7 +114,7 @@ class GroupMachine(RuleBasedStateMachine):
         for partition in sorted(client.owned):
             self.next_offset += 1
             code = client.commit(self.driver, partition, self.next_offset)
-            if code is ErrorCode.none:
+            if code is ErrorCode.NONE:
                 self.acknowledged[partition] = self.next_offset
 
     @rule(index=some_client)
@@ -150,7 +150,7 @@ class GroupMachine(RuleBasedStateMachine):
         if in_time:
             self.driver.commit_held()
         else:
-            self.driver.fail_held(ErrorCode.request_timed_out)
+            self.driver.fail_held(ErrorCode.REQUEST_TIMED_OUT)
 
     @rule()
     def coordinator_restarts(self) -> None:

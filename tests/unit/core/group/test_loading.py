@@ -24,7 +24,7 @@ def test_group_is_stable_again_after_a_restart() -> None:
     again = driver.reload()
     assert again.shard.store == driver.shard.store
     assert again.state() is GroupState.STABLE
-    assert [again.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.none] * 2
+    assert [again.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.NONE] * 2
     assert again.synced(again.sync(ids[1], 1)).assignment == ids[1].encode()
     assert again.fetch(("events", 0)) == {("events", 0): 5}
 
@@ -36,7 +36,7 @@ def test_members_have_a_full_session_after_a_restart() -> None:
     driver.advance(9000)
     again = driver.reload()
     again.advance(9999)
-    assert again.heartbeat(ids[0], 1) is ErrorCode.none
+    assert again.heartbeat(ids[0], 1) is ErrorCode.NONE
     again.advance(1)
     assert list(again.group().members) == [ids[0]]
 
@@ -50,7 +50,7 @@ def test_unfinished_rebalance_is_forgotten_by_a_restart() -> None:
     assert driver.group().generation == 2
     again = driver.reload()
     assert (again.state(), again.group().generation) == (GroupState.STABLE, 1)
-    assert again.heartbeat(ids[0], 2) is ErrorCode.illegal_generation
+    assert again.heartbeat(ids[0], 2) is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_pending_ids_are_forgotten_by_a_restart() -> None:
@@ -59,7 +59,7 @@ def test_pending_ids_are_forgotten_by_a_restart() -> None:
     member_id = driver.member_id()
     again = driver.reload()
     assert again.state() is GroupState.EMPTY
-    assert again.join_error(again.join(member_id)) is ErrorCode.unknown_member_id
+    assert again.join_error(again.join(member_id)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_group_above_the_maximum_size_rebalances_when_loaded() -> None:
@@ -82,7 +82,7 @@ def test_records_of_old_brokers_are_understood() -> None:
     log = [Written(NO_PRODUCER, CoordinatorRecord(GroupMetadataKey(group=GROUP), value, 0))]
     driver = ShardDriver(log=log)
     assert (driver.group().rebalance_timeout_ms, driver.group().state_timestamp_ms) == (7000, None)
-    assert driver.heartbeat("m", 3) is ErrorCode.none
+    assert driver.heartbeat("m", 3) is ErrorCode.NONE
 
 
 def test_legacy_offset_records_are_understood() -> None:
@@ -106,7 +106,7 @@ def test_unloading_answers_everybody_who_waits() -> None:
     syncing = pair.sync(other[1], 1)
     driver.apply(driver.shard.on_unloaded())
     pair.apply(pair.shard.on_unloaded())
-    assert driver.join_error(joining) is ErrorCode.not_coordinator
+    assert driver.join_error(joining) is ErrorCode.NOT_COORDINATOR
     assert driver.joined(joining).member_id == ids[0]
-    assert pair.sync_error(syncing) is ErrorCode.not_coordinator
+    assert pair.sync_error(syncing) is ErrorCode.NOT_COORDINATOR
     assert driver.parked == pair.parked == set()

@@ -30,7 +30,7 @@ def test_joins_and_leaves_that_arrive_together_make_one_rebalance(driver: ShardD
     ids = driver.stable_group(3)
     first = driver.join(driver.member_id())
     driver.advance(1000)
-    assert driver.leave((ids[2], None)) == [ErrorCode.none]
+    assert driver.leave((ids[2], None)) == [ErrorCode.NONE]
     second = driver.join(driver.member_id())
     driver.advance(999)
     assert driver.state() is GroupState.STABLE
@@ -47,10 +47,10 @@ def test_members_go_on_meanwhile(driver: ShardDriver) -> None:
     newcomer = driver.join(driver.member_id())
     driver.advance(BATCH_MS - 1)
     assert driver.is_parked(newcomer)
-    assert driver.heartbeat(ids[0], 1) is ErrorCode.none
-    assert driver.commit(5, member_id=ids[1], generation=1) is ErrorCode.none
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.NONE
+    assert driver.commit(5, member_id=ids[1], generation=1) is ErrorCode.NONE
     driver.advance(1)
-    assert driver.heartbeat(ids[0], 1) is ErrorCode.rebalance_in_progress
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_who_has_left_holds_nothing_up(driver: ShardDriver) -> None:
@@ -77,7 +77,7 @@ def test_newcomer_that_leaves_again_is_gone(driver: ShardDriver) -> None:
     newcomer_id = driver.member_id()
     ticket = driver.join(newcomer_id)
     driver.leave((newcomer_id, None))
-    assert driver.join_error(ticket) is ErrorCode.unknown_member_id
+    assert driver.join_error(ticket) is ErrorCode.UNKNOWN_MEMBER_ID
     driver.advance(BATCH_MS)
     tickets = [driver.join(member_id) for member_id in ids]
     assert [driver.joined(each).generation_id for each in tickets] == [2, 2]
@@ -89,7 +89,7 @@ def test_newcomer_that_asks_again_goes_on_waiting(driver: ShardDriver) -> None:
     newcomer_id = driver.member_id()
     first = driver.join(newcomer_id)
     second = driver.join(newcomer_id)
-    assert driver.join_error(first) is ErrorCode.rebalance_in_progress
+    assert driver.join_error(first) is ErrorCode.REBALANCE_IN_PROGRESS
     assert driver.is_parked(second)
     driver.advance(BATCH_MS)
     assert driver.state() is GroupState.PREPARING_REBALANCE

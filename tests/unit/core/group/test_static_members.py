@@ -37,7 +37,7 @@ def test_restarted_member_takes_its_place_without_a_rebalance() -> None:
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
     answer = driver.joined(driver.join(instance="b"))
-    assert answer.error_code == ErrorCode.none
+    assert answer.error_code == ErrorCode.NONE
     assert (answer.generation_id, answer.leader, answer.skip_assignment) == (1, ids["a"], False)
     assert answer.member_id != ids["b"]
     assert (driver.state(), driver.group().awaiting_join) == (GroupState.STABLE, 0)
@@ -71,18 +71,18 @@ def test_old_process_is_fenced() -> None:
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
     driver.join(instance="b")
-    assert driver.heartbeat(ids["b"], 1, instance="b") is ErrorCode.fenced_instance_id
-    assert driver.sync_error(driver.sync(ids["b"], 1, instance="b")) is ErrorCode.fenced_instance_id
-    assert driver.join_error(driver.join(ids["b"], instance="b")) is ErrorCode.fenced_instance_id
-    assert driver.commit(5, member_id=ids["b"], generation=1, instance="b") is ErrorCode.fenced_instance_id
-    assert driver.leave((ids["b"], "b")) == [ErrorCode.fenced_instance_id]
+    assert driver.heartbeat(ids["b"], 1, instance="b") is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.sync_error(driver.sync(ids["b"], 1, instance="b")) is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.join_error(driver.join(ids["b"], instance="b")) is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.commit(5, member_id=ids["b"], generation=1, instance="b") is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.leave((ids["b"], "b")) == [ErrorCode.FENCED_INSTANCE_ID]
 
 
 def test_unknown_instance_is_an_unknown_member() -> None:
     """A name that nobody has, with whichever member id."""
     driver = ShardDriver()
     ids = static_group(driver, "a")
-    assert driver.heartbeat(ids["a"], 1, instance="z") is ErrorCode.unknown_member_id
+    assert driver.heartbeat(ids["a"], 1, instance="z") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_waiting_requests_of_the_old_process_are_fenced() -> None:
@@ -91,7 +91,7 @@ def test_waiting_requests_of_the_old_process_are_fenced() -> None:
     static_group(driver, "a", "b")
     gathering = driver.join(instance="c")
     again = driver.join(instance="c")
-    assert driver.join_error(gathering) is ErrorCode.fenced_instance_id
+    assert driver.join_error(gathering) is ErrorCode.FENCED_INSTANCE_ID
     assert driver.is_parked(again)
 
 
@@ -103,7 +103,7 @@ def test_restart_in_an_unfinished_generation_rebalances() -> None:
     follower = driver.joined(tickets[1]).member_id
     waiting = driver.sync(follower, 1, instance="b")
     driver.join(instance="b")
-    assert driver.sync_error(waiting) is ErrorCode.fenced_instance_id
+    assert driver.sync_error(waiting) is ErrorCode.FENCED_INSTANCE_ID
     assert driver.state() is GroupState.PREPARING_REBALANCE
 
 
@@ -123,10 +123,10 @@ def test_restart_that_cannot_be_written_leaves_the_old_process_its_place() -> No
     """The new one gets the error, the old one goes on."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
-    driver.append_error = ErrorCode.kafka_storage_error
+    driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     answer = driver.joined(driver.join(instance="b", protocols=[("range", b"new")], version=9))
-    assert (answer.error_code, answer.member_id, answer.leader) == (ErrorCode.not_coordinator, "", ids["a"])
-    assert driver.heartbeat(ids["b"], 1, instance="b") is ErrorCode.none
+    assert (answer.error_code, answer.member_id, answer.leader) == (ErrorCode.NOT_COORDINATOR, "", ids["a"])
+    assert driver.heartbeat(ids["b"], 1, instance="b") is ErrorCode.NONE
     restored = driver.group().members[ids["b"]]
     assert (restored.protocols, restored.join_ticket) == ((("range", subscription("events")),), None)
 
@@ -168,7 +168,7 @@ def test_administrator_removes_a_static_member_by_its_name() -> None:
     """Without a member id, by the instance id alone."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
-    assert driver.leave(("", "b"), ("", "z")) == [ErrorCode.none, ErrorCode.unknown_member_id]
+    assert driver.leave(("", "b"), ("", "z")) == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     assert list(driver.group().members) == [ids["a"]]
 
 
@@ -179,7 +179,7 @@ def test_old_session_does_not_harm_the_restarted_member() -> None:
     driver.advance(6000)
     restarted = driver.joined(driver.join(instance="a", session_timeout_ms=10_000)).member_id
     driver.advance(6000)
-    assert driver.heartbeat(restarted, 1, instance="a") is ErrorCode.none
+    assert driver.heartbeat(restarted, 1, instance="a") is ErrorCode.NONE
 
 
 def test_static_members_survive_a_restart_of_the_broker() -> None:
@@ -188,4 +188,4 @@ def test_static_members_survive_a_restart_of_the_broker() -> None:
     ids = static_group(driver, "a", "b")
     reloaded = driver.reload()
     assert reloaded.group().static_members == ids
-    assert reloaded.heartbeat(ids["b"], 1, instance="b") is ErrorCode.none
+    assert reloaded.heartbeat(ids["b"], 1, instance="b") is ErrorCode.NONE

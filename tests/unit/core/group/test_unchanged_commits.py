@@ -25,7 +25,7 @@ BASE: dict[str, Any] = {"offset": 5, "metadata": "note", "topic_id": TOPIC_ID, "
 def commit(driver: ShardDriver, **changes: Any) -> bool:
     """Commits what `BASE` says but for the changes; whether that left a record."""
     before = len(driver.log)
-    assert driver.commit(**{**BASE, **changes}) is ErrorCode.none
+    assert driver.commit(**{**BASE, **changes}) is ErrorCode.NONE
     assert len(driver.log) - before in (0, 1)
     return len(driver.log) > before
 
@@ -139,7 +139,7 @@ def test_repeated_commit_is_a_sign_of_life() -> None:
     ids = driver.stable_group(size=1, session_timeout_ms=10_000)
     for _ in range(5):
         driver.advance(9000)
-        assert driver.commit(1, member_id=ids[0], generation=1) is ErrorCode.none
+        assert driver.commit(1, member_id=ids[0], generation=1) is ErrorCode.NONE
 
 
 def test_repeated_commit_is_checked_like_any_other() -> None:
@@ -147,8 +147,8 @@ def test_repeated_commit_is_checked_like_any_other() -> None:
     driver = ShardDriver()
     ids = driver.stable_group(size=1)
     driver.commit(1, member_id=ids[0], generation=1)
-    assert driver.commit(1, member_id=ids[0], generation=0) is ErrorCode.illegal_generation
-    assert driver.commit(1, member_id="ghost", generation=1) is ErrorCode.unknown_member_id
+    assert driver.commit(1, member_id=ids[0], generation=0) is ErrorCode.ILLEGAL_GENERATION
+    assert driver.commit(1, member_id="ghost", generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_state_after_a_restart_is_the_same() -> None:

@@ -181,24 +181,24 @@ class ThirdShard:
 
     def join_group(self, request: JoinGroupRequest, context: ClientContext, ticket: Ticket, now: Millis) -> Result:
         """Refused."""
-        raise KafkaError(ErrorCode.inconsistent_group_protocol)
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def sync_group(self, request: SyncGroupRequest, ticket: Ticket, now: Millis) -> Result:
         """Refused."""
-        raise KafkaError(ErrorCode.unknown_member_id)
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now: Millis) -> Result:
         """Refused."""
-        raise KafkaError(ErrorCode.unknown_member_id)
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def leave_group(self, request: LeaveGroupRequest, ticket: Ticket, now: Millis) -> Result:
         """Refused."""
-        raise KafkaError(ErrorCode.unknown_member_id)
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int, result: Result) -> None:
         """Only a member may commit."""
         if request.member_id not in self.store.groups[request.group_id].members:
-            raise KafkaError(ErrorCode.unknown_member_id)
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def note_commit(self, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
         """Count the commits."""
@@ -206,7 +206,7 @@ class ThirdShard:
 
     def check_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
         """Refused."""
-        raise KafkaError(ErrorCode.group_id_not_found)
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
 
     def note_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
         """Never asked for."""
@@ -214,7 +214,7 @@ class ThirdShard:
     def check_fetch(self, request: OffsetFetchRequestGroup) -> None:
         """Only a member may fetch."""
         if request.member_id not in self.store.groups[request.group_id].members:
-            raise KafkaError(ErrorCode.unknown_member_id)
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 THIRD_KIND: Final = GroupKind(store=ThirdStore, shard=ThirdShard, states=ThirdState, timers=(SESSION,))

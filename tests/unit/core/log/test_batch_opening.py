@@ -76,7 +76,7 @@ def test_a_compacted_topic_needs_keys() -> None:
     _check(records)
     with pytest.raises(InvalidRecords) as refused:
         _check(records, cleanup_policy=frozenset({"compact", "delete"}))
-    assert refused.value.code is ErrorCode.invalid_record
+    assert refused.value.code is ErrorCode.INVALID_RECORD
     reason = "Compacted topic cannot accept message without key in topic partition orders-0"
     assert refused.value.record_errors == ((1, reason), (2, reason))
     assert str(refused.value).endswith(
@@ -90,7 +90,7 @@ def test_each_record_with_a_bad_time_is_named() -> None:
     records = encode_batch([(NOW_MS - 5, b"k", b"v", ()), (NOW_MS, b"k", b"v", ()), (NOW_MS, None, b"v", ())])
     with pytest.raises(InvalidRecords) as refused:
         _check(records, message_timestamp_before_max_ms=4, message_timestamp_after_max_ms=7)
-    assert refused.value.code is ErrorCode.invalid_timestamp
+    assert refused.value.code is ErrorCode.INVALID_TIMESTAMP
     assert refused.value.message == "One or more records have been rejected due to invalid timestamp"
     bad_time = (
         f"Timestamp {NOW_MS - 5} of message with offset 0 is out of range. "
@@ -99,7 +99,7 @@ def test_each_record_with_a_bad_time_is_named() -> None:
     assert refused.value.record_errors == ((0, bad_time),)
     with pytest.raises(InvalidRecords) as refused:
         _check(records, message_timestamp_before_max_ms=4, cleanup_policy=frozenset({"compact"}))
-    assert refused.value.code is ErrorCode.invalid_timestamp
+    assert refused.value.code is ErrorCode.INVALID_TIMESTAMP
     assert [index for index, _ in refused.value.record_errors] == [0, 2]
 
 
@@ -131,7 +131,7 @@ def test_timestamps_must_be_near_the_clock(timestamp: int, before: int, is_refus
     """message.timestamp.before.max.ms and after.max.ms; records without a timestamp are left alone."""
     records = batch(timestamp_ms=timestamp)
     if is_refused:
-        assert _refusal(records, message_timestamp_before_max_ms=before) is ErrorCode.invalid_timestamp
+        assert _refusal(records, message_timestamp_before_max_ms=before) is ErrorCode.INVALID_TIMESTAMP
     else:
         _check(records, message_timestamp_before_max_ms=before)
 
@@ -139,13 +139,13 @@ def test_timestamps_must_be_near_the_clock(timestamp: int, before: int, is_refus
 def test_the_first_record_may_be_the_one_that_is_too_old() -> None:
     """Both ends of a batch are looked at, as far as its header tells them."""
     records = encode_batch([(NOW_MS - 2000, b"k", b"v", ()), (NOW_MS, b"k", b"v", ())])
-    assert _refusal(records, message_timestamp_before_max_ms=1000) is ErrorCode.invalid_timestamp
+    assert _refusal(records, message_timestamp_before_max_ms=1000) is ErrorCode.INVALID_TIMESTAMP
 
 
 def test_producers_do_not_set_log_append_time() -> None:
     """On such a topic it is INVALID_TIMESTAMP; elsewhere Kafka takes the batch for one of CreateTime."""
     records = batch(log_append_time_ms=NOW_MS)
-    assert _refusal(records, message_timestamp_type="LogAppendTime") is ErrorCode.invalid_timestamp
+    assert _refusal(records, message_timestamp_type="LogAppendTime") is ErrorCode.INVALID_TIMESTAMP
     _check(records)
     stored = _store(records, TopicConfig())
     assert read_batch_header(stored).timestamp_type == 0
@@ -188,7 +188,7 @@ def test_a_batch_that_grows_beyond_the_limit_is_refused() -> None:
     config = TopicConfig(compression_type="uncompressed", max_message_bytes=10_000)
     with pytest.raises(KafkaError) as refused:
         _store(records, config)
-    assert refused.value.code is ErrorCode.message_too_large
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def _expected_errors(records: list[tuple[int, bytes | None]], compact: bool, before: int) -> list[int]:
@@ -241,7 +241,7 @@ def test_more_records_than_a_leader_looks_at_are_too_many() -> None:
     too_many = batch_of(records_in_sequence(count + 1), count + 1)
     with pytest.raises(KafkaError, match="send smaller batches") as refused:
         _store(too_many, COMPACT)
-    assert refused.value.code is ErrorCode.message_too_large
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
     _store(too_many, replace(COMPACT, max_message_bytes=7 * (count + 1)))
 
 
@@ -254,15 +254,15 @@ def test_more_bytes_than_a_leader_opens_are_too_many(codec: Compression) -> None
     two = batch_of(record + record.replace(b"\x00\x00\x00\x02k", b"\x00\x00\x02\x02k", 1), 2, codec)
     with pytest.raises(KafkaError) as refused:
         _store(two, COMPACT)
-    assert refused.value.code is ErrorCode.message_too_large
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
     with pytest.raises(KafkaError) as refused:
         _store(_with_payload(two, two[HEADER_SIZE_BYTES:-9]), COMPACT)
-    assert refused.value.code is ErrorCode.message_too_large, "the damage lies behind what is opened"
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE, "the damage lies behind what is opened"
     one = batch_of(record, 1, codec)
     _store(one, COMPACT)
     with pytest.raises(KafkaError) as refused:
         _store(_with_payload(one, one[HEADER_SIZE_BYTES:-9]), COMPACT)
-    assert refused.value.code is ErrorCode.corrupt_message
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_the_first_records_decide_if_they_can() -> None:
@@ -281,7 +281,7 @@ def test_a_codec_of_the_topics_own_is_bounded_by_what_is_stored() -> None:
     opened = opening.open_within(2**30)
     assert len(opened.data) <= config.max_message_bytes
     assert not opened.is_whole
-    assert _refusal(sent, compression_type="uncompressed") is ErrorCode.message_too_large
+    assert _refusal(sent, compression_type="uncompressed") is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_what_a_coordinator_reads_back_opens_to_no_more_than_a_message() -> None:
@@ -290,7 +290,7 @@ def test_what_a_coordinator_reads_back_opens_to_no_more_than_a_message() -> None
     opening = BatchOpening(sent, read_batch_header(sent), COMPACT, NOW_MS, ORDERS, True, is_for_coordinator=True)
     with pytest.raises(KafkaError) as refused:
         open_now(opening)
-    assert refused.value.code is ErrorCode.message_too_large
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -298,7 +298,7 @@ def test_a_count_that_is_wrong_is_found_where_the_batch_is_opened(count: int) ->
     """INVALID_RECORD: more or fewer records than the header says."""
     sent = _changed(batch(3), records_count=count, last_offset_delta=count - 1)
     _store(sent, TopicConfig())
-    assert _refusal(sent, cleanup_policy=frozenset({"compact"})) is ErrorCode.invalid_record
+    assert _refusal(sent, cleanup_policy=frozenset({"compact"})) is ErrorCode.INVALID_RECORD
 
 
 def test_offsets_that_do_not_follow_each_other_are_refused_in_compressed_batches() -> None:
@@ -312,7 +312,7 @@ def test_offsets_that_do_not_follow_each_other_are_refused_in_compressed_batches
         if codec:
             with pytest.raises(KafkaError, match="record 1 of a compressed batch has the offset 0") as refused:
                 _store(batch_of(identical, 3, codec, base_timestamp=NOW_MS), COMPACT)
-            assert refused.value.code is ErrorCode.unknown_server_error
+            assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
     with pytest.raises(InvalidRecords) as invalid:
         _store(batch_of(identical + SMALLEST_RECORD, 4, base_timestamp=NOW_MS), COMPACT)
     assert [number for number, _ in invalid.value.record_errors] == [3]

@@ -47,7 +47,7 @@ def test_a_batch_as_clients_send_it_passes() -> None:
 @pytest.mark.parametrize("records", [b"", bytes(11), batch()[:-1], batch()[:40], batch() * 2, batch() + batch()])
 def test_there_must_be_exactly_one_whole_batch(records: bytes) -> None:
     """None, part of one and two are INVALID_RECORD."""
-    assert _refusal(records) is ErrorCode.invalid_record
+    assert _refusal(records) is ErrorCode.INVALID_RECORD
 
 
 def test_part_of_a_batch_behind_the_first_is_left_out() -> None:
@@ -59,7 +59,7 @@ def test_part_of_a_batch_behind_the_first_is_left_out() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_message_formats_are_refused_by_name(magic: int) -> None:
     """Whether one or several, whether shorter than a header of today or not."""
-    assert _refusal(_old_message(magic)) is ErrorCode.invalid_record
+    assert _refusal(_old_message(magic)) is ErrorCode.INVALID_RECORD
     with pytest.raises(KafkaError, match="magic version 2"):
         _check(_old_message(magic) * 3)
 
@@ -77,7 +77,7 @@ def test_old_message_formats_are_refused_by_name(magic: int) -> None:
 )
 def test_bytes_that_are_no_batch_are_corrupt(records: bytes) -> None:
     """CORRUPT_MESSAGE, which makes a client send it again."""
-    assert _refusal(records) is ErrorCode.corrupt_message
+    assert _refusal(records) is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_bytes_that_are_no_batch_are_corrupt(records: bytes) -> None:
 )
 def test_a_header_that_contradicts_itself_is_refused(fields: dict[str, int]) -> None:
     """Base offset, count, control bit, sequence: INVALID_RECORD."""
-    assert _refusal(_changed(batch(3), **fields)) is ErrorCode.invalid_record
+    assert _refusal(_changed(batch(3), **fields)) is ErrorCode.INVALID_RECORD
 
 
 def test_what_the_broker_writes_may_be_a_control_batch() -> None:
@@ -106,11 +106,11 @@ def test_what_the_broker_writes_may_be_a_control_batch() -> None:
 def test_a_batch_larger_than_the_topic_allows_is_refused_before_its_crc_is_looked_at() -> None:
     """MESSAGE_TOO_LARGE makes a client split the batch."""
     records = batch(value=bytes(100))
-    assert _refusal(records, max_message_bytes=len(records) - 1) is ErrorCode.message_too_large
+    assert _refusal(records, max_message_bytes=len(records) - 1) is ErrorCode.MESSAGE_TOO_LARGE
     _check(records, max_message_bytes=len(records))
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_a_codec_that_there_is_not_is_refused(codec: int) -> None:
     """Nobody could read it again. Kafka stumbles here, with UNKNOWN_SERVER_ERROR."""
-    assert _refusal(_changed(batch(), attributes=codec)) is ErrorCode.unknown_server_error
+    assert _refusal(_changed(batch(), attributes=codec)) is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -153,10 +153,10 @@ def test_a_control_batch_that_a_cleaner_emptied_changes_nothing() -> None:
 def test_a_transaction_begins_only_where_the_coordinator_knows_of_it() -> None:
     """KIP-890: without a guard, or with one that is out of date, its first batch is refused."""
     state = ProducerState(DAY_MS)
-    assert _refusal(state, _header()) is ErrorCode.invalid_txn_state
+    assert _refusal(state, _header()) is ErrorCode.INVALID_TXN_STATE
     guard = _verify(state)
     assert guard != NO_GUARD
-    assert _refusal(state, _header(), guard + 1) is ErrorCode.invalid_txn_state
+    assert _refusal(state, _header(), guard + 1) is ErrorCode.INVALID_TXN_STATE
     assert state.check(_header(), guard) is None
 
 
@@ -173,7 +173,7 @@ def test_a_guard_does_not_outlast_the_transaction_that_it_was_given_for() -> Non
     state = ProducerState(DAY_MS)
     guard = _verify(state)
     _end(state, 10)
-    assert _refusal(state, _header(), guard) is ErrorCode.invalid_txn_state
+    assert _refusal(state, _header(), guard) is ErrorCode.INVALID_TXN_STATE
 
 
 def test_a_marker_of_the_transaction_before_leaves_the_guard_of_the_next() -> None:
@@ -190,7 +190,7 @@ def test_a_batch_may_not_overtake_one_that_is_being_verified() -> None:
     state = ProducerState(DAY_MS)
     guard = _verify(state, 5)
     assert _verify(state, 3) == guard
-    assert _refusal(state, _header(5), guard) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(5), guard) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert state.check(_header(3), guard) is None
 
 
@@ -206,7 +206,7 @@ def test_an_unknown_producer_of_version_2_begins_at_zero() -> None:
     """Its epoch is new with each transaction, so nothing can have been forgotten of it."""
     state = ProducerState(DAY_MS)
     guard = _verify(state, 2, adds_partitions=True)
-    assert _refusal(state, _header(2), guard) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(2), guard) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_an_old_epoch_is_refused_before_it_is_verified() -> None:
@@ -215,8 +215,8 @@ def test_an_old_epoch_is_refused_before_it_is_verified() -> None:
     _end(state, 10, epoch=5)
     with pytest.raises(KafkaError) as refused:
         _verify(state, epoch=4)
-    assert refused.value.code is ErrorCode.invalid_producer_epoch
-    assert _refusal(state, _header(epoch=4)) is ErrorCode.invalid_producer_epoch
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert _refusal(state, _header(epoch=4)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_retry_of_a_transaction_that_ended_is_answered() -> None:
@@ -238,7 +238,7 @@ def test_a_plain_batch_has_no_place_in_a_transaction() -> None:
     """A producer is transactional or it is not."""
     state = ProducerState(DAY_MS)
     _open(state)
-    assert _refusal(state, _header(1, is_transactional=False)) is ErrorCode.invalid_txn_state
+    assert _refusal(state, _header(1, is_transactional=False)) is ErrorCode.INVALID_TXN_STATE
 
 
 def test_verifications_that_led_nowhere_are_forgotten() -> None:
@@ -259,7 +259,7 @@ def test_a_coordinators_batch_is_held_to_the_transaction_but_to_no_sequence() ->
     state = ProducerState(DAY_MS)
     with pytest.raises(KafkaError) as refused:
         state.check_of_coordinator(_header())
-    assert refused.value.code is ErrorCode.invalid_txn_state
+    assert refused.value.code is ErrorCode.INVALID_TXN_STATE
     state.check_of_coordinator(_header(), _verify(state))
     _open(state)
     state.check_of_coordinator(_header())
@@ -268,11 +268,11 @@ def test_a_coordinators_batch_is_held_to_the_transaction_but_to_no_sequence() ->
 @pytest.mark.parametrize(
     ("version", "epoch", "expected"),
     [
-        (1, 4, ErrorCode.invalid_producer_epoch),
+        (1, 4, ErrorCode.INVALID_PRODUCER_EPOCH),
         (1, 5, None),
         (1, 6, None),
-        (2, 4, ErrorCode.invalid_producer_epoch),
-        (2, 5, ErrorCode.invalid_producer_epoch),
+        (2, 4, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
         (2, 6, None),
     ],
 )
@@ -290,7 +290,7 @@ def test_a_marker_may_be_repeated() -> None:
     _end(state, 11, epoch=6)
     assert _marker_refusal(state, 6, 2) is None
     _open(state, 12, epoch=6)
-    assert _marker_refusal(state, 6, 2) is ErrorCode.invalid_producer_epoch
+    assert _marker_refusal(state, 6, 2) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_the_highest_epoch_can_be_ended() -> None:
@@ -304,5 +304,5 @@ def test_a_coordinator_that_was_replaced_is_fenced() -> None:
     """By the epoch of the markers that its successor has written."""
     state = ProducerState(DAY_MS)
     _end(state, 10, epoch=5)
-    assert _marker_refusal(state, 5, 1, coordinator_epoch=2) is ErrorCode.transaction_coordinator_fenced
+    assert _marker_refusal(state, 5, 1, coordinator_epoch=2) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert _marker_refusal(state, 5, 1, coordinator_epoch=3) is None

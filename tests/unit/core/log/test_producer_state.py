@@ -43,8 +43,8 @@ def test_sequences_must_follow_one_another() -> None:
     """A gap and a batch that overlaps what is written are refused; the next one is not."""
     state = _written(ProducerState(DAY_MS), _header(0, 3), _header(3, 2))
     assert state.check(_header(5)) is None
-    assert _refusal(state, _header(6)) is ErrorCode.out_of_order_sequence_number
-    assert _refusal(state, _header(4, 5)) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(6)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert _refusal(state, _header(4, 5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @pytest.mark.parametrize("behind", range(1, BATCHES_TO_RETAIN + 1))
@@ -60,27 +60,27 @@ def test_a_retry_of_any_of_the_last_five_batches_is_recognized(behind: int) -> N
 def test_a_retry_of_an_older_batch_is_out_of_order() -> None:
     """Kafka 4 has no other answer for it."""
     state = _written(ProducerState(DAY_MS), *(_header(number) for number in range(BATCHES_TO_RETAIN + 1)))
-    assert _refusal(state, _header(0)) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_part_of_a_written_batch_is_no_retry() -> None:
     """Only the exact range is."""
     state = _written(ProducerState(DAY_MS), _header(0, 4))
-    assert _refusal(state, _header(0, 3)) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(0, 3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_an_older_epoch_is_fenced() -> None:
     """The producer was replaced."""
     state = _written(ProducerState(DAY_MS), _header(0, epoch=3))
-    assert _refusal(state, _header(1, epoch=2)) is ErrorCode.invalid_producer_epoch
+    assert _refusal(state, _header(1, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_new_epoch_begins_at_zero() -> None:
     """And the batches of the old one are forgotten."""
     state = _written(ProducerState(DAY_MS), _header(0, epoch=3))
-    assert _refusal(state, _header(1, epoch=4)) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(1, epoch=4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     _written(state, _header(0, epoch=4))
-    assert _refusal(state, _header(5, epoch=4)) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(5, epoch=4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_an_unknown_producer_may_begin_anywhere() -> None:
@@ -95,7 +95,7 @@ def test_batches_behind_one_that_could_not_be_written_wait_for_it() -> None:
     state.write_failed(_header(2))
     state.write_failed(_header(0, 2))
     state.write_failed(_header(1, epoch=-1))
-    assert _refusal(state, _header(2)) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert state.check(_header(2, producer_id=8)) is None
     assert state.check(_header(5, epoch=1)) is None
     _written(state, _header(0, 2), _header(2))
@@ -109,13 +109,13 @@ def test_only_so_many_refusals_are_remembered() -> None:
     for producer_id in range(1001):
         state.write_failed(_header(0, producer_id=producer_id))
     assert state.check(_header(1, producer_id=0)) is None
-    assert _refusal(state, _header(1, producer_id=1)) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(1, producer_id=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_sequences_wrap_to_zero() -> None:
     """After 2**31 - 1 comes 0, between batches and within one."""
     state = _written(ProducerState(DAY_MS), _header(LAST_SEQUENCE - 1, 2))
-    assert _refusal(state, _header(1)) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert state.check(_header(0)) is None
     state = _written(ProducerState(DAY_MS), _header(LAST_SEQUENCE, 3), _header(2))
     duplicate = state.check(_header(LAST_SEQUENCE, 3))
@@ -155,7 +155,7 @@ def test_a_snapshot_holds_the_last_batch_of_each_producer() -> None:
     duplicate = restored.check(_header(2, 3))
     assert duplicate is not None
     assert duplicate.first_offset == 2
-    assert _refusal(restored, _header(0, 2)) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(restored, _header(0, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert restored.check(_header(5)) is None
     assert restored.snapshot() == state.snapshot()
 
@@ -187,6 +187,6 @@ def test_whatever_is_sent_the_sequences_written_have_no_gap(steps: list[tuple[in
                 assert duplicate is not None
                 assert duplicate.first_offset == starts[index]
             else:
-                assert _refusal(state, header) is ErrorCode.out_of_order_sequence_number
+                assert _refusal(state, header) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         _written(state, _header(starts[turn], count))
     assert state.end_offset == sum(counts)

@@ -17,9 +17,9 @@ def test_transaction_begins_with_its_first_partition() -> None:
     producer = world.inited()
     world.timers.advance(5)
     start = world.timers.wall_clock()
-    assert world.add(producer, (E0,)) == {E0: ErrorCode.none}
+    assert world.add(producer, (E0,)) == {E0: ErrorCode.NONE}
     world.timers.advance(5)
-    assert world.add(producer, (E1,)) == {E1: ErrorCode.none}
+    assert world.add(producer, (E1,)) == {E1: ErrorCode.NONE}
     transaction = world.restart().transaction()
     assert transaction.state is TransactionState.ONGOING
     assert transaction.partitions == {E0, E1}
@@ -33,7 +33,7 @@ def test_partitions_that_are_there_cost_nothing() -> None:
     producer = world.inited()
     world.add_code(producer, (E0, E1))
     before = world.log.appends
-    assert world.add_code(producer, (E1,)) is ErrorCode.none
+    assert world.add_code(producer, (E1,)) is ErrorCode.NONE
     assert world.log.appends == before
 
 
@@ -52,10 +52,10 @@ def test_only_the_current_producer_adds() -> None:
     """By id and epoch; an unknown transactional id has none."""
     world = TransactionWorld()
     producer_id, epoch = world.inited()
-    assert world.add_code((producer_id + 1, epoch)) is ErrorCode.invalid_producer_id_mapping
-    assert world.add_code((producer_id, epoch + 1)) is ErrorCode.producer_fenced
-    assert world.add_code((producer_id, epoch), (E0,), "other") is ErrorCode.invalid_producer_id_mapping
-    assert world.add_code((producer_id, epoch), (E0,), "") is ErrorCode.invalid_request
+    assert world.add_code((producer_id + 1, epoch)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert world.add_code((producer_id, epoch + 1)) is ErrorCode.PRODUCER_FENCED
+    assert world.add_code((producer_id, epoch), (E0,), "other") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert world.add_code((producer_id, epoch), (E0,), "") is ErrorCode.INVALID_REQUEST
 
 
 def test_nothing_is_added_while_markers_are_written() -> None:
@@ -63,10 +63,10 @@ def test_nothing_is_added_while_markers_are_written() -> None:
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer)
-    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.marker_logs.refusals[E0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     following = world.ended(producer)
     for asked in (producer, following, (5, 5)):
-        assert world.add_code(asked, (E1,)) is ErrorCode.concurrent_transactions
+        assert world.add_code(asked, (E1,)) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 @pytest.mark.parametrize(("version", "transaction_version"), [(3, 0), (4, 2), (5, 2)])
@@ -77,7 +77,7 @@ def test_version_says_for_which_clients(version: int, transaction_version: int) 
     assert world.transaction().client_transaction_version == transaction_version
 
 
-@pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.invalid_producer_epoch), (2, ErrorCode.producer_fenced)])
+@pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)])
 def test_old_clients_know_fencing_by_another_name(version: int, code: ErrorCode) -> None:
     """PRODUCER_FENCED came with version 2."""
     world = TransactionWorld()
@@ -95,7 +95,7 @@ def test_verification_tells_what_was_added() -> None:
     producer = world.inited()
     world.add_code(producer, (E0,))
     found = world.add_by_broker(producer, (E0, E1), verify_only=True)
-    assert found == {E0: ErrorCode.none, E1: ErrorCode.transaction_abortable}
+    assert found == {E0: ErrorCode.NONE, E1: ErrorCode.TRANSACTION_ABORTABLE}
     assert world.transaction().partitions == {E0}
 
 
@@ -103,8 +103,8 @@ def test_verification_knows_the_producer() -> None:
     """A fenced one is told in the words of the partitions it writes to."""
     world = TransactionWorld()
     producer_id, epoch = world.inited()
-    assert world.add_by_broker((producer_id, epoch + 1), verify_only=True) == {E0: ErrorCode.invalid_producer_epoch}
-    assert world.add_by_broker((7, 0), verify_only=True) == {E0: ErrorCode.invalid_producer_id_mapping}
+    assert world.add_by_broker((producer_id, epoch + 1), verify_only=True) == {E0: ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert world.add_by_broker((7, 0), verify_only=True) == {E0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 
 
 def test_verification_does_not_wait_for_another_transaction() -> None:
@@ -112,10 +112,10 @@ def test_verification_does_not_wait_for_another_transaction() -> None:
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, (E0,))
-    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.marker_logs.refusals[E0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     world.now(world.end(producer, version=4))
     before_ms = world.timers.now_ms()
-    assert world.add_by_broker(producer, (E1,), verify_only=True) == {E1: ErrorCode.concurrent_transactions}
+    assert world.add_by_broker(producer, (E1,), verify_only=True) == {E1: ErrorCode.CONCURRENT_TRANSACTIONS}
     assert world.timers.now_ms() == before_ms
 
 
@@ -123,9 +123,9 @@ def test_broker_adds_for_the_producer() -> None:
     """KIP-890: with the first batch for a partition."""
     world = TransactionWorld()
     producer = world.inited()
-    assert world.add_by_broker(producer, (E0, E1)) == {E0: ErrorCode.none, E1: ErrorCode.none}
+    assert world.add_by_broker(producer, (E0, E1)) == {E0: ErrorCode.NONE, E1: ErrorCode.NONE}
     assert world.transaction().client_transaction_version == 2
-    assert world.add_by_broker((producer[0], 9)) == {E0: ErrorCode.invalid_producer_epoch}
+    assert world.add_by_broker((producer[0], 9)) == {E0: ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
 def test_broker_waits_for_the_markers_of_the_transaction_before() -> None:
@@ -133,12 +133,12 @@ def test_broker_waits_for_the_markers_of_the_transaction_before() -> None:
     world = TransactionWorld()
     producer = world.inited()
     world.add_by_broker(producer)
-    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.marker_logs.refusals[E0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     following = world.ended(producer)
     world.settle()
     world.timers.call_at(world.timers.now_ms() + 50, world.marker_logs.refusals.clear)
     world.timers.advance(50)
-    assert world.add_by_broker(following, (E1,)) == {E1: ErrorCode.none}
+    assert world.add_by_broker(following, (E1,)) == {E1: ErrorCode.NONE}
 
 
 def test_broker_does_not_wait_for_long() -> None:
@@ -146,10 +146,10 @@ def test_broker_does_not_wait_for_long() -> None:
     world = TransactionWorld(config=TransactionCoordinatorConfig(add_retry_max_ms=40))
     producer = world.inited()
     world.add_by_broker(producer)
-    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.marker_logs.refusals[E0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     following = world.ended(producer)
     before_ms = world.timers.now_ms()
-    assert world.add_by_broker(following, (E1,)) == {E1: ErrorCode.concurrent_transactions}
+    assert world.add_by_broker(following, (E1,)) == {E1: ErrorCode.CONCURRENT_TRANSACTIONS}
     assert 40 <= world.timers.now_ms() - before_ms <= 61
     assert world.transaction(ID).partitions == {E0}
 
@@ -159,7 +159,7 @@ def test_broker_that_stops_waiting_leaves_no_alarm() -> None:
     world = TransactionWorld()
     producer = world.inited()
     world.add_by_broker(producer)
-    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.marker_logs.refusals[E0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     following = world.ended(producer)
     alarms = world.timers.waiting
     asked = world.coordinator.add_partitions(

@@ -11,13 +11,13 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_transactions_request import DescribeTransactionsRequest
 
 RETRIED = [
-    ErrorCode.not_leader_or_follower,
-    ErrorCode.not_enough_replicas,
-    ErrorCode.not_enough_replicas_after_append,
-    ErrorCode.request_timed_out,
-    ErrorCode.kafka_storage_error,
-    ErrorCode.unknown_topic_or_partition,
-    ErrorCode.unknown_server_error,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
 ]
 
 
@@ -31,7 +31,7 @@ def ending(world: TransactionWorld, *, commit: bool = True) -> tuple[int, int]:
 def test_description_tells_what_has_no_marker_yet() -> None:
     """So that nobody takes a partition for forgotten that the coordinator has on its list, or the other way round."""
     world = TransactionWorld()
-    world.marker_logs.refusals[E1] = ErrorCode.not_leader_or_follower
+    world.marker_logs.refusals[E1] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     ending(world)
     world.settle()
     request = DescribeTransactionsRequest(transactional_ids=[ID])
@@ -62,7 +62,7 @@ def test_partition_that_fails_is_asked_again(code: ErrorCode) -> None:
 def test_waits_grow_up_to_a_bound() -> None:
     """A partition that is gone for an hour is asked some hundred times, not some thousands."""
     world = TransactionWorld()
-    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.marker_logs.refusals[E0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     ending(world)
     world.timers.advance(3_600_000)
     assert 700 < len(world.marker_logs.markers) < 800
@@ -71,7 +71,7 @@ def test_waits_grow_up_to_a_bound() -> None:
 def test_topic_that_is_gone_gets_no_marker() -> None:
     """Whoever deleted it has deleted the transaction's records."""
     world = TransactionWorld()
-    world.marker_logs.refusals = dict.fromkeys((E0, E1), ErrorCode.unknown_topic_or_partition)
+    world.marker_logs.refusals = dict.fromkeys((E0, E1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     ending(world)
     world.settle()
     assert world.state() is TransactionState.PREPARE_COMMIT
@@ -80,7 +80,7 @@ def test_topic_that_is_gone_gets_no_marker() -> None:
     assert world.state() is TransactionState.COMPLETE_COMMIT
 
 
-@pytest.mark.parametrize("code", [ErrorCode.invalid_producer_epoch, ErrorCode.unsupported_for_message_format])
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT])
 def test_partition_that_needs_no_marker_is_left_out(code: ErrorCode) -> None:
     """A later epoch of the producer is there, or its records can't be."""
     world = TransactionWorld()
@@ -93,7 +93,7 @@ def test_partition_that_needs_no_marker_is_left_out(code: ErrorCode) -> None:
 def test_fenced_coordinator_leaves_it_to_the_other() -> None:
     """It neither asks again nor says that the transaction has ended."""
     world = TransactionWorld()
-    world.marker_logs.refusals[E0] = ErrorCode.transaction_coordinator_fenced
+    world.marker_logs.refusals[E0] = ErrorCode.TRANSACTION_COORDINATOR_FENCED
     ending(world)
     world.timers.advance(60_000)
     assert world.state() is TransactionState.PREPARE_COMMIT
@@ -124,7 +124,7 @@ def test_marker_comes_after_the_outcome_is_committed() -> None:
     assert not world.marker_logs.markers
     world.log.commit(P0)
     world.settle()
-    assert world.now(answer).error_code == ErrorCode.none
+    assert world.now(answer).error_code == ErrorCode.NONE
     assert len(world.marker_logs.markers) == 1
 
 
@@ -136,14 +136,14 @@ def test_outcome_that_is_committed_late_is_followed_late() -> None:
     world.log.holds_high_watermark = True
     answer = world.end(producer)
     world.timers.advance(5000)
-    assert world.now(answer).error_code == ErrorCode.coordinator_not_available
+    assert world.now(answer).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.timers.advance(20_000)
     assert not world.marker_logs.markers
     world.log.holds_high_watermark = False
     world.log.commit(P0)
     world.timers.advance(10_000)
     assert world.state() is TransactionState.COMPLETE_COMMIT
-    assert world.end_code(producer) is ErrorCode.none
+    assert world.end_code(producer) is ErrorCode.NONE
 
 
 def test_outcome_that_can_not_be_written_is_none() -> None:
@@ -151,13 +151,13 @@ def test_outcome_that_can_not_be_written_is_none() -> None:
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, version=5)
-    world.log.append_error = ErrorCode.not_enough_replicas
-    assert world.end_code(producer) is ErrorCode.coordinator_not_available
+    world.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.end_code(producer) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.timers.advance(1000)
     assert world.state() is TransactionState.ONGOING
     assert not world.marker_logs.markers
     world.log.append_error = None
-    assert world.end_code(producer, commit=False) is ErrorCode.none
+    assert world.end_code(producer, commit=False) is ErrorCode.NONE
     world.settle()
     assert world.state() is TransactionState.COMPLETE_ABORT
 
@@ -168,7 +168,7 @@ def test_end_that_can_not_be_written_down_is_tried_again() -> None:
     world.marker_logs.held = Pledge()
     ending(world)
     world.settle()
-    world.log.append_error = ErrorCode.not_enough_replicas
+    world.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     world.marker_logs.held.set_result(True)
     world.timers.advance(1000)
     assert world.state() is TransactionState.PREPARE_COMMIT
@@ -182,7 +182,7 @@ def test_end_that_can_not_be_written_down_is_tried_again() -> None:
 def test_restart_ends_what_was_ending(commit: bool) -> None:
     """All markers are asked for again, under the epoch of the coordinator that came after."""
     world = TransactionWorld()
-    world.marker_logs.refusals[E1] = ErrorCode.not_leader_or_follower
+    world.marker_logs.refusals[E1] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     ending(world, commit=commit)
     world.settle()
     world.marker_logs.refusals.clear()
@@ -203,7 +203,7 @@ def test_restart_leaves_open_transactions_open() -> None:
     again = world.restart()
     again.settle()
     assert not again.marker_logs.markers
-    assert again.end_code(producer) is ErrorCode.none
+    assert again.end_code(producer) is ErrorCode.NONE
 
 
 def test_outcome_for_a_coordinator_that_is_gone_is_dropped() -> None:

@@ -52,7 +52,7 @@ def test_epoch_stays_for_older_clients() -> None:
     (marker,) = world.marker_logs.markers
     assert (marker.producer_id, marker.producer_epoch) == producer
     assert marker.transaction_version == 0
-    assert world.add_code(producer) is ErrorCode.none
+    assert world.add_code(producer) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("is_retry", [True, False])
@@ -60,8 +60,8 @@ def test_epoch_stays_for_older_clients() -> None:
 @pytest.mark.parametrize("state", ["Empty", "CompleteAbort", "CompleteCommit"])
 def test_what_is_not_open_in_version_2(state: str, commit: bool, is_retry: bool) -> None:
     """The table at the top of the file, which is Kafka's."""
-    fenced, invalid = ErrorCode.producer_fenced, ErrorCode.invalid_txn_state
-    done = bumped = ErrorCode.none
+    fenced, invalid = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE
+    done = bumped = ErrorCode.NONE
     table = {
         ("Empty", False): (fenced, bumped),
         ("Empty", True): (fenced, invalid),
@@ -91,7 +91,7 @@ def test_retry_is_told_what_the_first_was() -> None:
     producer = world.inited()
     world.add_code(producer, version=5)
     following = world.ended(producer)
-    assert world.end_code(producer) is ErrorCode.concurrent_transactions
+    assert world.end_code(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
     world.settle()
     assert world.ended(producer) == following
     assert len(world.marker_logs.markers) == 1
@@ -117,7 +117,7 @@ def test_what_is_not_open_in_version_1(state: str, commit: bool) -> None:
     producer = world.inited() if state == "Empty" else complete(world, commit=is_commit, version=TV1)
     is_same = state == ("CompleteCommit" if commit else "CompleteAbort")
     code = world.end_code(producer, commit=commit, version=TV1)
-    assert code is (ErrorCode.none if is_same else ErrorCode.invalid_txn_state)
+    assert code is (ErrorCode.NONE if is_same else ErrorCode.INVALID_TXN_STATE)
 
 
 @pytest.mark.parametrize("version", [TV1, TV2])
@@ -126,10 +126,10 @@ def test_others_can_not_end_it(version: int) -> None:
     world = TransactionWorld()
     producer_id, epoch = world.inited()
     world.add_code((producer_id, epoch))
-    assert world.end_code((producer_id + 1, epoch), version=version) is ErrorCode.invalid_producer_id_mapping
-    assert world.end_code((producer_id, epoch + 1), version=version) is ErrorCode.producer_fenced
-    assert world.end_code((producer_id, epoch), "other", version=version) is ErrorCode.invalid_producer_id_mapping
-    assert world.end_code((producer_id, epoch), "", version=version) is ErrorCode.invalid_request
+    assert world.end_code((producer_id + 1, epoch), version=version) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert world.end_code((producer_id, epoch + 1), version=version) is ErrorCode.PRODUCER_FENCED
+    assert world.end_code((producer_id, epoch), "other", version=version) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert world.end_code((producer_id, epoch), "", version=version) is ErrorCode.INVALID_REQUEST
     assert world.state() is TransactionState.ONGOING
 
 
@@ -138,13 +138,13 @@ def test_nobody_ends_what_is_ending() -> None:
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer)
-    world.marker_logs.refusals[E0] = ErrorCode.not_enough_replicas
+    world.marker_logs.refusals[E0] = ErrorCode.NOT_ENOUGH_REPLICAS
     world.ended(producer)
     for asked in (producer, (producer[0], 1), (producer[0] + 1, 0)):
-        assert world.end_code(asked) is ErrorCode.concurrent_transactions
-    assert world.end_code((producer[0] + 1, 0), version=TV1) is ErrorCode.invalid_producer_id_mapping
-    assert world.end_code(producer, version=TV1) is ErrorCode.producer_fenced
-    assert world.end_code((producer[0], 1), version=TV1) is ErrorCode.concurrent_transactions
+        assert world.end_code(asked) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert world.end_code((producer[0] + 1, 0), version=TV1) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert world.end_code(producer, version=TV1) is ErrorCode.PRODUCER_FENCED
+    assert world.end_code((producer[0], 1), version=TV1) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def test_last_epoch_of_a_producer_id_brings_the_next() -> None:
@@ -162,7 +162,7 @@ def test_last_epoch_of_a_producer_id_brings_the_next() -> None:
     transaction = world.transaction()
     assert (transaction.producer_id, transaction.producer_epoch) == following
     assert world.ended(used_up) == following
-    assert world.add_code(following, version=5) is ErrorCode.none
+    assert world.add_code(following, version=5) is ErrorCode.NONE
 
 
 def test_end_at_the_last_epoch_survives_a_restart() -> None:
@@ -188,16 +188,16 @@ def test_without_a_producer_id_at_hand_the_client_asks_again() -> None:
     world.add_code(used_up, version=5)
     world.has_producer_ids = False
     world.coordinator._producer_ids._at_hand.clear()
-    assert world.end_code(used_up) is ErrorCode.coordinator_load_in_progress
+    assert world.end_code(used_up) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert world.state() is TransactionState.ONGOING
     world.settle()
-    assert world.end_code(used_up) is ErrorCode.coordinator_load_in_progress
+    assert world.end_code(used_up) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.has_producer_ids = True
     world.settle()
-    assert world.end_code(used_up) is ErrorCode.none
+    assert world.end_code(used_up) is ErrorCode.NONE
 
 
-@pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.invalid_producer_epoch), (2, ErrorCode.producer_fenced)])
+@pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)])
 def test_old_clients_know_fencing_by_another_name(version: int, code: ErrorCode) -> None:
     """PRODUCER_FENCED came with version 2."""
     world = TransactionWorld()

@@ -23,8 +23,8 @@ def test_transaction_that_is_open_for_too_long_is_aborted() -> None:
     (marker,) = world.marker_logs.markers
     assert not marker.is_commit
     assert marker.producer_epoch == producer[1] + 1
-    assert world.end_code(producer, version=4) is ErrorCode.producer_fenced
-    assert world.add_code(producer) is ErrorCode.producer_fenced
+    assert world.end_code(producer, version=4) is ErrorCode.PRODUCER_FENCED
+    assert world.add_code(producer) is ErrorCode.PRODUCER_FENCED
 
 
 def test_timeout_counts_from_the_first_partition() -> None:
@@ -64,7 +64,7 @@ def test_abort_that_can_not_be_written_is_tried_again() -> None:
     """With the next look."""
     world = TransactionWorld()
     world.add_code(world.inited(timeout_ms=1000))
-    world.log.append_error = ErrorCode.not_enough_replicas
+    world.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     world.timers.advance(12_000)
     assert world.state() is TransactionState.ONGOING
     world.log.append_error = None
@@ -93,7 +93,7 @@ def test_open_transactions_keep_their_ids() -> None:
     world.add_code(world.inited(timeout_ms=2**31 - 1))
     ending = world.inited("ending")
     world.add_code(ending, (E0,), "ending")
-    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.marker_logs.refusals[E0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     world.ended(ending, "ending")
     world.timers.advance(5 * LONG_MS)
     assert set(world.shard.store.transactions) == {ID, "ending"}

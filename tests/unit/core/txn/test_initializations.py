@@ -37,8 +37,8 @@ def test_each_producer_gets_the_next_epoch() -> None:
     world = TransactionWorld()
     first, second = world.inited(), world.inited()
     assert second == (first[0], first[1] + 1)
-    assert world.add_code(first) is ErrorCode.producer_fenced
-    assert world.add_code(second) is ErrorCode.none
+    assert world.add_code(first) is ErrorCode.PRODUCER_FENCED
+    assert world.add_code(second) is ErrorCode.NONE
 
 
 def test_ids_do_not_share_producer_ids() -> None:
@@ -52,14 +52,14 @@ def test_open_transaction_is_aborted_first() -> None:
     world = TransactionWorld()
     first = world.inited()
     world.add_code(first)
-    assert world.init_code() is ErrorCode.concurrent_transactions
+    assert world.init_code() is ErrorCode.CONCURRENT_TRANSACTIONS
     world.settle()
     (marker,) = world.marker_logs.markers
     assert not marker.is_commit
     assert marker.partitions == (E0,)
     assert marker.producer_epoch == first[1] + 1
     assert world.inited() == (first[0], first[1] + 2)
-    assert world.end_code(first) is ErrorCode.producer_fenced
+    assert world.end_code(first) is ErrorCode.PRODUCER_FENCED
 
 
 def test_nobody_is_initialized_while_markers_are_written() -> None:
@@ -67,10 +67,10 @@ def test_nobody_is_initialized_while_markers_are_written() -> None:
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer)
-    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.marker_logs.refusals[E0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     world.ended(producer)
     world.settle()
-    assert world.init_code() is ErrorCode.concurrent_transactions
+    assert world.init_code() is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def test_producer_goes_on_with_its_own_epoch() -> None:
@@ -81,7 +81,7 @@ def test_producer_goes_on_with_its_own_epoch() -> None:
     assert second == (first[0], 1)
     assert world.inited(producer=first) == second
     assert world.inited(producer=second) == (first[0], 2)
-    assert world.init_code(producer=first) is ErrorCode.producer_fenced
+    assert world.init_code(producer=first) is ErrorCode.PRODUCER_FENCED
 
 
 def test_producer_that_was_replaced_can_not_go_on() -> None:
@@ -89,8 +89,8 @@ def test_producer_that_was_replaced_can_not_go_on() -> None:
     world = TransactionWorld()
     first = world.inited()
     world.inited()
-    assert world.init_code(producer=first) is ErrorCode.producer_fenced
-    assert world.init_code(producer=(first[0] + 77, 0)) is ErrorCode.producer_fenced
+    assert world.init_code(producer=first) is ErrorCode.PRODUCER_FENCED
+    assert world.init_code(producer=(first[0] + 77, 0)) is ErrorCode.PRODUCER_FENCED
 
 
 def test_retry_of_a_bump_is_not_known_after_a_restart() -> None:
@@ -98,7 +98,7 @@ def test_retry_of_a_bump_is_not_known_after_a_restart() -> None:
     world = TransactionWorld()
     first = world.inited()
     world.inited(producer=first)
-    assert world.restart().init_code(producer=first) is ErrorCode.producer_fenced
+    assert world.restart().init_code(producer=first) is ErrorCode.PRODUCER_FENCED
 
 
 def test_used_up_epochs_bring_a_new_producer_id() -> None:
@@ -123,7 +123,7 @@ def test_other_epoch_of_a_used_up_id_is_an_error() -> None:
     """Kafka says so too."""
     world = TransactionWorld()
     producer_id, _ = with_epoch(world, EXHAUSTED)
-    assert world.init_code(producer=(producer_id, 7)) is ErrorCode.unknown_server_error
+    assert world.init_code(producer=(producer_id, 7)) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_fencing_the_last_epoch_brings_a_new_producer_id() -> None:
@@ -131,7 +131,7 @@ def test_fencing_the_last_epoch_brings_a_new_producer_id() -> None:
     world = TransactionWorld()
     used_up = with_epoch(world, EXHAUSTED)
     world.add_code(used_up)
-    assert world.init_code() is ErrorCode.concurrent_transactions
+    assert world.init_code() is ErrorCode.CONCURRENT_TRANSACTIONS
     world.settle()
     assert world.marker_logs.markers[0].producer_id == used_up[0]
     assert world.marker_logs.markers[0].producer_epoch == EXHAUSTED + 1
@@ -144,11 +144,11 @@ def test_fencing_the_last_epoch_brings_a_new_producer_id() -> None:
 @pytest.mark.parametrize(
     ("timeout_ms", "code"),
     [
-        (0, ErrorCode.invalid_transaction_timeout),
-        (-1, ErrorCode.invalid_transaction_timeout),
-        (900_001, ErrorCode.invalid_transaction_timeout),
-        (900_000, ErrorCode.none),
-        (1, ErrorCode.none),
+        (0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (-1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (900_000, ErrorCode.NONE),
+        (1, ErrorCode.NONE),
     ],
 )
 def test_timeout_has_bounds(timeout_ms: int, code: ErrorCode) -> None:
@@ -158,10 +158,10 @@ def test_timeout_has_bounds(timeout_ms: int, code: ErrorCode) -> None:
 
 def test_empty_id_is_refused() -> None:
     """It is not the same as none."""
-    assert TransactionWorld().init_code("") is ErrorCode.invalid_request
+    assert TransactionWorld().init_code("") is ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.invalid_producer_epoch), (4, ErrorCode.producer_fenced)])
+@pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)])
 def test_old_clients_know_fencing_by_another_name(version: int, code: ErrorCode) -> None:
     """PRODUCER_FENCED came with version 4."""
     world = TransactionWorld()

@@ -225,7 +225,7 @@ def test_both_forms_agree_with_the_decoder_on_altered_batches(
 def refuse_what_overflows(records: list[Record]) -> list[Record]:
     """As columns do, in other words."""
     if any(abs(record.timestamp_ms) > _LATEST_MS for record in records):
-        raise KafkaError(ErrorCode.invalid_record, "a time that Spark can't hold")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a time that Spark can't hold")
     return records
 
 

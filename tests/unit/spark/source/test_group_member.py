@@ -19,7 +19,7 @@ from klamm.spark.source.group_member import QueryMember
 
 def test_a_query_that_waits_for_a_coordinator_says_why(caplog: pytest.LogCaptureFixture) -> None:
     """What the broker said, and what to look for: once, however often it is asked."""
-    code = ErrorCode.coordinator_not_available
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def nobody(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         return FindCoordinatorResponse(

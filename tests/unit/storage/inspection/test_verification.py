@@ -59,11 +59,11 @@ def test_a_flipped_bit_is_damage_at_its_batch(partition: Path) -> None:
     content[position + 65] ^= 8
     path.write_bytes(content)
     (finding,) = _verify(partition).findings
-    assert finding[:2] == (Severity.damage, path)
+    assert finding[:2] == (Severity.DAMAGE, path)
     assert (finding.position, finding.offset) == (position, header.base_offset)
     assert "CRC" in finding.text
     assert finding.mend is not None
-    assert finding.mend.kind is MendKind.salvage
+    assert finding.mend.kind is MendKind.SALVAGE
     assert finding.mend.keep == ((0, first.size_bytes), (position + header.size_bytes, len(content)))
 
 
@@ -73,21 +73,21 @@ def test_a_torn_tail_is_told_from_damage(partition: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
     (partition / f"{60:020d}.snapshot").unlink()  # it would vouch for all of it
     for known, severity in (
-        (KnownOfPartition(50, 0, False, False), Severity.torn_tail),
-        (KnownOfPartition(60, 0, False, False), Severity.damage),
-        (KnownOfPartition(50, 0, False, True), Severity.damage),
-        (KnownOfPartition(50, 0, False, False, is_live=True), Severity.note),
+        (KnownOfPartition(50, 0, False, False), Severity.TORN_TAIL),
+        (KnownOfPartition(60, 0, False, False), Severity.DAMAGE),
+        (KnownOfPartition(50, 0, False, True), Severity.DAMAGE),
+        (KnownOfPartition(50, 0, False, False, is_live=True), Severity.NOTE),
     ):
         report = _verify(partition, known)
         assert report.findings[0].severity is severity, known
         assert report.log_end_offset == 58
-    assert _only(_verify(partition, KnownOfPartition(50)))[3] is MendKind.cut
+    assert _only(_verify(partition, KnownOfPartition(50)))[3] is MendKind.CUT
 
 
 def test_a_log_that_ends_before_its_recovery_point_is_damaged(partition: Path) -> None:
     """Even where every batch is whole."""
     severity, name, text, mend = _only(_verify(partition, KnownOfPartition(70, 0, False, True)))
-    assert (severity, name, mend) == (Severity.damage, _logs(partition)[-1].name, MendKind.accept)
+    assert (severity, name, mend) == (Severity.DAMAGE, _logs(partition)[-1].name, MendKind.ACCEPT)
     assert text == "it ends at offset 60, but records up to offset 70 were on the disk"
 
 
@@ -98,10 +98,10 @@ def test_a_missing_segment_is_missed(partition: Path) -> None:
     for path in partition.glob(f"{gone.stem}.*"):
         path.unlink()
     severity, name, text, mend = _only(_verify(partition))
-    assert (severity, name, mend) == (Severity.damage, following.name, MendKind.accept_gap)
+    assert (severity, name, mend) == (Severity.DAMAGE, following.name, MendKind.ACCEPT_GAP)
     assert text == f"the offsets {int(gone.stem)} to {int(following.stem) - 1} are missing before it"
-    assert _only(_verify(partition, KnownOfPartition(60, 0, True, True)))[0] is Severity.damage
-    assert _only(_verify(partition, KnownOfPartition(60, 0, None, True)))[0] is Severity.note
+    assert _only(_verify(partition, KnownOfPartition(60, 0, True, True)))[0] is Severity.DAMAGE
+    assert _only(_verify(partition, KnownOfPartition(60, 0, None, True)))[0] is Severity.NOTE
 
 
 def test_a_folder_without_segments_is_damaged(partition: Path) -> None:
@@ -109,10 +109,10 @@ def test_a_folder_without_segments_is_damaged(partition: Path) -> None:
     for path in _logs(partition):
         path.unlink()
     findings = _verify(partition).findings
-    assert findings[0].severity is Severity.damage
+    assert findings[0].severity is Severity.DAMAGE
     assert findings[0].text == "there is no segment, but records up to offset 60 were on the disk"
     assert findings[0].mend is not None
-    assert findings[0].mend.kind is MendKind.begin_anew
+    assert findings[0].mend.kind is MendKind.BEGIN_ANEW
 
 
 def test_a_missing_beginning_is_damage(partition: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_missing_beginning_is_damage(partition: Path) -> None:
     _logs(partition)[0].unlink()
     following = _logs(partition)[0]
     severity, name, text, mend = _only(_verify(partition, KnownOfPartition(60, 0, False, True)))
-    assert (severity, name, mend) == (Severity.damage, following.name, MendKind.accept_start)
+    assert (severity, name, mend) == (Severity.DAMAGE, following.name, MendKind.ACCEPT_START)
     assert text == f"the log begins at offset 0, and the offsets up to {int(following.stem) - 1} are missing before it"
     for start in (None, int(following.stem), int(following.stem) + 1):
         assert not _verify(partition, KnownOfPartition(60, start, False, True)).findings
@@ -132,9 +132,9 @@ def test_a_missing_folder_is_damage(partition: Path) -> None:
     """If its topic is known to be there; else it may have been deleted."""
     shutil.rmtree(partition)
     severity, name, text, mend = _only(verify_missing(partition, KnownOfPartition(60, 0, False, True)))
-    assert (severity, name, mend) == (Severity.damage, partition.name, MendKind.begin_anew)
+    assert (severity, name, mend) == (Severity.DAMAGE, partition.name, MendKind.BEGIN_ANEW)
     assert text == "it is gone, but records up to offset 60 were on the disk"
-    assert _only(verify_missing(partition, KnownOfPartition(60)))[0] is Severity.note
+    assert _only(verify_missing(partition, KnownOfPartition(60)))[0] is Severity.NOTE
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_index_entries_must_fit_the_log(partition: Path, suffix: str, at: int, v
     pack_into(">i", content, at, value)
     path.write_bytes(content)
     severity, name, text, mend = _only(_verify(partition))
-    assert (severity, name, mend) == (Severity.derived, path.name, MendKind.remove)
+    assert (severity, name, mend) == (Severity.DERIVED, path.name, MendKind.REMOVE)
     assert words in text
 
 
@@ -194,10 +194,10 @@ def test_other_files_are_looked_at(partition: Path) -> None:
         for finding in _verify(partition).findings
     }
     assert found == {
-        snapshot.name: (Severity.derived, MendKind.set_aside),
-        transactions.name: (Severity.derived, MendKind.set_aside),
-        "leader-epoch-checkpoint": (Severity.derived, None),
-        f"{0:020d}.log.quarantined": (Severity.note, None),
+        snapshot.name: (Severity.DERIVED, MendKind.SET_ASIDE),
+        transactions.name: (Severity.DERIVED, MendKind.SET_ASIDE),
+        "leader-epoch-checkpoint": (Severity.DERIVED, None),
+        f"{0:020d}.log.quarantined": (Severity.NOTE, None),
     }
 
 
@@ -206,9 +206,9 @@ def test_files_are_told_by_their_names(partition: Path) -> None:
     (partition / f"{0:020d}.log.deleted").touch()
     (partition / f"{0:020d}.log.quarantined").touch()
     kinds = [kind_of(path) for path in data_files(partition)]
-    assert kinds[:3] == [FileKind.offset_index, FileKind.segment, FileKind.time_index]
-    assert FileKind.other not in kinds
-    assert kinds[-2:] == [FileKind.leader_epochs, FileKind.text]
+    assert kinds[:3] == [FileKind.OFFSET_INDEX, FileKind.SEGMENT, FileKind.TIME_INDEX]
+    assert FileKind.OTHER not in kinds
+    assert kinds[-2:] == [FileKind.LEADER_EPOCHS, FileKind.TEXT]
     assert not is_data_directory(partition)
     assert is_data_directory(partition.parent)
     assert partition_folders(partition.parent) == [partition]

@@ -19,4 +19,4 @@ __all__ = ["refuse"]
 
 def refuse(context: RequestContext, request: Message) -> Message:
     """Raises UNSUPPORTED_VERSION."""
-    raise KafkaError(ErrorCode.unsupported_version)
+    raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

@@ -24,16 +24,16 @@ NOT_ASKED: Final = -(2**31)
 class AclOperation(IntEnum):
     """Operations on a resource that an authorizer can allow, with Kafka's codes."""
 
-    read = 3
-    write = 4
-    create = 5
-    delete = 6
-    alter = 7
-    describe = 8
-    cluster_action = 9
-    describe_configs = 10
-    alter_configs = 11
-    idempotent_write = 12
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
 
 
 def _bits(*operations: AclOperation) -> int:
@@ -41,28 +41,28 @@ def _bits(*operations: AclOperation) -> int:
 
 
 TOPIC_OPERATIONS: Final = _bits(
-    AclOperation.read,
-    AclOperation.write,
-    AclOperation.create,
-    AclOperation.delete,
-    AclOperation.alter,
-    AclOperation.describe,
-    AclOperation.describe_configs,
-    AclOperation.alter_configs,
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
 )
 GROUP_OPERATIONS: Final = _bits(
-    AclOperation.read,
-    AclOperation.delete,
-    AclOperation.describe,
-    AclOperation.describe_configs,
-    AclOperation.alter_configs,
+    AclOperation.READ,
+    AclOperation.DELETE,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
 )
 CLUSTER_OPERATIONS: Final = _bits(
-    AclOperation.create,
-    AclOperation.alter,
-    AclOperation.describe,
-    AclOperation.cluster_action,
-    AclOperation.describe_configs,
-    AclOperation.alter_configs,
-    AclOperation.idempotent_write,
+    AclOperation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.CLUSTER_ACTION,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+    AclOperation.IDEMPOTENT_WRITE,
 )

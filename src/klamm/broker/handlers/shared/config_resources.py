@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 __all__ = ["MAXIMUM_CHANGES", "AlterRequest", "alter_resources", "check_topic_name", "layers_of"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _KEYS: Final = {
-    ResourceType.topic: topic_keys,
-    ResourceType.broker: broker_keys,
-    ResourceType.group: group_keys,
-    ResourceType.client_metrics: client_metrics_keys,
+    ResourceType.TOPIC: topic_keys,
+    ResourceType.BROKER: broker_keys,
+    ResourceType.GROUP: group_keys,
+    ResourceType.CLIENT_METRICS: client_metrics_keys,
 }
 
 MAXIMUM_CHANGES: Final = 10_000
@@ -65,8 +65,8 @@ def layers_of(broker: BrokerContext) -> BrokerLayers:
     image = broker.metadata.image
     return BrokerLayers(
         broker.config.explicit,
-        image.config_overrides(ResourceType.broker, ""),
-        image.config_overrides(ResourceType.broker, str(broker.node_id)),
+        image.config_overrides(ResourceType.BROKER, ""),
+        image.config_overrides(ResourceType.BROKER, str(broker.node_id)),
     )
 
 
@@ -74,7 +74,7 @@ def check_topic_name(name: str) -> None:
     """Raises INVALID_TOPIC_EXCEPTION if the name is not valid for a topic."""
     reason = why_invalid(name)
     if reason is not None:
-        raise KafkaError(ErrorCode.invalid_topic_exception, reason)
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
 async def alter_resources(
@@ -111,7 +111,7 @@ def _decide_all(
     for wanted_change in wanted_changes:
         try:
             if counts[wanted_change.resource_type, wanted_change.name] > 1:
-                raise KafkaError(ErrorCode.invalid_request, "Each resource must appear at most once.")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             changed = yield from _decide(broker, wanted_change)
         except KafkaError as error:
             results.append(error.with_traceback(None))  # a traceback would keep a frame for each error
@@ -123,7 +123,7 @@ def _decide_all(
                 if room < 0:
                     free_later(counts, results, changes)
                     del counts, results, changes  # otherwise the traceback would keep them alive
-                    raise KafkaError(ErrorCode.policy_violation, _TOO_MANY_CHANGES)
+                    raise KafkaError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_CHANGES)
         yield None
     free_later(counts)
     return results, changes
@@ -132,15 +132,15 @@ def _decide_all(
 def _decide(broker: BrokerContext, wanted_change: AlterRequest) -> Work[dict[str, str | None]]:
     """Returns the requested changes: key to value, None to unset. Raises KafkaError with Kafka's error code."""
     if len(wanted_change.alterations) > MAXIMUM_CHANGES:
-        raise KafkaError(ErrorCode.policy_violation, _TOO_MANY_CHANGES)
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_CHANGES)
     check_alterations(wanted_change.alterations)
     keys = _keys_of(wanted_change)
-    if wanted_change.resource_type == ResourceType.broker and wanted_change.name:
+    if wanted_change.resource_type == ResourceType.BROKER and wanted_change.name:
         _check_is_this_broker(broker, wanted_change.name)
     yield None
     current = broker.metadata.image.config_overrides(wanted_change.resource_type, wanted_change.name)
     wanted = apply_alterations({} if wanted_change.replaces else current, wanted_change.alterations, keys)
-    if wanted_change.resource_type == ResourceType.broker:
+    if wanted_change.resource_type == ResourceType.BROKER:
         check_min_insync_replicas(wanted_change.name, wanted_change.alterations, current, wanted)
     check_sizes(current, wanted)
     yield None
@@ -152,11 +152,11 @@ def _decide(broker: BrokerContext, wanted_change: AlterRequest) -> Work[dict[str
 
 
 def _keys_of(wanted_change: AlterRequest) -> Mapping[str, ConfigKey]:
-    if wanted_change.resource_type == ResourceType.broker_logger and not wanted_change.replaces:
-        raise KafkaError(ErrorCode.invalid_request, "Log levels are not set by request.")
+    if wanted_change.resource_type == ResourceType.BROKER_LOGGER and not wanted_change.replaces:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Log levels are not set by request.")
     keys = _KEYS.get(wanted_change.resource_type)  # type: ignore[call-overload]  # an IntEnum equals the number from the wire
     if keys is None:
-        raise KafkaError(ErrorCode.invalid_request, f"Unknown resource type {wanted_change.resource_type}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {wanted_change.resource_type}")
     found: Mapping[str, ConfigKey] = keys()
     return found
 
@@ -165,31 +165,31 @@ def _check_is_this_broker(broker: BrokerContext, name: str) -> None:
     try:
         number = int(name)
     except ValueError:
-        raise KafkaError(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}") from None
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
     if number != broker.node_id:
         reason = f"Unexpected broker id, expected {broker.node_id}, but received {name}"
-        raise KafkaError(ErrorCode.invalid_request, reason)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
 
 
 def _validate(broker: BrokerContext, wanted_change: AlterRequest, wanted: Mapping[str, str]) -> None:
     match wanted_change.resource_type:
-        case ResourceType.topic:
+        case ResourceType.TOPIC:
             if not wanted_change.name:
-                raise KafkaError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
             check_topic_name(wanted_change.name)
             layers = layers_of(broker)
             defaults = apply_dynamic(broker.config, layers.cluster, layers.broker).topic_defaults
             validate_topic_configs(wanted, defaults)
             if wanted_change.name not in broker.metadata.image.topics:
                 reason = f"The topic '{wanted_change.name}' does not exist."
-                raise KafkaError(ErrorCode.unknown_topic_or_partition, reason)
-        case ResourceType.broker:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+        case ResourceType.BROKER:
             validate_broker_configs(wanted, broker.config, layers_of(broker), per_broker=bool(wanted_change.name))
-        case ResourceType.group:
+        case ResourceType.GROUP:
             if not wanted_change.name:
-                raise KafkaError(ErrorCode.invalid_request, "Default group resources are not allowed.")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
             validate_group_configs(wanted, layers_of(broker).values())
-        case ResourceType.client_metrics:
+        case ResourceType.CLIENT_METRICS:
             validate_client_metrics_configs(wanted_change.name, wanted)
 
 
@@ -199,10 +199,10 @@ def _warn_of_no_effect(changes: Mapping[tuple[int, str], Mapping[str, str | None
         idle = [
             key
             for key, value in changed.items()
-            if value is not None and key in keys and keys[key].support is KeySupport.accepted
+            if value is not None and key in keys and keys[key].support is KeySupport.ACCEPTED
         ]
         if idle:
             resource = ResourceType(resource_type).name
-            logger.warning(
+            _logger.warning(
                 "These keys were set on %s %r and have no effect: %s", resource, name, ", ".join(sorted(idle))
             )

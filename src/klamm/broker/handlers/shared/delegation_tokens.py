@@ -11,7 +11,7 @@ from klamm.protocol.errors import ErrorCode
 
 __all__ = ["ANONYMOUS", "NO_TIME", "REFUSAL", "USER"]
 
-REFUSAL: Final = ErrorCode.delegation_token_request_not_allowed
+REFUSAL: Final = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 USER: Final = "User"
 ANONYMOUS: Final = "ANONYMOUS"
 """The name of a client that is not authenticated."""

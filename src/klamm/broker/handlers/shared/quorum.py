@@ -26,9 +26,9 @@ def check_voter_change(broker: BrokerContext, cluster_id: str | None, is_valid: 
     """
     if cluster_id is not None and cluster_id != broker.cluster_id:
         reason = f'The given id "{cluster_id}" doesn\'t match the cluster id "{broker.cluster_id}"'
-        raise KafkaError(ErrorCode.inconsistent_cluster_id, reason)
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, reason)
     if not is_valid:
-        raise KafkaError(ErrorCode.invalid_request, f"{verb.capitalize()} voter request didn't include a valid voter")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{verb.capitalize()} voter request didn't include a valid voter")
     participle = verb.removesuffix("e") + "ing"
     reason = f"Cluster doesn't support {participle} voter because the kraft.version feature is 0"
-    raise KafkaError(ErrorCode.unsupported_version, reason)
+    raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, reason)

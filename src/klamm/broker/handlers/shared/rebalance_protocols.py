@@ -20,4 +20,4 @@ _CONSUMER: Final = "consumer"
 def check_consumer_protocol(config: BrokerConfig) -> None:
     """Raises UNSUPPORTED_VERSION unless the consumer protocol (KIP-848) is enabled."""
     if _CONSUMER not in config.group_coordinator_rebalance_protocols:
-        raise KafkaError(ErrorCode.unsupported_version)
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

@@ -68,7 +68,7 @@ def on_classic_groups_unloaded(groups: ClassicGroups, result: Result) -> None:
     """Answers every parked request with NOT_COORDINATOR."""
     for group in groups.rounds():
         for member in group.members.values():
-            answer_parked_requests(group, member, ErrorCode.not_coordinator, result)
+            answer_parked_requests(group, member, ErrorCode.NOT_COORDINATOR, result)
         group.move(GroupEvent.UNLOADED, group.state_timestamp_ms or Millis(0))
 
 

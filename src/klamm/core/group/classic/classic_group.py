@@ -246,12 +246,12 @@ class ClassicGroup:
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
             if current is None:
-                raise KafkaError(ErrorCode.unknown_member_id)
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
             if current != member_id:
-                raise KafkaError(ErrorCode.fenced_instance_id)
+                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
         member = self.members.get(member_id)
         if member is None:
-            raise KafkaError(ErrorCode.unknown_member_id)
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
     @property

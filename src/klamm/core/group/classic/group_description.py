@@ -39,7 +39,7 @@ def describe_groups(
                 DescribedGroup(
                     group_id=group_id,
                     group_state=GroupState.DEAD.value,
-                    error_code=ErrorCode.group_id_not_found,
+                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
                     error_message=f"Group {group_id} is not a classic group."
                     if is_other
                     else f"Group {group_id} not found.",

@@ -29,14 +29,14 @@ def heartbeat(groups: ClassicGroups, request: HeartbeatRequest, ticket: Ticket) 
     """
     group = groups.find(request.group_id)
     if group is None:
-        raise KafkaError(ErrorCode.unknown_member_id)
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
-        raise KafkaError(ErrorCode.illegal_generation)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     result = Result()
     result.timers.append((member.session_timer, member.session_timeout_ms))
     is_gathering = group.state is GroupState.PREPARING_REBALANCE
-    code = ErrorCode.rebalance_in_progress if is_gathering else ErrorCode.none
+    code = ErrorCode.REBALANCE_IN_PROGRESS if is_gathering else ErrorCode.NONE
     result.replies.append((ticket, HeartbeatResponse(error_code=code)))
     if not is_gathering:
         result.reusable_answer = _ReusableAnswer(groups, group, member, request.group_instance_id)
@@ -84,7 +84,7 @@ def on_session_timer(
     if member is None or member.is_alive_while_waiting:
         return
     # A new member may still have a parked JoinGroup; if the client is alive, it tries again.
-    answer_parked_requests(group, member, ErrorCode.unknown_member_id, result)
+    answer_parked_requests(group, member, ErrorCode.UNKNOWN_MEMBER_ID, result)
     group.remove(member_id)
     if member.is_new:
         # The client may be alive; it has only waited longer than a new member may.

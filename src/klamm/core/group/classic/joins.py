@@ -90,7 +90,7 @@ class Join:
             self._join(group)
             return self.result
         if request.member_id:
-            self._refuse(ErrorCode.unknown_member_id, request.member_id)
+            self._refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
             return self.result
         new_group = ClassicGroup(request.group_id, self.now)
         self._join(new_group)
@@ -109,9 +109,9 @@ class Join:
                 detail = f"there is no room for more than {self.config.max_size} members"
                 self.result.events.append(removed(group, member_id, Cause.GROUP_TOO_LARGE, detail, self.now))
                 self.result.events.append(self._cause(group, Cause.GROUP_TOO_LARGE, member_id, detail))
-            self._refuse(ErrorCode.group_max_size_reached, "")
+            self._refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         elif not group.supports(self.request.protocol_type, [name for name, _ in self.protocols]):
-            self._refuse(ErrorCode.inconsistent_group_protocol, member_id)
+            self._refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
         elif not member_id:
             self._join_without_id(group)
         elif member_id in group.pending_join:
@@ -141,14 +141,14 @@ class Join:
         elif self.context.api_version >= _MEMBER_ID_REQUIRED_FROM:
             group.pending_join.add(self.new_member_id)
             self.result.arm(session_timer(group.group_id, self.new_member_id), self.request.session_timeout_ms)
-            self._refuse(ErrorCode.member_id_required, self.new_member_id)
+            self._refuse(ErrorCode.MEMBER_ID_REQUIRED, self.new_member_id)
         else:
             self._add_member(group, self.new_member_id)
 
     def _join_pending(self, group: ClassicGroup) -> None:
         if self.request.group_instance_id is not None:
             # Only dynamic members get a member id before they join.
-            raise KafkaError(ErrorCode.unknown_server_error, "a member id that was handed out cannot become static")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a member id that was handed out cannot become static")
         self._add_member(group, self.request.member_id)
 
     def _add_member(self, group: ClassicGroup, member_id: str) -> None:
@@ -232,7 +232,7 @@ class Join:
             self.result.events.append(paused(group, member, self.now))
         else:
             # The client gave up on an earlier request; if it still reads that response, it must join again.
-            response = JoinGroupResponse(member_id=member.member_id, error_code=ErrorCode.rebalance_in_progress)
+            response = JoinGroupResponse(member_id=member.member_id, error_code=ErrorCode.REBALANCE_IN_PROGRESS)
             self.result.reply(earlier, response)
 
     # Static members that return
@@ -242,7 +242,7 @@ class Join:
         old_leader_id = group.leader_id
         old_member = group.members[old_member_id]
         old = (old_member.protocols, old_member.rebalance_timeout_ms, old_member.session_timeout_ms)
-        answer_parked_requests(group, old_member, ErrorCode.fenced_instance_id, self.result)
+        answer_parked_requests(group, old_member, ErrorCode.FENCED_INSTANCE_ID, self.result)
         self.result.cancel(old_member.session_timer)
         member = group.rename_static_member(old_member_id, self.new_member_id, self.now)
         detail = f"{request.group_instance_id} came back as {member.member_id}"

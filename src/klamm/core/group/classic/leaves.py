@@ -37,14 +37,14 @@ def leave_group(
     """
     group = groups.find(request.group_id)
     if group is None:
-        raise KafkaError(ErrorCode.unknown_member_id)
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     result = Result()
     responses = []
     causes: list[RebalanceNeeded] = []
     has_anybody_left = False
     for identity in request.members:
         code = _leave(group, identity, result, causes, now)
-        has_anybody_left |= code is ErrorCode.none
+        has_anybody_left |= code is ErrorCode.NONE
         responses.append(
             MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code)
         )
@@ -60,7 +60,7 @@ def _leave(
     member_id = identity.member_id
     if not member_id:
         if identity.group_instance_id not in group.static_members:
-            return ErrorCode.unknown_member_id
+            return ErrorCode.UNKNOWN_MEMBER_ID
         assert identity.group_instance_id is not None
         member_id = group.static_members[identity.group_instance_id]
     elif member_id in group.pending_join:
@@ -68,14 +68,14 @@ def _leave(
         result.cancel(session_timer(group.group_id, member_id))
         detail = f"{member_id}, which had not joined yet, left"
         causes.append(needed(group, Cause.MEMBER_LEFT, member_id, detail, now))
-        return ErrorCode.none
+        return ErrorCode.NONE
     else:
         try:
             group.check_member(member_id, identity.group_instance_id)
         except KafkaError as error:
             return error.code
     member = group.members[member_id]
-    answer_parked_requests(group, member, ErrorCode.unknown_member_id, result)
+    answer_parked_requests(group, member, ErrorCode.UNKNOWN_MEMBER_ID, result)
     group.remove(member_id)
     result.cancel(member.session_timer)
     is_admin = not identity.member_id or _ADMIN_REASON in (identity.reason or "")
@@ -85,4 +85,4 @@ def _leave(
         detail = f"{detail}; the client says: {identity.reason}"
     result.events.append(removed(group, member_id, cause, detail, now))
     causes.append(needed(group, cause, member_id, f"member {member_id} {detail}", now))
-    return ErrorCode.none
+    return ErrorCode.NONE

@@ -18,15 +18,15 @@ __all__ = ["Member", "Protocols", "protocols_of"]
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """The protocols that a member supports, most preferred first, each with the member's metadata for it."""
 
-MAXIMUM_PROTOCOLS: Final = 1000
+_MAXIMUM_PROTOCOLS: Final = 1000
 """Limit of a member's protocols that count, the most preferred ones. Clients have one for each assignor, a handful.
 Kafka has no limit, but a decision on a hundred thousand of them delays all other groups."""
 _LONG_AGO: Final = Millis(0)
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    """Returns the protocols in a request, at most `MAXIMUM_PROTOCOLS`."""
-    return tuple((protocol.name, protocol.metadata) for protocol in request.protocols[:MAXIMUM_PROTOCOLS])
+    """Returns the protocols in a request, at most `_MAXIMUM_PROTOCOLS`."""
+    return tuple((protocol.name, protocol.metadata) for protocol in request.protocols[:_MAXIMUM_PROTOCOLS])
 
 
 class Member:

@@ -24,18 +24,18 @@ def check_commit(group: ClassicGroup | None, request: OffsetCommitRequest, api_v
         # A commit without a member creates a simple group, which begins with its first offset.
         if generation >= 0:
             is_recent = api_version >= _GROUP_ID_NOT_FOUND_FROM
-            raise KafkaError(ErrorCode.group_id_not_found if is_recent else ErrorCode.illegal_generation)
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if is_recent else ErrorCode.ILLEGAL_GENERATION)
         return None
     if generation < 0 and group.state is GroupState.EMPTY:
         return None
     if generation < 0 and not request.member_id and request.group_instance_id is None:
-        raise KafkaError(ErrorCode.unknown_member_id)
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(request.member_id, request.group_instance_id)
     if generation != group.generation:
-        raise KafkaError(ErrorCode.illegal_generation)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     if group.state is GroupState.COMPLETING_REBALANCE:
         # The member knows the generation, so it has joined; it has nothing to commit before it gets its assignment.
-        raise KafkaError(ErrorCode.rebalance_in_progress)
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     return member
 
 
@@ -49,7 +49,7 @@ def check_transactional_commit(group: ClassicGroup | None, request: TxnOffsetCom
     if group is None:
         # A commit without a member creates a simple group, which begins with its first offset.
         if generation >= 0:
-            raise KafkaError(ErrorCode.illegal_generation)
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         return
     if generation < 0 and group.state is GroupState.EMPTY:
         return
@@ -57,4 +57,4 @@ def check_transactional_commit(group: ClassicGroup | None, request: TxnOffsetCom
         return
     group.check_member(request.member_id, request.group_instance_id)
     if generation != group.generation:
-        raise KafkaError(ErrorCode.illegal_generation)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)

@@ -85,7 +85,7 @@ def prepare_rebalance(
         group.is_batching = False
         result.cancel(batch_timer(group.group_id))
     if group.state is GroupState.COMPLETING_REBALANCE:
-        drop_assignments(group, ErrorCode.rebalance_in_progress, result)
+        drop_assignments(group, ErrorCode.REBALANCE_IN_PROGRESS, result)
     group.pending_sync.clear()
     result.cancel(sync_timer(group.group_id))
     is_initial = group.state is GroupState.EMPTY
@@ -205,7 +205,7 @@ def answer_syncs(group: ClassicGroup, code: ErrorCode, result: Result) -> None:
 
     A session that expired while its member waited has no timer any more, so each of these members gets a new one.
     """
-    is_error = code is not ErrorCode.none
+    is_error = code is not ErrorCode.NONE
     for member in group.members.values():
         if member.sync_ticket is not None:
             response = SyncGroupResponse(
@@ -223,7 +223,7 @@ def answer_parked_requests(group: ClassicGroup, member: Member, code: ErrorCode,
     """Answers a member's parked requests with an error, for example before it is removed or fenced."""
     ticket = group.park_join(member, None)
     if ticket is not None:
-        member_id = "" if code is ErrorCode.unknown_member_id else member.member_id
+        member_id = "" if code is ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
         result.reply(ticket, JoinGroupResponse(member_id=member_id, error_code=code))
     if member.sync_ticket is not None:
         result.reply(member.sync_ticket, SyncGroupResponse(error_code=code))

@@ -35,7 +35,7 @@ def sync_group(
     group = groups.find(request.group_id)
     try:
         if group is None:
-            raise KafkaError(ErrorCode.unknown_member_id)
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = _check(group, request)
     except KafkaError as error:
         result.reply(ticket, SyncGroupResponse(error_code=error.code))
@@ -54,7 +54,7 @@ def sync_group(
         return result
     if member.sync_ticket is not None:
         # The client gave up on an earlier request; if it still reads that response, it must join again.
-        result.reply(member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.rebalance_in_progress))
+        result.reply(member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     member.sync_ticket = ticket
     if group.leader_id == member.member_id:
         _persist(group, member, config, request, result)
@@ -64,11 +64,11 @@ def sync_group(
 def _check(group: ClassicGroup, request: SyncGroupRequest) -> Member:
     member = group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
-        raise KafkaError(ErrorCode.illegal_generation)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol_name):
-        raise KafkaError(ErrorCode.inconsistent_group_protocol)
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.state is GroupState.PREPARING_REBALANCE:
-        raise KafkaError(ErrorCode.rebalance_in_progress)
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     return member
 
 
@@ -96,7 +96,7 @@ def _persist(
         result.events.extend(
             assigned(group, each, now) for each in group.members.values() if each.sync_ticket is not None
         )
-        answer_syncs(group, ErrorCode.none, result)
+        answer_syncs(group, ErrorCode.NONE, result)
         group.move(GroupEvent.ASSIGNMENT_COMMITTED, now)
         result.events.append(stable(group, now))
         return result
@@ -106,7 +106,7 @@ def _persist(
         if is_outdated():
             return result
         drop_assignments(group, coordinator_error(code), result)
-        detail = f"the assignment of leader {leader.member_id} could not be stored: {code.name}"
+        detail = f"the assignment of leader {leader.member_id} could not be stored: {code.name.lower()}"
         cause = needed(group, Cause.ASSIGNMENT_FAILED, leader.member_id, detail, now)
         prepare_or_complete(group, [cause], config, result, now)
         return result

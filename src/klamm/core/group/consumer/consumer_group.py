@@ -29,9 +29,9 @@ from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.core.group.events import GroupType
 from klamm.protocol.types import Millis, PartitionIndex, TopicId
 
-__all__ = ["INITIAL_EPOCH", "ConsumerGroup"]
+__all__ = ["ConsumerGroup"]
 
-INITIAL_EPOCH: Final = 1
+_INITIAL_EPOCH: Final = 1
 """Epoch of a new group and of its target; the first member raises it to 2."""
 _NO_TIMESTAMP: Final = Millis(0)
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
@@ -65,11 +65,11 @@ class ConsumerGroup:
     def __init__(self, group_id: str, index: TopicIndex) -> None:
         self.group_id = group_id
         self.index = index
-        self.epoch = INITIAL_EPOCH
+        self.epoch = _INITIAL_EPOCH
         """Rises whenever a new target is needed."""
         self.metadata_hash = 0
         """Hash of the subscribed topics when the epoch last rose."""
-        self.target_epoch = INITIAL_EPOCH
+        self.target_epoch = _INITIAL_EPOCH
         """The group epoch that the target is for; -1 after a tombstone."""
         self.assigned_at_ms = _NO_TIMESTAMP
         """When the target was made; 0 if unknown."""

@@ -121,8 +121,8 @@ class ConsumerGroups:
         if group is not None:
             return group
         if self.group_store.is_known(group_id):
-            raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
-        raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
     def new_group(self, group_id: str) -> ConsumerGroup:
         """Returns an empty group to decide on; it is not stored: replaying its first record creates the stored one."""

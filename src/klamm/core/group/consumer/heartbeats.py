@@ -151,9 +151,9 @@ class Heartbeat:
         is_joining = self.request.member_epoch == JOINING_EPOCH
         classic = self.groups.classic_groups.find(group_id) if is_joining else None
         if classic is None and self.groups.group_store.is_known(group_id):
-            raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if not is_joining:
-            raise KafkaError(ErrorCode.group_id_not_found, f"Consumer group {group_id} not found.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if classic is not None:
             if not classic.is_empty:
                 group = upgrade(self.decision, classic)
@@ -188,7 +188,7 @@ class Heartbeat:
             return find_or_make(self.group, member_id)
         if present.classic is None and present.member_epoch != STATIC_LEAVING_EPOCH:
             raise KafkaError(
-                ErrorCode.unreleased_instance_id,
+                ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
                 f"id is owned by {present.member_id} member.",
             )
@@ -226,7 +226,7 @@ def _check_epoch(member: ConsumerGroupMember, epoch: int, owned: Sequence[OwnedP
         return
     relation = "greater" if epoch > member.member_epoch else "smaller"
     raise KafkaError(
-        ErrorCode.fenced_member_epoch,
+        ErrorCode.FENCED_MEMBER_EPOCH,
         f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the group "
         f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin.",
     )

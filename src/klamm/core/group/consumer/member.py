@@ -15,7 +15,6 @@ __all__ = [
     "LEAVING_EPOCH",
     "NO_PARTITIONS",
     "NO_TARGET",
-    "NO_TOPICS_SUBSCRIBED",
     "STATIC_LEAVING_EPOCH",
     "Assigned",
     "ClassicMetadata",
@@ -36,7 +35,7 @@ Target: TypeAlias = Mapping[TopicId, frozenset[PartitionIndex]]
 
 NO_PARTITIONS: Final[Assigned] = MappingProxyType({})
 NO_TARGET: Final[Target] = MappingProxyType({})
-NO_TOPICS_SUBSCRIBED: Final[frozenset[str]] = frozenset()
+_NO_TOPICS_SUBSCRIBED: Final[frozenset[str]] = frozenset()
 
 
 class ClassicMetadata(NamedTuple):
@@ -61,7 +60,7 @@ class ConsumerGroupMember(NamedTuple):
     rebalance_timeout_ms: int = -1
     client_id: str = ""
     client_host: str = ""
-    subscribed_topic_names: frozenset[str] = NO_TOPICS_SUBSCRIBED
+    subscribed_topic_names: frozenset[str] = _NO_TOPICS_SUBSCRIBED
     subscribed_topic_regex: str = ""
     """Empty for none."""
     server_assignor: str | None = None

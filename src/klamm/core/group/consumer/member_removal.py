@@ -163,7 +163,7 @@ def expect_member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
     member = group.members.get(member_id)
     if member is None:
         text = f"Member {member_id} is not a member of group {group.group_id}."
-        raise KafkaError(ErrorCode.unknown_member_id, text)
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text)
     return member
 
 
@@ -174,10 +174,10 @@ def check_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
     """
     member = group.static_member(instance_id)
     if member is None:
-        raise KafkaError(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if member.member_id != member_id:
         raise KafkaError(
-            ErrorCode.fenced_instance_id,
+            ErrorCode.FENCED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
         )
     return member

@@ -65,7 +65,7 @@ def check_room(decision: Decision, group: ConsumerGroup, member_id: str) -> None
     limit = decision.groups.config.consumer_max_size
     if len(group.members) >= limit and member_id not in group.members:
         text = f"The consumer group has reached its maximum capacity of {limit} members."
-        raise KafkaError(ErrorCode.group_max_size_reached, text)
+        raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
 
 def watch_on_failure(decision: Decision, group: ConsumerGroup, member_id: str) -> None:

@@ -37,7 +37,7 @@ def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, api_version
     member = _member(group, request.member_id)
     if member.classic is None and api_version < _CONSUMER_PROTOCOL_FROM:
         raise KafkaError(
-            ErrorCode.unsupported_version,
+            ErrorCode.UNSUPPORTED_VERSION,
             "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
         )
     if epoch == member.member_epoch:
@@ -63,7 +63,7 @@ def check_transactional_commit(
     if epoch == member.member_epoch:
         return
     if epoch > member.member_epoch:
-        raise KafkaError(ErrorCode.illegal_generation)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     for topic in request.topics:
         facts = topics.by_name(topic.name)
         topic_id = TopicId(ZERO_UUID) if facts is None else facts.topic_id
@@ -73,7 +73,7 @@ def check_transactional_commit(
             try:
                 _check_partition(member, epoch, topic.name, topic_id, partition.partition_index)
             except KafkaError as error:
-                raise KafkaError(ErrorCode.illegal_generation) from error
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> None:
@@ -109,9 +109,9 @@ def _member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
     member = group.members.get(member_id)
     if member is None:
         text = f"Member {member_id} is not a member of group {group.group_id}."
-        raise KafkaError(ErrorCode.unknown_member_id, text)
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text)
     return member
 
 
 def _stale(member: ConsumerGroupMember, text: str) -> KafkaError:
-    return KafkaError(ErrorCode.illegal_generation if member.classic else ErrorCode.stale_member_epoch, text)
+    return KafkaError(ErrorCode.ILLEGAL_GENERATION if member.classic else ErrorCode.STALE_MEMBER_EPOCH, text)

@@ -55,7 +55,7 @@ class Reconciliation(NamedTuple):
             return self._towards_target(member.member_epoch)
         if self.owned is None or self.owned:
             raise KafkaError(
-                ErrorCode.fenced_member_epoch,
+                ErrorCode.FENCED_MEMBER_EPOCH,
                 "The consumer group member is in a unknown state. "
                 "The member must abandon all its partitions and rejoin.",
             )

@@ -177,7 +177,7 @@ def _check(regex: str) -> None:
 def _invalid(regex: str, words: str) -> KafkaError:
     shown = regex if len(regex) <= _SHOWN else f"{regex[:_SHOWN]}..."  # The response has room for 32 kB.
     return KafkaError(
-        ErrorCode.invalid_regular_expression,
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
         f"SubscribedTopicRegex `{shown}` is not a valid regular expression: {words}.",
     )
 

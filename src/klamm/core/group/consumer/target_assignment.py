@@ -112,7 +112,7 @@ def make_target(
         prepared = prepare()
     except AssignorFailed as failure:
         raise KafkaError(
-            ErrorCode.unknown_server_error,
+            ErrorCode.UNKNOWN_SERVER_ERROR,
             f"Failed to compute a new target assignment for epoch {epoch}: {failure}",
         ) from failure
     _write(decision, group, prepared, change)

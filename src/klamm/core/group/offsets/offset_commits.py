@@ -118,7 +118,7 @@ class _Commit:
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
             if metadata and is_longer(metadata, self._max_metadata_length):
-                yield partition, ErrorCode.offset_metadata_too_large
+                yield partition, ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             index = PartitionIndex(partition.partition_index)
             if check_partition is not None:
@@ -148,7 +148,7 @@ class _Commit:
                         topic_id=topic_id,
                     )
                 )
-            yield partition, ErrorCode.none
+            yield partition, ErrorCode.NONE
 
 
 def _says(record: CoordinatorRecord, offset: int, leader_epoch: int, topic_id: bytes, metadata: str) -> bool:

@@ -85,7 +85,7 @@ def _partition(
         return OffsetFetchResponsePartitions(
             partition_index=partition,
             committed_offset=_NO_OFFSET,
-            error_code=ErrorCode.unstable_offset_commit if is_unstable else ErrorCode.none,
+            error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else ErrorCode.NONE,
         )
     return OffsetFetchResponsePartitions(
         partition_index=partition,

@@ -75,7 +75,7 @@ def end_transaction(partition: PartitionIndex, marker: WritableTxnMarker, ticket
         marker.transaction_result,
         marker.transaction_version,
     )
-    result.reply(ticket, WritableTxnMarkerPartitionResult(partition_index=partition, error_code=ErrorCode.none))
+    result.reply(ticket, WritableTxnMarkerPartitionResult(partition_index=partition, error_code=ErrorCode.NONE))
     return result
 
 
@@ -88,10 +88,10 @@ def _commit_topic(
 ) -> TxnOffsetCommitResponseTopic:
     answer = TxnOffsetCommitResponseTopic(name=topic.name)
     for partition in topic.partitions:
-        code = ErrorCode.none
+        code = ErrorCode.NONE
         metadata = partition.committed_metadata or ""
         if is_longer(metadata, config.offset_metadata_max_bytes):
-            code = ErrorCode.offset_metadata_too_large
+            code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             records.append(
                 offset_commit_record(

@@ -41,7 +41,7 @@ class Deletions:
     def check(self, group_id: str) -> None:
         """Raises COORDINATOR_LOAD_IN_PROGRESS if the group is being deleted."""
         if group_id in self._group_ids:
-            raise KafkaError(ErrorCode.coordinator_load_in_progress, f"Group {group_id} is being deleted.")
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"Group {group_id} is being deleted.")
 
     def decide(self, request: DeleteGroupsRequest, ticket: Ticket, now: Millis) -> Result:
         """Deletes groups with all their offsets, at once and in one batch if that is few records, else in steps.
@@ -53,7 +53,7 @@ class Deletions:
         records = sum(1 + store.offset_count(group_id) for group_id in group_ids)
         if records <= self._limit and self._group_ids.isdisjoint(group_ids):
             return delete_groups(self._groups, request, ticket, now)
-        own = {group_id for group_id in group_ids if self._why_not(group_id) is ErrorCode.none}
+        own = {group_id for group_id in group_ids if self._why_not(group_id) is ErrorCode.NONE}
         self._group_ids |= own
         self._requests[ticket] = request
         result = Result()
@@ -63,17 +63,17 @@ class Deletions:
     def on_unloaded(self, result: Result) -> None:
         """Answers all waiting requests with NOT_COORDINATOR: no more steps will follow."""
         for ticket, request in self._requests.items():
-            codes = dict.fromkeys(request.groups_names, ErrorCode.not_coordinator)
+            codes = dict.fromkeys(request.groups_names, ErrorCode.NOT_COORDINATOR)
             result.reply(ticket, _response(request, codes))
 
     def _why_not(self, group_id: str) -> ErrorCode:
         if group_id in self._group_ids:
-            return ErrorCode.coordinator_load_in_progress
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return why_not_deletable(self._groups, group_id)
 
     def _delete(self, request: DeleteGroupsRequest, ticket: Ticket, own: Set[str]) -> Iterator[Result]:
         codes: _Codes = {group_id: self._why_not(group_id) for group_id in request.groups_names}
-        codes.update(dict.fromkeys(own, ErrorCode.none))
+        codes.update(dict.fromkeys(own, ErrorCode.NONE))
         try:
             last = yield from self._steps(own, codes)
         except BaseException:
@@ -104,13 +104,13 @@ class Deletions:
             if step.records and len(step.records) + store.offset_count(group_id) >= self._limit:
                 yield step.result
                 step = _Step(codes)
-            while store.offset_count(group_id) >= self._limit and codes[group_id] is ErrorCode.none:
+            while store.offset_count(group_id) >= self._limit and codes[group_id] is ErrorCode.NONE:
                 step.group_ids.append(group_id)
                 step.records += islice(offset_tombstones(store, group_id), self._limit)
                 yield step.result
                 step = _Step(codes)
             # The group may have expired meanwhile.
-            if codes[group_id] is ErrorCode.none and self._groups.is_known(group_id):
+            if codes[group_id] is ErrorCode.NONE and self._groups.is_known(group_id):
                 step.group_ids.append(group_id)
                 delete_group(self._groups, group_id, step.result, self._incremental_work.now)
         return step.result

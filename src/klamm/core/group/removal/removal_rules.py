@@ -46,9 +46,9 @@ def delete_offsets(groups: GroupRegistry, request: OffsetDeleteRequest, ticket: 
     """
     group = groups.find(request.group_id)
     if group is None:
-        raise KafkaError(ErrorCode.group_id_not_found)
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
     if not group.allows_offset_delete:
-        raise KafkaError(ErrorCode.non_empty_group)
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
     result = Result()
     topics = [_delete_topic_offsets(groups.store, group, topic, result) for topic in request.topics]
     result.reply(ticket, OffsetDeleteResponse(topics=topics))
@@ -62,9 +62,9 @@ def _delete_topic_offsets(
     partitions = []
     for asked in topic.partitions:
         partition = PartitionIndex(asked.partition_index)
-        code = ErrorCode.none
+        code = ErrorCode.NONE
         if is_read:
-            code = ErrorCode.group_subscribed_to_topic
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         elif store.offset(group.group_id, topic.name, partition) is not None or store.has_open_transaction(
             group.group_id, topic.name, partition
         ):
@@ -81,7 +81,7 @@ def delete_groups(groups: GroupRegistry, request: DeleteGroupsRequest, ticket: T
     results = []
     for group_id in request.groups_names:
         code = why_not_deletable(groups, group_id)
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             delete_group(groups, group_id, result, now)
         results.append(DeletableGroupResult(group_id=group_id, error_code=code))
     result.reply(ticket, DeleteGroupsResponse(results=results))
@@ -92,8 +92,8 @@ def why_not_deletable(groups: GroupRegistry, group_id: str) -> ErrorCode:
     """Returns NONE for a group that may be deleted, else NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
     group = groups.find(group_id)
     if group is None:
-        return ErrorCode.group_id_not_found
-    return ErrorCode.none if group.is_empty else ErrorCode.non_empty_group
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP
 
 
 def delete_group(groups: GroupRegistry, group_id: str, result: Result, now: Millis) -> None:

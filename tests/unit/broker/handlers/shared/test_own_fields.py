@@ -52,7 +52,7 @@ def enter(wire: Wire, group: str) -> JoinGroupResponse:
         answer = wire.call(JoinGroupResponse, 3, join(group))
         if not ErrorCode(answer.error_code).retriable:
             break
-    assert answer.error_code == ErrorCode.none
+    assert answer.error_code == ErrorCode.NONE
     return answer
 
 

@@ -99,5 +99,5 @@ def test_unknown_group_is_dead() -> None:
     old = described(driver, "ghost", version=5)
     assert (old.group_state, old.error_code, old.error_message) == ("Dead", 0, None)
     new = described(driver, "ghost", version=6)
-    assert (new.group_state, new.error_code) == ("Dead", ErrorCode.group_id_not_found)
+    assert (new.group_state, new.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
     assert new.error_message == "Group ghost not found."

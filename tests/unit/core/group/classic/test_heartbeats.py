@@ -16,7 +16,7 @@ def test_heartbeat_begins_the_session_anew() -> None:
     ids = driver.stable_group(session_timeout_ms=10_000)
     for _ in range(5):
         driver.advance(9000)
-        assert [driver.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.none] * 2
+        assert [driver.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.NONE] * 2
 
 
 def test_silent_member_is_dropped_after_its_session_timeout() -> None:
@@ -28,8 +28,8 @@ def test_silent_member_is_dropped_after_its_session_timeout() -> None:
     assert driver.state() is GroupState.STABLE
     driver.advance(1)
     assert driver.state() is GroupState.PREPARING_REBALANCE
-    assert driver.heartbeat(ids[0], 1) is ErrorCode.rebalance_in_progress
-    assert driver.heartbeat(ids[1], 1) is ErrorCode.unknown_member_id
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.heartbeat(ids[1], 1) is ErrorCode.UNKNOWN_MEMBER_ID
     (removed,) = (event for event in driver.events if isinstance(event, MemberRemoved))
     assert removed[1:4] == (ids[1], Cause.SESSION_TIMED_OUT, "no heartbeat for 10000 ms")
 
@@ -57,11 +57,11 @@ def test_silent_member_ends_a_gathering_that_waits_for_it_only() -> None:
 def test_refusals() -> None:
     """Unknown group, unknown member, then the generation."""
     driver = ShardDriver()
-    assert driver.heartbeat("ghost", 1) is ErrorCode.unknown_member_id
+    assert driver.heartbeat("ghost", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     ids = driver.stable_group()
-    assert driver.heartbeat("ghost", 1) is ErrorCode.unknown_member_id
+    assert driver.heartbeat("ghost", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     for generation in (0, 2, -1):
-        assert driver.heartbeat(ids[0], generation) is ErrorCode.illegal_generation
+        assert driver.heartbeat(ids[0], generation) is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_heartbeat_is_welcome_while_assignments_are_awaited() -> None:
@@ -71,7 +71,7 @@ def test_heartbeat_is_welcome_while_assignments_are_awaited() -> None:
     driver.join(member_id)
     driver.advance(3000)
     assert driver.state() is GroupState.COMPLETING_REBALANCE
-    assert driver.heartbeat(member_id, 1) is ErrorCode.none
+    assert driver.heartbeat(member_id, 1) is ErrorCode.NONE
 
 
 def test_group_comes_back_to_life_after_it_was_empty() -> None:

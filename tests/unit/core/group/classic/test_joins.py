@@ -18,7 +18,7 @@ def test_unknown_group_with_a_member_id_is_refused() -> None:
     """A member id that nobody handed out here: the client starts over."""
     driver = ShardDriver()
     answer = driver.joined(driver.join("ghost"))
-    assert (answer.error_code, answer.member_id) == (ErrorCode.unknown_member_id, "ghost")
+    assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "ghost")
     assert driver.log == []
 
 
@@ -26,7 +26,7 @@ def test_dynamic_member_gets_its_id_first() -> None:
     """KIP-394: from version 4 on a member comes back with the id it was given; only then is it a member."""
     driver = ShardDriver()
     answer = driver.joined(driver.join(client_id="app"))
-    assert (answer.error_code, answer.member_id) == (ErrorCode.member_id_required, "app-1")
+    assert (answer.error_code, answer.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "app-1")
     assert driver.group().pending_join == {"app-1"}
     assert driver.group().members == {}
 
@@ -50,9 +50,9 @@ def test_new_group_is_written_down_empty() -> None:
 def test_new_group_that_cannot_be_written_does_not_exist() -> None:
     """The first contact fails with the error of the log, and leaves nothing behind."""
     driver = ShardDriver()
-    driver.append_error = ErrorCode.kafka_storage_error
+    driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     ticket = driver.join()
-    assert driver.answers[ticket] is ErrorCode.kafka_storage_error
+    assert driver.answers[ticket] is ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.shard.classic_groups.find(GROUP) is None
 
 
@@ -71,7 +71,7 @@ def test_handed_out_id_expires_after_the_session_timeout() -> None:
     member_id = driver.member_id(session_timeout_ms=10_000)
     driver.advance(10_000)
     assert driver.group().pending_join == set()
-    assert driver.join_error(driver.join(member_id)) is ErrorCode.unknown_member_id
+    assert driver.join_error(driver.join(member_id)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_handed_out_id_cannot_become_static() -> None:
@@ -79,7 +79,7 @@ def test_handed_out_id_cannot_become_static() -> None:
     driver = ShardDriver()
     member_id = driver.member_id()
     ticket = driver.join(member_id, instance="pod-1")
-    assert driver.answers[ticket] is ErrorCode.unknown_server_error
+    assert driver.answers[ticket] is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 # The initial rebalance
@@ -93,7 +93,7 @@ def test_initial_rebalance_waits_for_its_delay() -> None:
     assert driver.is_parked(ticket)
     driver.advance(1)
     answer = driver.joined(ticket)
-    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (ErrorCode.none, 1, "range")
+    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (ErrorCode.NONE, 1, "range")
     assert driver.state() is GroupState.COMPLETING_REBALANCE
 
 
@@ -174,7 +174,7 @@ def test_member_that_does_not_fit_is_refused(protocol_type: str, protocols: tupl
     driver = ShardDriver()
     driver.stable_group()
     ticket = driver.join(protocol_type=protocol_type, protocols=protocols)
-    assert driver.join_error(ticket) is ErrorCode.inconsistent_group_protocol
+    assert driver.join_error(ticket) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_protocols_that_a_member_wants_most_count() -> None:
@@ -182,9 +182,9 @@ def test_protocols_that_a_member_wants_most_count() -> None:
     driver = ShardDriver()
     driver.stable_group()
     others = tuple((f"other-{number}", b"") for number in range(1000))
-    assert driver.join_error(driver.join(protocols=(*others, ("range", b"")))) is ErrorCode.inconsistent_group_protocol
+    assert driver.join_error(driver.join(protocols=(*others, ("range", b"")))) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     answer = driver.joined(driver.join(protocols=(*others[:999], ("range", b""))))
-    assert answer.error_code == ErrorCode.member_id_required
+    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
 @pytest.mark.parametrize(("protocol_type", "protocols"), [("", (("range", b""),)), ("consumer", ())])
@@ -192,7 +192,7 @@ def test_first_member_needs_type_and_protocol(protocol_type: str, protocols: tup
     """An empty group takes any protocol, but not none."""
     driver = ShardDriver()
     ticket = driver.join(protocol_type=protocol_type, protocols=protocols)
-    assert driver.join_error(ticket) is ErrorCode.inconsistent_group_protocol
+    assert driver.join_error(ticket) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 # Joining again
@@ -204,7 +204,7 @@ def test_newcomer_makes_a_stable_group_gather() -> None:
     ids = driver.stable_group()
     newcomer = driver.join(driver.member_id())
     assert driver.state() is GroupState.PREPARING_REBALANCE
-    assert driver.heartbeat(ids[0], 1) is ErrorCode.rebalance_in_progress
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.REBALANCE_IN_PROGRESS
     tickets = [driver.join(member_id) for member_id in ids]
     assert {driver.joined(ticket).generation_id for ticket in [newcomer, *tickets]} == {2}
     assert driver.joined(newcomer).leader == ids[0]
@@ -237,11 +237,11 @@ def test_gathering_ends_with_the_rebalance_timeout() -> None:
     ids = driver.stable_group(rebalance_timeout_ms=30_000, session_timeout_ms=30_000)
     newcomer = driver.join(driver.member_id(), rebalance_timeout_ms=30_000)
     driver.advance(29_999)
-    assert driver.heartbeat(ids[0], 1) is ErrorCode.rebalance_in_progress
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.REBALANCE_IN_PROGRESS
     assert driver.is_parked(newcomer)
     driver.advance(1)
     assert driver.joined(newcomer).leader == driver.joined(newcomer).member_id
-    assert driver.heartbeat(ids[0], 1) is ErrorCode.unknown_member_id
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_leader_that_does_not_join_is_replaced() -> None:
@@ -299,7 +299,7 @@ def test_changed_member_of_an_unfinished_generation_starts_over() -> None:
     driver.advance(6000)
     waiting = driver.sync(ids[1], 1)
     driver.join(ids[0], protocols=[("range", b"changed")])
-    assert driver.sync_error(waiting) is ErrorCode.rebalance_in_progress
+    assert driver.sync_error(waiting) is ErrorCode.REBALANCE_IN_PROGRESS
     assert driver.state() is GroupState.PREPARING_REBALANCE
 
 
@@ -308,7 +308,7 @@ def test_second_request_of_a_waiting_member_replaces_the_first() -> None:
     driver = ShardDriver()
     member_id = driver.member_id()
     first, second = driver.join(member_id), driver.join(member_id)
-    assert driver.join_error(first) is ErrorCode.rebalance_in_progress
+    assert driver.join_error(first) is ErrorCode.REBALANCE_IN_PROGRESS
     driver.advance(3000)
     assert driver.joined(second).generation_id == 1
 
@@ -323,7 +323,7 @@ def test_new_member_that_waits_too_long_is_dropped() -> None:
     ticket = driver.join(driver.member_id())
     driver.advance(8000)
     answer = driver.joined(ticket)
-    assert (answer.error_code, answer.member_id) == (ErrorCode.unknown_member_id, "")
+    assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
     assert len(driver.group().members) == 2
 
 
@@ -345,8 +345,8 @@ def test_group_of_maximum_size_takes_nobody_in() -> None:
     driver = ShardDriver(small_sessions(max_size=2))
     ids = driver.stable_group()
     answer = driver.joined(driver.join())
-    assert (answer.error_code, answer.member_id) == (ErrorCode.group_max_size_reached, "")
-    assert driver.join_error(driver.join(ids[1])) is ErrorCode.none
+    assert (answer.error_code, answer.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    assert driver.join_error(driver.join(ids[1])) is ErrorCode.NONE
 
 
 def test_gathering_of_maximum_size_counts_who_has_joined() -> None:
@@ -356,7 +356,7 @@ def test_gathering_of_maximum_size_counts_who_has_joined() -> None:
     shard_of(ClassicShard, driver.shard.groups.shards).config = small_sessions(max_size=2)
     driver.join(ids[0])
     driver.join(ids[1])
-    assert driver.join_error(driver.join(ids[2])) is ErrorCode.group_max_size_reached
+    assert driver.join_error(driver.join(ids[2])) is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert ids[2] not in driver.group().members
 
 

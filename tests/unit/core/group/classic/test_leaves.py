@@ -12,7 +12,7 @@ def test_member_that_leaves_makes_the_others_gather() -> None:
     """Nobody has to wait for its session to run out."""
     driver = ShardDriver()
     ids = driver.stable_group()
-    assert driver.leave((ids[1], None)) == [ErrorCode.none]
+    assert driver.leave((ids[1], None)) == [ErrorCode.NONE]
     assert driver.state() is GroupState.PREPARING_REBALANCE
     assert driver.joined(driver.join(ids[0])).generation_id == 2
 
@@ -41,7 +41,7 @@ def test_leave_does_not_cut_an_initial_rebalance_short() -> None:
     staying = driver.join(ids[0])
     going = driver.join(ids[1])
     driver.leave((ids[1], None))
-    assert driver.join_error(going) is ErrorCode.unknown_member_id
+    assert driver.join_error(going) is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.is_parked(staying)
     driver.advance(6000)
     assert driver.joined(staying).generation_id == 1
@@ -54,7 +54,7 @@ def test_handed_out_id_can_be_given_back() -> None:
     pending = driver.member_id()
     tickets = [driver.join(member_id) for member_id in ids]
     assert all(driver.is_parked(ticket) for ticket in tickets)
-    assert driver.leave((pending, None)) == [ErrorCode.none]
+    assert driver.leave((pending, None)) == [ErrorCode.NONE]
     assert {driver.joined(ticket).generation_id for ticket in tickets} == {2}
 
 
@@ -63,13 +63,13 @@ def test_several_members_leave_with_an_error_each() -> None:
     driver = ShardDriver()
     ids = driver.stable_group(size=3)
     codes = driver.leave((ids[1], None), ("ghost", None), (ids[2], None))
-    assert codes == [ErrorCode.none, ErrorCode.unknown_member_id, ErrorCode.none]
+    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]
     assert list(driver.group().members) == [ids[0]]
 
 
 def test_unknown_group_is_an_error_of_the_whole() -> None:
     """The façade makes it one for each member."""
-    assert ShardDriver().leave(("ghost", None)) is ErrorCode.unknown_member_id
+    assert ShardDriver().leave(("ghost", None)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_member_that_waits_for_its_assignment_is_answered_when_it_is_removed() -> None:
@@ -79,5 +79,5 @@ def test_member_that_waits_for_its_assignment_is_answered_when_it_is_removed() -
     driver.advance(6000)
     follower = driver.joined(joins[1]).member_id
     waiting = driver.sync(follower, 1, instance="b")
-    assert driver.leave(("", "b")) == [ErrorCode.none]
-    assert driver.sync_error(waiting) is ErrorCode.unknown_member_id
+    assert driver.leave(("", "b")) == [ErrorCode.NONE]
+    assert driver.sync_error(waiting) is ErrorCode.UNKNOWN_MEMBER_ID

@@ -62,7 +62,7 @@ def test_assignments_are_written_before_anybody_gets_one() -> None:
     assert driver.is_parked(follower)
     assert driver.state() is GroupState.COMPLETING_REBALANCE
     driver.commit_held()
-    assert driver.sync_error(follower) is ErrorCode.none
+    assert driver.sync_error(follower) is ErrorCode.NONE
     assert driver.state() is GroupState.STABLE
 
 
@@ -83,7 +83,7 @@ def test_member_that_the_leader_forgot_gets_an_empty_assignment() -> None:
     assert driver.synced(driver.sync(ids[1], 1)).assignment == b""
 
 
-@pytest.mark.parametrize("code", [ErrorCode.kafka_storage_error, ErrorCode.not_enough_replicas])
+@pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS])
 def test_assignment_that_cannot_be_written_rebalances(code: ErrorCode) -> None:
     """Everybody who waits gets the mapped error, and the group gathers anew."""
     driver = ShardDriver()
@@ -92,7 +92,7 @@ def test_assignment_that_cannot_be_written_rebalances(code: ErrorCode) -> None:
     driver.append_error = code
     leader = driver.sync(ids[0], 1, driver.shares(ids))
     expected = (
-        ErrorCode.not_coordinator if code is ErrorCode.kafka_storage_error else ErrorCode.coordinator_not_available
+        ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else ErrorCode.COORDINATOR_NOT_AVAILABLE
     )
     assert driver.sync_error(leader) is driver.sync_error(follower) is expected
     assert driver.state() is GroupState.PREPARING_REBALANCE
@@ -106,7 +106,7 @@ def test_commit_that_comes_after_a_new_rebalance_changes_nothing() -> None:
     leader = driver.sync(ids[0], 1, driver.shares(ids))
     driver.join(ids[1], protocols=[("range", b"changed")])
     driver.commit_held()
-    assert driver.sync_error(leader) is ErrorCode.rebalance_in_progress
+    assert driver.sync_error(leader) is ErrorCode.REBALANCE_IN_PROGRESS
     assert driver.state() is GroupState.PREPARING_REBALANCE
     assert driver.group().members[ids[0]].assignment == b""
 
@@ -131,8 +131,8 @@ def test_write_timeout_rebalances_though_the_record_may_commit() -> None:
     ids = joined_group(driver)
     driver.hold_commits = True
     leader = driver.sync(ids[0], 1, driver.shares(ids))
-    driver.fail_held(ErrorCode.request_timed_out)
-    assert driver.sync_error(leader) is ErrorCode.coordinator_not_available
+    driver.fail_held(ErrorCode.REQUEST_TIMED_OUT)
+    assert driver.sync_error(leader) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert driver.state() is GroupState.PREPARING_REBALANCE
 
 
@@ -141,7 +141,7 @@ def test_second_request_of_a_waiting_member_replaces_the_first() -> None:
     driver = ShardDriver()
     ids = joined_group(driver)
     first, second = driver.sync(ids[1], 1), driver.sync(ids[1], 1)
-    assert driver.sync_error(first) is ErrorCode.rebalance_in_progress
+    assert driver.sync_error(first) is ErrorCode.REBALANCE_IN_PROGRESS
     driver.sync(ids[0], 1, driver.shares(ids))
     assert driver.synced(second).assignment == ids[1].encode()
 
@@ -151,16 +151,16 @@ def test_refusals() -> None:
     checks.
     """
     driver = ShardDriver()
-    assert driver.sync_error(driver.sync("ghost", 1)) is ErrorCode.unknown_member_id
+    assert driver.sync_error(driver.sync("ghost", 1)) is ErrorCode.UNKNOWN_MEMBER_ID
     ids = driver.stable_group()
-    assert driver.sync_error(driver.sync("ghost", 0)) is ErrorCode.unknown_member_id
-    assert driver.sync_error(driver.sync(ids[0], 0, protocol_name="sticky")) is ErrorCode.illegal_generation
+    assert driver.sync_error(driver.sync("ghost", 0)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.sync_error(driver.sync(ids[0], 0, protocol_name="sticky")) is ErrorCode.ILLEGAL_GENERATION
     for wrong in ({"protocol_name": "sticky"}, {"protocol_type": "connect"}):
-        assert driver.sync_error(driver.sync(ids[0], 1, **wrong)) is ErrorCode.inconsistent_group_protocol  # type: ignore[arg-type]
+        assert driver.sync_error(driver.sync(ids[0], 1, **wrong)) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # type: ignore[arg-type]
     right = driver.sync(ids[0], 1, protocol_type="consumer", protocol_name="range")
-    assert driver.sync_error(right) is ErrorCode.none
+    assert driver.sync_error(right) is ErrorCode.NONE
     driver.join(ids[0])
-    assert driver.sync_error(driver.sync(ids[1], 1)) is ErrorCode.rebalance_in_progress
+    assert driver.sync_error(driver.sync(ids[1], 1)) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_member_that_never_syncs_is_dropped() -> None:
@@ -171,12 +171,12 @@ def test_member_that_never_syncs_is_dropped() -> None:
         driver.join(member_id, rebalance_timeout_ms=8000)
     driver.advance(6000)
     leader = driver.sync(ids[0], 1, driver.shares(ids))
-    assert driver.sync_error(leader) is ErrorCode.none
+    assert driver.sync_error(leader) is ErrorCode.NONE
     for _ in range(2):
         driver.advance(4000)
         driver.heartbeat(ids[0], 1)
         last = driver.heartbeat(ids[1], 1)
-    assert last is ErrorCode.unknown_member_id
+    assert last is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.state() is GroupState.PREPARING_REBALANCE
     assert list(driver.group().members) == [ids[0]]
 
@@ -190,7 +190,7 @@ def test_leader_that_never_syncs_is_dropped_and_the_others_are_told() -> None:
     driver.advance(6000)
     follower = driver.sync(ids[1], 1)
     driver.advance(8000)
-    assert driver.sync_error(follower) is ErrorCode.rebalance_in_progress
+    assert driver.sync_error(follower) is ErrorCode.REBALANCE_IN_PROGRESS
     assert driver.group().leader_id == ids[1]
 
 
@@ -199,10 +199,10 @@ def test_wait_for_syncs_ends_when_all_have_asked() -> None:
     driver = ShardDriver()
     ids, leader, follower = synced_pair(driver)
     assert sync_timer("orders") not in driver.timers
-    assert driver.sync_error(leader) is driver.sync_error(follower) is ErrorCode.none
+    assert driver.sync_error(leader) is driver.sync_error(follower) is ErrorCode.NONE
     for _ in range(20):
         driver.advance(5000)
-        assert {driver.heartbeat(member_id, 1) for member_id in ids} == {ErrorCode.none}
+        assert {driver.heartbeat(member_id, 1) for member_id in ids} == {ErrorCode.NONE}
 
 
 def test_session_begins_anew_with_the_assignment() -> None:
@@ -218,4 +218,4 @@ def test_session_begins_anew_with_the_assignment() -> None:
         driver.heartbeat(ids[0], 1)
     driver.sync(ids[0], 1, driver.shares(ids))
     driver.advance(5999)
-    assert driver.heartbeat(ids[1], 1) is ErrorCode.none
+    assert driver.heartbeat(ids[1], 1) is ErrorCode.NONE

@@ -17,7 +17,7 @@ from klamm.protocol.schema.consumer_group_heartbeat_request import TopicPartitio
 
 __all__ = ["Consumer", "ConsumerState"]
 
-START_OVER = (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id, ErrorCode.group_id_not_found)
+START_OVER = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 class ConsumerState(Enum):
@@ -107,7 +107,7 @@ class Consumer:
             subscribed_topic_regex=self.regex,
             topic_partitions=[],
         )
-        if isinstance(answer, Beat) and answer.code is ErrorCode.none:
+        if isinstance(answer, Beat) and answer.code is ErrorCode.NONE:
             self.state = ConsumerState.IN
         self._hear(answer)
 
@@ -144,7 +144,7 @@ class Consumer:
             # The answer is lost, or it is an error that is to be tried again: what was said may have been heard.
             self.full = True
             return
-        if answer.code is ErrorCode.none:
+        if answer.code is ErrorCode.NONE:
             self.full = False
             if answer.epoch != self.epoch:
                 self._remember()
@@ -157,10 +157,10 @@ class Consumer:
             self._remember()
             self.has, self.told = set(), set()
             self.state, self.epoch = ConsumerState.OUT, 0
-        elif answer.code is ErrorCode.fenced_instance_id:
+        elif answer.code is ErrorCode.FENCED_INSTANCE_ID:
             self.crash()
         else:
-            assert answer.code is ErrorCode.unreleased_instance_id, answer
+            assert answer.code is ErrorCode.UNRELEASED_INSTANCE_ID, answer
 
     def _remember(self) -> None:
         if self.state is ConsumerState.IN:

@@ -66,7 +66,7 @@ def test_what_is_no_consumer_group_is_not_found() -> None:
     for group_id, words in ((GROUP, "is not a consumer group."), ("ghost", "not found.")):
         group = driver.described(group_id)
         assert (group.error_code, group.error_message) == (
-            ErrorCode.group_id_not_found,
+            ErrorCode.GROUP_ID_NOT_FOUND,
             f"Group {group_id} {words}",
         )
 
@@ -76,7 +76,7 @@ def test_consumer_group_is_no_classic_group() -> None:
     driver = ConsumerDriver()
     driver.enter("a")
     group = described(driver)
-    assert (group.group_state, group.error_code) == ("Dead", ErrorCode.group_id_not_found)
+    assert (group.group_state, group.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
     assert group.error_message == f"Group {GROUP} is not a classic group."
     old = described(driver, version=5)
     assert (old.group_state, old.error_code) == ("Dead", 0)

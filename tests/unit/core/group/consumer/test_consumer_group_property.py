@@ -21,7 +21,7 @@ from klamm.core.group.consumer.timers import rebalance_timer, session_timer
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import PartitionIndex, TopicId
 
-APPEND_ERRORS = [ErrorCode.kafka_storage_error, ErrorCode.not_enough_replicas, ErrorCode.request_timed_out]
+APPEND_ERRORS = [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT]
 SESSION_MS = 45_000
 SUBSCRIPTIONS: list[tuple[list[str] | None, str | None]] = [
     ([EVENTS], ""),
@@ -106,7 +106,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         for of_topic, partition in sorted(consumer.has):
             self.next_offset += 1
             code = consumer.commit(self.driver, of_topic, partition, self.next_offset)
-            if code is ErrorCode.none and self.driver.topics.by_id(TopicId(of_topic)) is not None:
+            if code is ErrorCode.NONE and self.driver.topics.by_id(TopicId(of_topic)) is not None:
                 self.acknowledged[name_of(of_topic), partition] = self.next_offset
 
     @rule(index=some_consumer)
@@ -129,9 +129,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                 may = member is not None and (
                     epoch == member.member_epoch or (since is not None and since <= epoch < member.member_epoch)
                 )
-                if code is ErrorCode.none:
+                if code is ErrorCode.NONE:
                     assert may, (member_id, epoch, partition)
-                if code in (None, ErrorCode.none, *APPEND_ERRORS):
+                if code in (None, ErrorCode.NONE, *APPEND_ERRORS):
                     self.acknowledged.pop((EVENTS, partition), None)
 
     # The world
@@ -179,7 +179,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if in_time:
             self.driver.commit_held()
         else:
-            self.driver.fail_held(ErrorCode.request_timed_out)
+            self.driver.fail_held(ErrorCode.REQUEST_TIMED_OUT)
 
     @rule()
     def coordinator_restarts(self) -> None:

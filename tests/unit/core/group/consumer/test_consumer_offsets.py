@@ -43,10 +43,10 @@ def test_member_commits_at_its_epoch() -> None:
     """Not before it is a member, not at an epoch that it has not reached."""
     driver = ConsumerDriver()
     driver.enter("a")
-    assert commit(driver, "a", 2) is ErrorCode.none
-    assert commit(driver, "a", 3) is ErrorCode.stale_member_epoch
-    assert commit(driver, "ghost", 2) is ErrorCode.unknown_member_id
-    assert commit(driver, "", -1) is ErrorCode.unknown_member_id
+    assert commit(driver, "a", 2) is ErrorCode.NONE
+    assert commit(driver, "a", 3) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(driver, "ghost", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(driver, "", -1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_late_commit_is_taken_for_what_the_member_has_had_since() -> None:
@@ -56,9 +56,9 @@ def test_late_commit_is_taken_for_what_the_member_has_had_since() -> None:
     driver.paint(PaintedTopics(2, events=8))
     driver.beat("a", 2)
     assert driver.member("a").member_epoch == 3
-    assert commit(driver, "a", 2, partition=5) is ErrorCode.none
-    assert commit(driver, "a", 2, partition=7) is ErrorCode.stale_member_epoch
-    assert commit(driver, "a", 1, partition=5) is ErrorCode.stale_member_epoch
+    assert commit(driver, "a", 2, partition=5) is ErrorCode.NONE
+    assert commit(driver, "a", 2, partition=7) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(driver, "a", 1, partition=5) is ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_too_much_metadata_is_told_before_the_epoch_is_held_against_the_partition() -> None:
@@ -88,9 +88,9 @@ def test_too_much_metadata_is_told_before_the_epoch_is_held_against_the_partitio
         assert isinstance(answer, OffsetCommitResponse)
         return [ErrorCode(each.error_code) for each in answer.topics[0].partitions]
 
-    assert late((7, too_much), (5, "")) == [ErrorCode.offset_metadata_too_large, ErrorCode.none]
-    assert late((5, too_much), (7, "")) is ErrorCode.stale_member_epoch
-    assert late((7, too_much)) == [ErrorCode.offset_metadata_too_large]
+    assert late((7, too_much), (5, "")) == [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]
+    assert late((5, too_much), (7, "")) is ErrorCode.STALE_MEMBER_EPOCH
+    assert late((7, too_much)) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
     assert driver.shard.store.offsets_of(GROUP)[EVENTS].get(PartitionIndex(7)) is None
 
 
@@ -100,17 +100,17 @@ def test_what_is_being_let_go_may_still_be_committed() -> None:
     driver.enter("a")
     driver.enter("b")
     driver.beat("a", 2)
-    assert commit(driver, "a", 2, partition=4) is ErrorCode.none
+    assert commit(driver, "a", 2, partition=4) is ErrorCode.NONE
     driver.beat("a", 2, topic_partitions=owned(events=[0, 1, 2]))
-    assert commit(driver, "a", 2, partition=0) is ErrorCode.none
-    assert commit(driver, "a", 2, partition=4) is ErrorCode.stale_member_epoch
+    assert commit(driver, "a", 2, partition=0) is ErrorCode.NONE
+    assert commit(driver, "a", 2, partition=4) is ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_members_need_a_version_that_knows_them() -> None:
     """OffsetCommit 9 brought consumer groups."""
     driver = ConsumerDriver()
     driver.enter("a")
-    assert commit(driver, "a", 2, version=8) is ErrorCode.unsupported_version
+    assert commit(driver, "a", 2, version=8) is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_empty_group_takes_commits_of_anybody_outside() -> None:
@@ -118,8 +118,8 @@ def test_empty_group_takes_commits_of_anybody_outside() -> None:
     driver = ConsumerDriver()
     driver.enter("a")
     driver.go("a")
-    assert commit(driver, "", -1) is ErrorCode.none
-    assert commit(driver, "a", 2) is ErrorCode.unknown_member_id
+    assert commit(driver, "", -1) is ErrorCode.NONE
+    assert commit(driver, "a", 2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.shard.classic_groups.store.groups == {}
     assert driver.reload().shard.store == driver.shard.store
 
@@ -128,10 +128,10 @@ def test_fetch_of_a_member_is_checked() -> None:
     """That of an administrator, who names no member, is not."""
     driver = ConsumerDriver()
     driver.enter("a")
-    assert fetch_code(driver, None, -1) is ErrorCode.none
-    assert fetch_code(driver, "a", 2) is ErrorCode.none
-    assert fetch_code(driver, "a", 1) is ErrorCode.stale_member_epoch
-    assert fetch_code(driver, "ghost", 2) is ErrorCode.unknown_member_id
+    assert fetch_code(driver, None, -1) is ErrorCode.NONE
+    assert fetch_code(driver, "a", 2) is ErrorCode.NONE
+    assert fetch_code(driver, "a", 1) is ErrorCode.STALE_MEMBER_EPOCH
+    assert fetch_code(driver, "ghost", 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_offsets_of_topics_that_are_not_read_may_be_deleted() -> None:
@@ -140,10 +140,10 @@ def test_offsets_of_topics_that_are_not_read_may_be_deleted() -> None:
     driver.enter("a")
     commit(driver, "a", 2)
     driver.commit(1, member_id="a", generation=2, topic="other")
-    assert delete_offsets(driver, EVENTS) is ErrorCode.group_subscribed_to_topic
-    assert delete_offsets(driver, "other") is ErrorCode.none
+    assert delete_offsets(driver, EVENTS) is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert delete_offsets(driver, "other") is ErrorCode.NONE
     driver.go("a")
-    assert delete_offsets(driver, EVENTS) is ErrorCode.none
+    assert delete_offsets(driver, EVENTS) is ErrorCode.NONE
 
 
 def test_group_is_deleted_with_all_there_is_of_it() -> None:
@@ -153,9 +153,9 @@ def test_group_is_deleted_with_all_there_is_of_it() -> None:
     driver.run_tasks()
     driver.settle()
     driver.commit(1, member_id="a", generation=3, topic="audit")
-    assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.non_empty_group}
+    assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.NON_EMPTY_GROUP}
     driver.go("a")
-    assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.none}
+    assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.NONE}
     assert driver.shard.consumer_groups.store.groups == {}
     assert driver.shard.store == driver.reload().shard.store
     (deleted,) = driver.happened(GroupDeleted)

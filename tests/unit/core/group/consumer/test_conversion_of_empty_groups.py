@@ -16,7 +16,7 @@ def test_empty_classic_group_becomes_a_consumer_group() -> None:
     ids = driver.stable_group(size=1)
     driver.commit(5, member_id=ids[0], generation=1)
     driver.leave((ids[0], None))
-    assert driver.enter("a").code is ErrorCode.none
+    assert driver.enter("a").code is ErrorCode.NONE
     assert driver.shard.classic_groups.store.groups == {}
     assert driver.shard.classic_groups.find(GROUP) is None
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 5}
@@ -38,13 +38,13 @@ def test_empty_consumer_group_becomes_a_classic_group() -> None:
     driver.enter("a")
     driver.commit(5, member_id="a", generation=2)
     driver.go("a")
-    assert driver.join_error(driver.join("stranger")) is ErrorCode.unknown_member_id
+    assert driver.join_error(driver.join("stranger")) is ErrorCode.UNKNOWN_MEMBER_ID
     assert GROUP in driver.shard.consumer_groups.store.groups
     ids = driver.stable_group(size=2)
     assert driver.state() is GroupState.STABLE
     assert driver.shard.consumer_groups.store.groups == {}
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 5}
-    assert driver.heartbeat(ids[0], 1) is ErrorCode.none
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.NONE
     assert driver.reload().shard.store == driver.shard.store
 
 
@@ -53,13 +53,13 @@ def test_refused_conversion_leaves_the_group_as_it_was() -> None:
     driver = ConsumerDriver()
     driver.enter("a")
     driver.go("a")
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.join()
     assert GROUP in driver.shard.consumer_groups.store.groups
     driver.append_error = None
     driver.stable_group(size=1)
     driver.leave((next(iter(driver.group().members)), None))
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.maybe_beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
     assert driver.state() is GroupState.EMPTY
     assert driver.shard.consumer_groups.store.groups == {}
@@ -69,12 +69,12 @@ def test_members_of_the_other_protocol_are_unknown() -> None:
     """Classic requests find no member of theirs in a consumer group, and the other way round."""
     driver = ConsumerDriver()
     driver.enter("a")
-    assert driver.heartbeat("a", 2) is ErrorCode.unknown_member_id
-    assert driver.sync_error(driver.sync("a", 2)) is ErrorCode.unknown_member_id
+    assert driver.heartbeat("a", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.sync_error(driver.sync("a", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
     classic = ConsumerDriver()
     ids = classic.stable_group(size=1)
     answer = classic.beat(ids[0], 1)
     assert (answer.code, answer.message) == (
-        ErrorCode.group_id_not_found,
+        ErrorCode.GROUP_ID_NOT_FOUND,
         f"Group {GROUP} is not a consumer group.",
     )

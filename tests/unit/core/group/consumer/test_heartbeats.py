@@ -16,7 +16,7 @@ def test_first_member_has_everything_at_once() -> None:
     """A group begins at epoch 1, so its first member brings it to 2."""
     driver = ConsumerDriver()
     answer = driver.enter("a")
-    assert (answer.code, answer.member_id, answer.epoch, answer.assigned) == (ErrorCode.none, "a", 2, ALL)
+    assert (answer.code, answer.member_id, answer.epoch, answer.assigned) == (ErrorCode.NONE, "a", 2, ALL)
     assert answer.response.heartbeat_interval_ms == 5000
     assert driver.consumer_state() is ConsumerGroupState.STABLE
 
@@ -28,7 +28,7 @@ def test_steady_heartbeat_changes_nothing() -> None:
     written = len(driver.log)
     driver.advance(44_999)
     answer = driver.beat("a", 2)
-    assert (answer.code, answer.epoch, answer.assigned) == (ErrorCode.none, 2, None)
+    assert (answer.code, answer.epoch, answer.assigned) == (ErrorCode.NONE, 2, None)
     driver.advance(44_999)
     assert "a" in driver.consumer_group().members
     assert len(driver.log) == written
@@ -61,7 +61,7 @@ def test_member_without_a_name_gets_one() -> None:
         "", 0, version=0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[], client_id="app"
     )
     assert answer.member_id == "uuid-1"
-    assert driver.beat("uuid-1", 2, version=0, client_id="app").code is ErrorCode.none
+    assert driver.beat("uuid-1", 2, version=0, client_id="app").code is ErrorCode.NONE
 
 
 def test_member_may_join_without_a_topic() -> None:
@@ -69,7 +69,7 @@ def test_member_may_join_without_a_topic() -> None:
     driver = ConsumerDriver()
     driver.enter("a")
     idle = driver.enter("b", names=[])
-    assert (idle.code, idle.epoch, idle.assigned) == (ErrorCode.none, 2, {})
+    assert (idle.code, idle.epoch, idle.assigned) == (ErrorCode.NONE, 2, {})
     assert driver.consumer_group().epoch == 2
     assert driver.consumer_state() is ConsumerGroupState.STABLE
 
@@ -89,7 +89,7 @@ def test_greater_epoch_is_fenced() -> None:
     driver = ConsumerDriver()
     driver.enter("a")
     answer = driver.beat("a", 3)
-    assert answer.code is ErrorCode.fenced_member_epoch
+    assert answer.code is ErrorCode.FENCED_MEMBER_EPOCH
     assert answer.message == (
         "The consumer group member has a greater member epoch (3) than the one known by the group coordinator (2). "
         "The member must abandon all its partitions and rejoin."
@@ -102,10 +102,10 @@ def test_previous_epoch_will_do_if_nothing_is_owned_beyond_the_assignment() -> N
     driver.enter("a")
     driver.beat("a", 2, rebalance_timeout_ms=60_000, subscribed_topic_names=[EVENTS, "audit"], topic_partitions=[])
     assert driver.member("a").previous_member_epoch == 2
-    assert driver.beat("a", 2, topic_partitions=owned(events=range(6))).code is ErrorCode.none
-    assert driver.beat("a", 2).code is ErrorCode.fenced_member_epoch
+    assert driver.beat("a", 2, topic_partitions=owned(events=range(6))).code is ErrorCode.NONE
+    assert driver.beat("a", 2).code is ErrorCode.FENCED_MEMBER_EPOCH
     answer = driver.beat("a", 2, topic_partitions=owned(events=[7]))
-    assert answer.code is ErrorCode.fenced_member_epoch
+    assert answer.code is ErrorCode.FENCED_MEMBER_EPOCH
     assert answer.message is not None
     assert "has a smaller member epoch (2)" in answer.message
 
@@ -117,7 +117,7 @@ def test_epoch_before_the_previous_is_fenced() -> None:
     for names in ([EVENTS, "audit"], [EVENTS]):
         driver.beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=names, topic_partitions=[])
     assert driver.member("a").member_epoch == 4
-    assert driver.beat("a", 2, topic_partitions=[]).code is ErrorCode.fenced_member_epoch
+    assert driver.beat("a", 2, topic_partitions=[]).code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 # Who is unknown
@@ -127,9 +127,9 @@ def test_unknown_group_is_not_made_by_a_member_that_goes_on() -> None:
     """Only by one that joins."""
     driver = ConsumerDriver()
     answer = driver.beat("a", 1)
-    assert (answer.code, answer.message) == (ErrorCode.group_id_not_found, f"Consumer group {GROUP} not found.")
+    assert (answer.code, answer.message) == (ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {GROUP} not found.")
     answer = driver.go("a")
-    assert (answer.code, answer.message) == (ErrorCode.group_id_not_found, f"Group {GROUP} not found.")
+    assert (answer.code, answer.message) == (ErrorCode.GROUP_ID_NOT_FOUND, f"Group {GROUP} not found.")
 
 
 def test_unknown_member_is_told() -> None:
@@ -137,7 +137,7 @@ def test_unknown_member_is_told() -> None:
     driver = ConsumerDriver()
     driver.enter("a")
     for answer in (driver.beat("ghost", 2), driver.go("ghost")):
-        assert answer.code is ErrorCode.unknown_member_id
+        assert answer.code is ErrorCode.UNKNOWN_MEMBER_ID
         assert answer.message == f"Member ghost is not a member of group {GROUP}."
 
 
@@ -146,9 +146,9 @@ def test_full_group_takes_nobody_in() -> None:
     driver = ConsumerDriver(small_sessions(consumer_max_size=1))
     driver.enter("a")
     answer = driver.enter("b")
-    assert answer.code is ErrorCode.group_max_size_reached
+    assert answer.code is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert answer.message == "The consumer group has reached its maximum capacity of 1 members."
-    assert driver.enter("a").code is ErrorCode.none
+    assert driver.enter("a").code is ErrorCode.NONE
 
 
 # Changes of a member
@@ -189,7 +189,7 @@ def test_member_that_leaves_makes_room() -> None:
     driver.enter("b")
     driver.settle()
     answer = driver.go("a")
-    assert (answer.code, answer.member_id, answer.epoch) == (ErrorCode.none, "a", -1)
+    assert (answer.code, answer.member_id, answer.epoch) == (ErrorCode.NONE, "a", -1)
     assert driver.consumer_state() is ConsumerGroupState.ASSIGNING
     assert driver.beat("b", 3).assigned == ALL
     assert driver.consumer_state() is ConsumerGroupState.STABLE
@@ -207,17 +207,17 @@ def test_group_is_empty_when_all_have_left() -> None:
 def test_failed_append_leaves_no_trace() -> None:
     """Neither of a group that was about to begin nor of a member that was about to go."""
     driver = ConsumerDriver()
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     assert (
         driver.maybe_beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
-        is ErrorCode.not_enough_replicas
+        is ErrorCode.NOT_ENOUGH_REPLICAS
     )
     assert driver.shard.consumer_groups.store.groups == {}
     driver.append_error = None
     driver.enter("a")
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.maybe_beat("a", -1)
     driver.append_error = None
-    assert driver.beat("a", 2).code is ErrorCode.none
+    assert driver.beat("a", 2).code is ErrorCode.NONE
     driver.advance(45_000)
     assert driver.consumer_state() is ConsumerGroupState.EMPTY

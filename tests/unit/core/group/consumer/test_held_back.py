@@ -53,7 +53,7 @@ def crash(driver: ConsumerDriver, number: int, commit: Commit | None = None) -> 
     driver.enter(name, client_id="looping")
     driver.settle("steady", name)
     if commit is not None:
-        assert commit(driver, name) is ErrorCode.none
+        assert commit(driver, name) is ErrorCode.NONE
     wait(driver, SESSION_MS + 5_000)
     assert name not in driver.consumer_group().members
 
@@ -104,8 +104,8 @@ def test_commit_in_a_transaction_that_names_no_member_is_nobodys() -> None:
     driver = driver_with_steady()
 
     def commit(driver: ConsumerDriver, name: str) -> ErrorCode | None:
-        driver.append_error = ErrorCode.invalid_producer_epoch
-        assert commit_exactly_once(driver, name) is ErrorCode.invalid_producer_epoch
+        driver.append_error = ErrorCode.INVALID_PRODUCER_EPOCH
+        assert commit_exactly_once(driver, name) is ErrorCode.INVALID_PRODUCER_EPOCH
         driver.append_error = None
         return commit_in_transaction(driver, "", -1)
 
@@ -159,7 +159,7 @@ def test_static_successor_of_one_who_is_held_back_is_held_back_and_let_go_on() -
         wait(driver, SESSION_MS + 5_000)
     driver.enter("static-3", client_id="static", instance="i")
     driver.settle("steady", "static-3")
-    assert driver.go("static-3", instance="i", for_a_while=True).code is ErrorCode.none
+    assert driver.go("static-3", instance="i", for_a_while=True).code is ErrorCode.NONE
     driver.enter("static-4", client_id="static", instance="i")
     driver.settle("steady", "static-4")
     assert driver.assigned("static-4") == {}
@@ -177,7 +177,7 @@ def test_it_is_let_go_on_though_its_removal_was_refused() -> None:
         crash(driver, number)
     driver.enter("looping-3", client_id="looping")
     driver.settle("steady", "looping-3")
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.maybe_beat("looping-3", -1)
     driver.append_error = None
     for _ in range(4):
@@ -196,7 +196,7 @@ def test_death_that_could_not_be_written_counts_once_it_is() -> None:
     for _ in range(8):
         driver.advance(5_000)
         driver.settle("steady", rounds=2)
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.advance(5_000)
     assert "looping-2" in driver.consumer_group().members
     driver.append_error = None
@@ -276,7 +276,7 @@ def test_one_that_commits_keeps_its_share_though_another_coordinator_let_it_in(c
     driver.settle("steady", "twin")
     again = driver.reload()
     again.settle("steady", "twin")
-    assert commit(again, "twin") is ErrorCode.none
+    assert commit(again, "twin") is ErrorCode.NONE
     for number in range(3):
         again.enter(f"looping-{number}", client_id="looping")
         for _ in range(SESSION_MS // 5_000 + 1):
@@ -293,7 +293,7 @@ def test_static_member_that_goes_for_a_while_has_not_died() -> None:
         name = f"static-{number}"
         driver.enter(name, client_id="static", instance="i")
         driver.settle("steady", name)
-        assert driver.go(name, instance="i", for_a_while=True).code is ErrorCode.none
+        assert driver.go(name, instance="i", for_a_while=True).code is ErrorCode.NONE
         wait(driver, SESSION_MS + 5_000)
         assert name not in driver.consumer_group().members
     assert not any(event.crash_loop for event in driver.happened(RebalanceNeeded))

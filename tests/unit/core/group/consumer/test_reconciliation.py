@@ -181,7 +181,7 @@ def test_state_of_a_later_version_begins_anew() -> None:
     assert strange.state is MemberState.UNKNOWN
     with pytest.raises(KafkaError) as refused:
         reconcile(strange, owned_nothing=None)
-    assert refused.value.code is ErrorCode.fenced_member_epoch
+    assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH
     anew = reconcile(strange, owned_nothing=True)
     assert (anew.state, anew.member_epoch, anew.previous_member_epoch) == (MemberState.STABLE, 9, 5)
     assert anew.assigned == {topic_id(EVENTS): {0: 9, 1: 9}}

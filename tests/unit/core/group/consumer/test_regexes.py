@@ -19,7 +19,7 @@ def test_regex_is_resolved_elsewhere() -> None:
     """The member is let in at once, and assigned at a later heartbeat."""
     driver = ConsumerDriver()
     joined = driver.enter("a", names=None, regex="ev.*")
-    assert (joined.code, joined.epoch, joined.assigned) == (ErrorCode.none, 1, {})
+    assert (joined.code, joined.epoch, joined.assigned) == (ErrorCode.NONE, 1, {})
     driver.run_tasks()
     assert driver.consumer_group().epoch == 2
     assert driver.happened(RebalanceNeeded)[-1].cause is Cause.SUBSCRIPTION_CHANGED
@@ -60,7 +60,7 @@ def test_bad_regex_is_refused_at_once(regex: str, words: str) -> None:
     """With the words that Kafka's library has for it; nothing of the member stays."""
     driver = ConsumerDriver()
     answer = driver.enter("a", names=None, regex=regex)
-    assert answer.code is ErrorCode.invalid_regular_expression
+    assert answer.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert answer.message == f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {words}."
     assert driver.shard.consumer_groups.store.groups == {}
 
@@ -70,7 +70,7 @@ def test_regex_that_takes_long_to_compile_is_refused_like_one_that_is_not_valid(
     """Everybody else would have to wait for it."""
     driver = ConsumerDriver()
     refused = driver.enter("a", names=None, regex=regex)
-    assert refused.code is ErrorCode.invalid_regular_expression
+    assert refused.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert refused.message is not None
     assert refused.message.endswith("is not a valid regular expression: expression too large.")
     assert len(refused.message) < 32_767

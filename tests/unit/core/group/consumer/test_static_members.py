@@ -24,11 +24,11 @@ def test_static_member_may_leave_for_a_while() -> None:
     driver = pair()
     epoch, had = driver.consumer_group().epoch, driver.assigned("s-1")
     answer = driver.go("s-1", instance="pod", for_a_while=True)
-    assert (answer.code, answer.epoch) == (ErrorCode.none, -2)
+    assert (answer.code, answer.epoch) == (ErrorCode.NONE, -2)
     assert driver.member("s-1").member_epoch == -2
     assert driver.beat("d", 3).assigned is None
     back = driver.enter("s-2", instance="pod")
-    assert (back.code, back.epoch, back.assigned) == (ErrorCode.none, epoch, had)
+    assert (back.code, back.epoch, back.assigned) == (ErrorCode.NONE, epoch, had)
     assert driver.consumer_group().epoch == epoch
     assert driver.consumer_group().members.keys() == {"s-2", "d"}
     assert driver.consumer_state() is ConsumerGroupState.STABLE
@@ -63,11 +63,11 @@ def test_instance_id_in_use_is_not_released() -> None:
     """The one who has it has to leave first."""
     driver = pair()
     answer = driver.enter("s-2", instance="pod")
-    assert answer.code is ErrorCode.unreleased_instance_id
+    assert answer.code is ErrorCode.UNRELEASED_INSTANCE_ID
     assert answer.message == (
         "Static member s-2 with instance id pod cannot join the group because the instance id is owned by s-1 member."
     )
-    assert driver.beat("s-1", 3, instance_id="pod").code is ErrorCode.none
+    assert driver.beat("s-1", 3, instance_id="pod").code is ErrorCode.NONE
 
 
 def test_former_member_of_an_instance_id_is_fenced() -> None:
@@ -76,17 +76,17 @@ def test_former_member_of_an_instance_id_is_fenced() -> None:
     driver.go("s-1", instance="pod", for_a_while=True)
     driver.enter("s-2", instance="pod")
     answer = driver.beat("s-1", 3, instance_id="pod")
-    assert answer.code is ErrorCode.fenced_instance_id
+    assert answer.code is ErrorCode.FENCED_INSTANCE_ID
     assert answer.message == "Static member s-1 with instance id pod was fenced by member s-2."
-    assert driver.go("s-1", instance="pod").code is ErrorCode.fenced_instance_id
-    assert driver.go("s-1", instance="pod", for_a_while=True).code is ErrorCode.fenced_instance_id
+    assert driver.go("s-1", instance="pod").code is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.go("s-1", instance="pod", for_a_while=True).code is ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_unknown_instance_id_is_told() -> None:
     """Whether it goes on or leaves."""
     driver = pair()
     for answer in (driver.beat("x", 3, instance_id="ghost"), driver.go("x", instance="ghost")):
-        assert (answer.code, answer.message) == (ErrorCode.unknown_member_id, "Instance id ghost is unknown.")
+        assert (answer.code, answer.message) == (ErrorCode.UNKNOWN_MEMBER_ID, "Instance id ghost is unknown.")
 
 
 def test_member_may_come_back_under_its_own_member_id() -> None:
@@ -95,7 +95,7 @@ def test_member_may_come_back_under_its_own_member_id() -> None:
     had = driver.assigned("s-1")
     driver.go("s-1", instance="pod", for_a_while=True)
     back = driver.enter("s-1", instance="pod")
-    assert (back.code, back.assigned) == (ErrorCode.none, had)
+    assert (back.code, back.assigned) == (ErrorCode.NONE, had)
     assert driver.consumer_group().members.keys() == {"s-1", "d"}
     assert driver.reload().shard.store == driver.shard.store
 
@@ -117,7 +117,7 @@ def test_who_was_letting_go_and_left_has_let_go() -> None:
     driver.go("a", instance="pod", for_a_while=True)
     assert driver.beat("b", 3).assigned == {EVENTS: [3, 4, 5]}
     assert driver.enter("c", instance="pod").assigned == {EVENTS: [0, 1, 2]}
-    assert driver.beat("c", 3, instance_id="pod", topic_partitions=owned(events=[0, 1, 2])).code is ErrorCode.none
+    assert driver.beat("c", 3, instance_id="pod", topic_partitions=owned(events=[0, 1, 2])).code is ErrorCode.NONE
 
 
 def test_return_is_told_as_events() -> None:

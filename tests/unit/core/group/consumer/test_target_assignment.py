@@ -33,7 +33,7 @@ def test_joins_that_come_together_make_two_targets() -> None:
     for member_id in "bcde":
         driver.advance(100)
         answer = driver.enter(member_id)
-        assert (answer.code, answer.epoch, answer.assigned) == (ErrorCode.none, 2, {})
+        assert (answer.code, answer.epoch, answer.assigned) == (ErrorCode.NONE, 2, {})
     assert (driver.consumer_group().epoch, driver.consumer_group().target_epoch) == (6, 2)
     assert driver.consumer_state() is ConsumerGroupState.ASSIGNING
     driver.advance(600)
@@ -82,7 +82,7 @@ def test_target_that_could_not_be_written_is_made_again() -> None:
     driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
     driver.enter("a")
     driver.enter("b")
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.advance(1000)
     assert driver.consumer_group().target_epoch == 2
     driver.append_error = None
@@ -115,9 +115,9 @@ def test_assignor_that_fails_fails_the_heartbeat() -> None:
         answer = driver.enter("b")
     finally:
         spec_of().fails = False
-    assert answer.code is ErrorCode.unknown_server_error
+    assert answer.code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert driver.consumer_group().members.keys() == {"a"}
-    assert driver.enter("b").code is ErrorCode.none
+    assert driver.enter("b").code is ErrorCode.NONE
 
 
 def test_assignor_that_fails_in_a_timer_leaves_it_to_the_next_heartbeat() -> None:
@@ -204,8 +204,8 @@ def large(monkeypatch: pytest.MonkeyPatch) -> ConsumerDriver:
 def test_target_of_a_large_group_is_made_elsewhere(large: ConsumerDriver) -> None:
     """Heartbeats are answered meanwhile; nothing is made twice."""
     joined = large.enter("a")
-    assert (joined.code, joined.epoch, joined.assigned) == (ErrorCode.none, 1, {})
-    assert large.beat("a", 1).code is ErrorCode.none
+    assert (joined.code, joined.epoch, joined.assigned) == (ErrorCode.NONE, 1, {})
+    assert large.beat("a", 1).code is ErrorCode.NONE
     assert len(large.tasks) == 1
     large.run_tasks()
     assert large.beat("a", 1).assigned == ALL
@@ -264,7 +264,7 @@ def test_target_that_fails_elsewhere_is_tried_again(large: ConsumerDriver) -> No
 
 def test_task_that_was_never_started_is_not_waited_for(large: ConsumerDriver) -> None:
     """The append failed."""
-    large.append_error = ErrorCode.not_enough_replicas
+    large.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     large.maybe_beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
     large.append_error = None
     large.enter("a")

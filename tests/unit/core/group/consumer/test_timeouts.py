@@ -21,7 +21,7 @@ def test_member_that_is_not_heard_of_is_removed() -> None:
     driver.advance(40_000)
     driver.beat("b", 3)
     driver.advance(9_999)
-    assert driver.beat("a", 3).code is ErrorCode.none
+    assert driver.beat("a", 3).code is ErrorCode.NONE
     driver.advance(40_000)
     driver.beat("b", 3)
     driver.advance(10_000)
@@ -29,7 +29,7 @@ def test_member_that_is_not_heard_of_is_removed() -> None:
     (removed,) = driver.happened(MemberRemoved)
     assert (removed.member_id, removed.cause) == ("a", Cause.SESSION_TIMED_OUT)
     assert driver.beat("b", 3).assigned == ALL
-    assert driver.beat("a", 3).code is ErrorCode.unknown_member_id
+    assert driver.beat("a", 3).code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_member_that_does_not_let_go_is_removed() -> None:
@@ -47,7 +47,7 @@ def test_member_that_does_not_let_go_is_removed() -> None:
     driver.advance(1)
     assert "a" not in driver.consumer_group().members
     assert driver.happened(MemberRemoved)[0].cause is Cause.REBALANCE_TIMED_OUT
-    assert driver.beat("a", 2).code is ErrorCode.unknown_member_id
+    assert driver.beat("a", 2).code is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.beat("b", 3).assigned == ALL
 
 
@@ -77,7 +77,7 @@ def test_member_that_waits_for_others_has_all_the_time() -> None:
     for _ in range(4):
         driver.advance(5000)
         driver.beat("a", 2)
-        assert driver.beat("b", 3).code is ErrorCode.none
+        assert driver.beat("b", 3).code is ErrorCode.NONE
 
 
 def test_timers_run_again_after_a_restart() -> None:
@@ -100,7 +100,7 @@ def test_removal_that_could_not_be_written_is_tried_again() -> None:
     """Half a second later."""
     driver = ConsumerDriver()
     driver.enter("a")
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.advance(45_000)
     assert driver.consumer_state() is ConsumerGroupState.STABLE
     driver.append_error = None
@@ -115,8 +115,8 @@ def test_time_goes_on_for_a_member_whose_removal_could_not_be_written() -> None:
     driver = ConsumerDriver()
     driver.enter("a")
     driver.advance(40_000)
-    driver.append_error = ErrorCode.not_enough_replicas
-    assert driver.maybe_beat("a", -1) is ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert driver.maybe_beat("a", -1) is ErrorCode.NOT_ENOUGH_REPLICAS
     driver.append_error = None
     driver.advance(4_999)
     assert driver.consumer_group().members.keys() == {"a"}
@@ -150,7 +150,7 @@ def test_timers_of_members_that_are_gone_do_nothing() -> None:
     driver.go("a", instance="pod", for_a_while=True)
     driver.enter("b", instance="pod")
     driver.advance(40_000)
-    assert driver.beat("b", 2, instance_id="pod").code is ErrorCode.none
+    assert driver.beat("b", 2, instance_id="pod").code is ErrorCode.NONE
     for key in (session_timer("ghost", "a"), rebalance_timer("ghost", "a"), target_timer("ghost")):
         assert driver.shard.handle_timer(key, driver.now).records == []
     assert driver.shard.handle_timer(rebalance_timer(GROUP, "b"), driver.now).records == []

@@ -108,8 +108,8 @@ def test_refused_epoch_is_tried_again() -> None:
     driver = ConsumerDriver()
     driver.enter("a")
     driver.paint(PaintedTopics(2, events=8))
-    driver.append_error = ErrorCode.not_enough_replicas
-    assert driver.maybe_beat("a", 2) is ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert driver.maybe_beat("a", 2) is ErrorCode.NOT_ENOUGH_REPLICAS
     driver.append_error = None
     assert driver.beat("a", 2).epoch == 3
 

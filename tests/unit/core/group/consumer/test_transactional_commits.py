@@ -14,26 +14,26 @@ def test_member_commits_at_its_epoch() -> None:
     """Producers know generations only, so whatever is wrong with the epoch is an ILLEGAL_GENERATION to them."""
     driver = ConsumerDriver()
     driver.enter("a")
-    assert commit(driver, "a", 2) is ErrorCode.none
-    assert commit(driver, "a", 3) is ErrorCode.illegal_generation
-    assert commit(driver, "a", 1) is ErrorCode.illegal_generation
-    assert commit(driver, "ghost", 2) is ErrorCode.unknown_member_id
+    assert commit(driver, "a", 2) is ErrorCode.NONE
+    assert commit(driver, "a", 3) is ErrorCode.ILLEGAL_GENERATION
+    assert commit(driver, "a", 1) is ErrorCode.ILLEGAL_GENERATION
+    assert commit(driver, "ghost", 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_who_names_no_member_is_not_asked() -> None:
     """Versions before 3 can't; but a member without an epoch is none."""
     driver = ConsumerDriver()
     driver.enter("a")
-    assert commit(driver, "", -1) is ErrorCode.none
-    assert commit(driver, "a", -1) is ErrorCode.illegal_generation
+    assert commit(driver, "", -1) is ErrorCode.NONE
+    assert commit(driver, "a", -1) is ErrorCode.ILLEGAL_GENERATION
 
 
 @pytest.mark.parametrize(
     ("topic", "partition", "expected"),
     [
-        (EVENTS, 5, ErrorCode.none),
-        (EVENTS, 7, ErrorCode.illegal_generation),
-        ("gone", 0, ErrorCode.illegal_generation),
+        (EVENTS, 5, ErrorCode.NONE),
+        (EVENTS, 7, ErrorCode.ILLEGAL_GENERATION),
+        ("gone", 0, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
 def test_late_commit_is_taken_for_what_the_member_has_had_since(
@@ -54,4 +54,4 @@ def test_too_much_metadata_is_told_before_an_old_epoch_is_held_against_the_parti
     driver.enter("a")
     driver.paint(PaintedTopics(2, events=8))
     driver.beat("a", 2)
-    assert commit(driver, "a", 2, partition=7, metadata="x" * 5000) is ErrorCode.offset_metadata_too_large
+    assert commit(driver, "a", 2, partition=7, metadata="x" * 5000) is ErrorCode.OFFSET_METADATA_TOO_LARGE

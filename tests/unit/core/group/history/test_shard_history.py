@@ -241,7 +241,7 @@ def test_assignment_that_can_not_be_stored_is_a_cause(driver: ShardHistory) -> N
     """The generation is superseded by the one that follows."""
     (a,) = begin(driver, 1)
     driver.join(a)
-    driver.append_error = ErrorCode.kafka_storage_error
+    driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     driver.sync(a, 2, {a: share(0)})
     driver.append_error = None
     driver.join(a)
@@ -284,7 +284,7 @@ def test_group_that_ends_by_time_is_told(driver: ShardHistory) -> None:
 def test_emptied_group_is_told_though_the_log_refuses_to_hear_of_it(driver: ShardHistory) -> None:
     """It is empty all the same."""
     (a,) = begin(driver, 1)
-    driver.append_error = ErrorCode.kafka_storage_error
+    driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     driver.leave((a, None))
     assert driver.outcomes()[1:] == [("empty", 1, 2)]
 

@@ -17,7 +17,7 @@ TOPIC_ID = bytes(range(16))
 def test_commit_of_a_stranger_makes_a_simple_group() -> None:
     """Without a generation, to a group that does not exist: the offset is all there is."""
     driver = ShardDriver()
-    assert driver.commit(42) is ErrorCode.none
+    assert driver.commit(42) is ErrorCode.NONE
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 42}
     assert driver.state() is GroupState.EMPTY
     assert driver.group().protocol_type is None
@@ -38,10 +38,10 @@ def test_member_of_the_present_generation_may_commit() -> None:
     """I16: in a stable group, and while the others gather."""
     driver = ShardDriver()
     ids = driver.stable_group()
-    assert driver.commit(1, member_id=ids[0], generation=1) is ErrorCode.none
+    assert driver.commit(1, member_id=ids[0], generation=1) is ErrorCode.NONE
     driver.join(ids[1], protocols=[("range", b"changed")])
     assert driver.state() is GroupState.PREPARING_REBALANCE
-    assert driver.commit(2, member_id=ids[0], generation=1) is ErrorCode.none
+    assert driver.commit(2, member_id=ids[0], generation=1) is ErrorCode.NONE
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 2}
 
 
@@ -52,9 +52,9 @@ def test_stale_generation_is_refused() -> None:
     for member_id in ids:
         driver.join(member_id)
     driver.sync(ids[0], 2, driver.shares(ids))
-    assert driver.commit(1, member_id=ids[1], generation=1) is ErrorCode.illegal_generation
-    assert driver.commit(1, member_id=ids[1], generation=3) is ErrorCode.illegal_generation
-    assert driver.commit(1, member_id="ghost", generation=2) is ErrorCode.unknown_member_id
+    assert driver.commit(1, member_id=ids[1], generation=1) is ErrorCode.ILLEGAL_GENERATION
+    assert driver.commit(1, member_id=ids[1], generation=3) is ErrorCode.ILLEGAL_GENERATION
+    assert driver.commit(1, member_id="ghost", generation=2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.fetch(EVENTS_0) == {EVENTS_0: -1}
 
 
@@ -64,15 +64,15 @@ def test_commit_between_join_and_sync_is_refused() -> None:
     member_id = driver.member_id()
     driver.join(member_id)
     driver.advance(3000)
-    assert driver.commit(1, member_id=member_id, generation=1) is ErrorCode.rebalance_in_progress
+    assert driver.commit(1, member_id=member_id, generation=1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_stranger_may_not_commit_to_a_group_with_members() -> None:
     """Without generation and member id, or with a member id and no generation."""
     driver = ShardDriver()
     ids = driver.stable_group()
-    assert driver.commit(1) is ErrorCode.unknown_member_id
-    assert driver.commit(1, member_id=ids[0]) is ErrorCode.illegal_generation
+    assert driver.commit(1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.commit(1, member_id=ids[0]) is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_stranger_may_commit_to_an_empty_group() -> None:
@@ -80,11 +80,11 @@ def test_stranger_may_commit_to_an_empty_group() -> None:
     driver = ShardDriver()
     ids = driver.stable_group()
     driver.leave((ids[0], None), (ids[1], None))
-    assert driver.commit(7) is ErrorCode.none
-    assert driver.commit(8, member_id=ids[0], generation=1) is ErrorCode.unknown_member_id
+    assert driver.commit(7) is ErrorCode.NONE
+    assert driver.commit(8, member_id=ids[0], generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.illegal_generation), (9, ErrorCode.group_id_not_found)])
+@pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
 def test_member_of_a_group_that_does_not_exist_is_refused(version: int, code: ErrorCode) -> None:
     """Clients before version 9 do not know GROUP_ID_NOT_FOUND."""
     assert ShardDriver().commit(1, member_id="m", generation=4, version=version) is code
@@ -96,18 +96,18 @@ def test_commit_is_a_sign_of_life() -> None:
     ids = driver.stable_group(size=1, session_timeout_ms=10_000)
     for _ in range(4):
         driver.advance(9000)
-        assert driver.commit(1, member_id=ids[0], generation=1) is ErrorCode.none
+        assert driver.commit(1, member_id=ids[0], generation=1) is ErrorCode.NONE
     assert driver.state() is GroupState.STABLE
 
 
 @pytest.mark.parametrize(
     ("metadata", "code"),
     [
-        ("x" * 4096, ErrorCode.none),
-        ("x" * 4097, ErrorCode.offset_metadata_too_large),
-        ("\U0001f600" * 2048, ErrorCode.none),
-        ("\U0001f600" * 2048 + "x", ErrorCode.offset_metadata_too_large),
-        (None, ErrorCode.none),
+        ("x" * 4096, ErrorCode.NONE),
+        ("x" * 4097, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ("\U0001f600" * 2048, ErrorCode.NONE),
+        ("\U0001f600" * 2048 + "x", ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        (None, ErrorCode.NONE),
     ],
     ids=["limit", "over", "emoji at the limit", "emoji over", "null"],
 )
@@ -115,7 +115,7 @@ def test_metadata_is_limited(metadata: str | None, code: ErrorCode) -> None:
     """`offset.metadata.max.bytes`, which Kafka counts in Java's characters."""
     driver = ShardDriver()
     assert driver.commit(1, metadata=metadata) is code
-    assert (driver.fetch(EVENTS_0) == {EVENTS_0: 1}) is (code is ErrorCode.none)
+    assert (driver.fetch(EVENTS_0) == {EVENTS_0: 1}) is (code is ErrorCode.NONE)
 
 
 def test_retention_time_of_old_versions_is_kept() -> None:
@@ -136,8 +136,8 @@ def test_commit_that_cannot_be_written_is_not_seen() -> None:
     """I17: what was not acknowledged was not committed."""
     driver = ShardDriver()
     driver.commit(1)
-    driver.append_error = ErrorCode.kafka_storage_error
-    assert driver.commit(2) is ErrorCode.kafka_storage_error
+    driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
+    assert driver.commit(2) is ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}
 
 

@@ -64,8 +64,8 @@ def test_offset_of_an_open_transaction_is_not_seen() -> None:
     driver.commit(5)
     in_transaction(driver, 1000, 9)
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 5}
-    assert driver.fetch(EVENTS_0, require_stable=True) == {EVENTS_0: ErrorCode.unstable_offset_commit}
-    assert driver.fetch(all_topics=True, require_stable=True) == {EVENTS_0: ErrorCode.unstable_offset_commit}
+    assert driver.fetch(EVENTS_0, require_stable=True) == {EVENTS_0: ErrorCode.UNSTABLE_OFFSET_COMMIT}
+    assert driver.fetch(all_topics=True, require_stable=True) == {EVENTS_0: ErrorCode.UNSTABLE_OFFSET_COMMIT}
     end_transaction(driver, 1000, committed=True)
     assert driver.fetch(EVENTS_0, require_stable=True) == {EVENTS_0: 9}
 
@@ -96,6 +96,6 @@ def test_partition_is_unstable_until_its_last_transaction_ends() -> None:
     in_transaction(driver, 1000, 9)
     in_transaction(driver, 1001, 10)
     end_transaction(driver, 1001, committed=True)
-    assert driver.fetch(EVENTS_0, require_stable=True) == {EVENTS_0: ErrorCode.unstable_offset_commit}
+    assert driver.fetch(EVENTS_0, require_stable=True) == {EVENTS_0: ErrorCode.UNSTABLE_OFFSET_COMMIT}
     end_transaction(driver, 1000, committed=True)
     assert driver.fetch(EVENTS_0, require_stable=True) == {EVENTS_0: 10}

@@ -15,7 +15,7 @@ def test_member_that_commits_in_a_transaction_has_committed() -> None:
     driver = ShardDriver()
     ids = driver.stable_group()
     one, other = (driver.group().members[member_id] for member_id in ids)
-    assert commit_in_transaction(driver, ids[0], 1) is ErrorCode.none
+    assert commit_in_transaction(driver, ids[0], 1) is ErrorCode.NONE
     assert one.has_committed
     assert not other.has_committed
 
@@ -24,11 +24,11 @@ def test_commit_that_is_refused_or_names_no_member_is_nobodys() -> None:
     """Nothing is got done by the one, and for the other nobody knows by whom (versions before 3)."""
     driver = ShardDriver()
     (member_id,) = driver.stable_group(size=1)
-    assert commit_in_transaction(driver, "", -1) is ErrorCode.none
-    assert commit_in_transaction(driver, member_id, 0) is ErrorCode.illegal_generation
-    assert commit_in_transaction(driver, member_id, 1, metadata="x" * 5000) is ErrorCode.offset_metadata_too_large
-    driver.append_error = ErrorCode.invalid_producer_epoch
-    assert commit_in_transaction(driver, member_id, 1) is ErrorCode.invalid_producer_epoch
+    assert commit_in_transaction(driver, "", -1) is ErrorCode.NONE
+    assert commit_in_transaction(driver, member_id, 0) is ErrorCode.ILLEGAL_GENERATION
+    assert commit_in_transaction(driver, member_id, 1, metadata="x" * 5000) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    driver.append_error = ErrorCode.INVALID_PRODUCER_EPOCH
+    assert commit_in_transaction(driver, member_id, 1) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert not driver.group().members[member_id].has_committed
 
 
@@ -44,7 +44,7 @@ def test_members_that_commit_in_transactions_and_die_are_in_no_crash_loop(commit
         driver.sync(member_id, generation, driver.shares([member_id]))
         member = driver.group().members[member_id]
         if commits:
-            assert commit_in_transaction(driver, member_id, generation) is ErrorCode.none
+            assert commit_in_transaction(driver, member_id, generation) is ErrorCode.NONE
         is_looping = is_crash_looping(driver.group(), member, driver.now)
         driver.advance(2 * member.session_timeout_ms)
         assert not driver.group().members

@@ -93,7 +93,7 @@ def test_offset_can_be_deleted_alone() -> None:
     driver = ShardDriver()
     driver.commit(1)
     driver.commit(2, topic="audit")
-    assert delete_offsets(driver, "events") is ErrorCode.none
+    assert delete_offsets(driver, "events") is ErrorCode.NONE
     assert driver.fetch(EVENTS_0, AUDIT_0) == {EVENTS_0: -1, AUDIT_0: 2}
     assert tombstones(driver) == ["events-0"]
 
@@ -102,7 +102,7 @@ def test_offset_that_is_not_there_leaves_no_tombstone() -> None:
     """It is gone already, which is what was asked for."""
     driver = ShardDriver()
     driver.commit(1)
-    assert delete_offsets(driver, "audit") is ErrorCode.none
+    assert delete_offsets(driver, "audit") is ErrorCode.NONE
     assert tombstones(driver) == []
 
 
@@ -112,23 +112,23 @@ def test_offset_of_a_topic_that_is_read_cannot_be_deleted() -> None:
     ids = driver.stable_group()
     driver.commit(1, member_id=ids[0], generation=1)
     driver.commit(2, member_id=ids[0], generation=1, topic="audit")
-    assert delete_offsets(driver, "events") is ErrorCode.group_subscribed_to_topic
-    assert delete_offsets(driver, "audit") is ErrorCode.none
+    assert delete_offsets(driver, "events") is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert delete_offsets(driver, "audit") is ErrorCode.NONE
 
 
 def test_offset_delete_refuses_groups_it_cannot_understand() -> None:
     """Members that are no consumers may read anything; a group that does not exist has no offsets."""
     driver = ShardDriver()
     driver.stable_group(protocol_type="connect", protocols=(("v1", b""),))
-    assert delete_offsets(driver, "events") is ErrorCode.non_empty_group
-    assert delete_offsets(driver, "events", "ghost") is ErrorCode.group_id_not_found
+    assert delete_offsets(driver, "events") is ErrorCode.NON_EMPTY_GROUP
+    assert delete_offsets(driver, "events", "ghost") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_offset_delete_takes_open_transactions_with_it() -> None:
     """Their offset is not to reappear when they end."""
     driver = ShardDriver()
     in_transaction(driver, 1000)
-    assert delete_offsets(driver, "events") is ErrorCode.none
+    assert delete_offsets(driver, "events") is ErrorCode.NONE
     driver.shard.replay_end_transaction_marker(ProducerId(1000), ProducerEpoch(0), committed=True)
     assert driver.fetch(EVENTS_0, require_stable=True) == {EVENTS_0: -1}
 
@@ -142,7 +142,7 @@ def test_empty_group_is_deleted_with_its_offsets() -> None:
     ids = driver.stable_group(size=1)
     driver.commit(1, member_id=ids[0], generation=1)
     driver.leave((ids[0], None))
-    assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.none}
+    assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.NONE}
     assert tombstones(driver) == ["events-0", GROUP]
     assert driver.shard.store == driver.reload().shard.store
     assert driver.shard.classic_groups.find(GROUP) is None
@@ -154,9 +154,9 @@ def test_group_that_cannot_be_deleted_says_why() -> None:
     driver.stable_group()
     driver.commit(1, group_id="simple")
     assert delete_groups(driver, GROUP, "ghost", "simple") == {
-        GROUP: ErrorCode.non_empty_group,
-        "ghost": ErrorCode.group_id_not_found,
-        "simple": ErrorCode.none,
+        GROUP: ErrorCode.NON_EMPTY_GROUP,
+        "ghost": ErrorCode.GROUP_ID_NOT_FOUND,
+        "simple": ErrorCode.NONE,
     }
 
 
@@ -226,7 +226,7 @@ def test_what_changes_while_a_deleted_topic_is_looked_for_is_seen_as_it_is_then(
     driver.step_chores()
     driver.commit(2, group_id="group-1", topic_id=new)
     driver.commit(3, group_id="group-2")
-    assert delete_groups(driver, "group-3") == {"group-3": ErrorCode.none}
+    assert delete_groups(driver, "group-3") == {"group-3": ErrorCode.NONE}
     driver.do_chores()
     assert driver.shard.store.offsets.keys() == {"group-1", "group-2"}
     assert driver.fetch(EVENTS_0, group_id="group-1") == {EVENTS_0: 2}
@@ -264,9 +264,9 @@ def test_group_of_very_many_offsets_is_deleted_in_steps() -> None:
     assert ticket not in driver.answers
     max_records_per_step(driver, 4)
     assert codes(driver, ticket) == {
-        GROUP: ErrorCode.none,
-        "ghost": ErrorCode.group_id_not_found,
-        "small": ErrorCode.none,
+        GROUP: ErrorCode.NONE,
+        "ghost": ErrorCode.GROUP_ID_NOT_FOUND,
+        "small": ErrorCode.NONE,
     }
     assert tombstones(driver) == [*(f"events-{each}" for each in range(9)), GROUP, "events-0", "small"]
     assert driver.shard.store == driver.reload().shard.store
@@ -280,15 +280,15 @@ def test_nobody_may_use_a_group_that_is_being_deleted() -> None:
     first = ask_to_delete(driver, GROUP)
     driver.step_chores()
     second = ask_to_delete(driver, GROUP)
-    busy = ErrorCode.coordinator_load_in_progress
+    busy = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert driver.commit(2) is busy
     assert driver.answers[ask_for_offsets(driver)] is busy
     assert delete_offsets(driver, "events") is busy
     assert driver.answers[driver.join()] is busy
     driver.do_chores()
-    assert codes(driver, first) == {GROUP: ErrorCode.none}
+    assert codes(driver, first) == {GROUP: ErrorCode.NONE}
     assert codes(driver, second) == {GROUP: busy}
-    assert driver.commit(2) is ErrorCode.none
+    assert driver.commit(2) is ErrorCode.NONE
 
 
 def test_deletion_that_the_log_refuses_says_so_and_can_be_asked_for_again() -> None:
@@ -297,15 +297,15 @@ def test_deletion_that_the_log_refuses_says_so_and_can_be_asked_for_again() -> N
     large_group(driver)
     ticket = ask_to_delete(driver, GROUP)
     driver.step_chores()
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.do_chores()
-    assert codes(driver, ticket) == {GROUP: ErrorCode.coordinator_not_available}
+    assert codes(driver, ticket) == {GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     driver.append_error = None
     assert GROUP in driver.shard.classic_groups.store.groups
-    assert driver.commit(2) is ErrorCode.none
+    assert driver.commit(2) is ErrorCode.NONE
     again = ask_to_delete(driver, GROUP)
     driver.do_chores()
-    assert codes(driver, again) == {GROUP: ErrorCode.none}
+    assert codes(driver, again) == {GROUP: ErrorCode.NONE}
 
 
 def test_deletion_is_answered_when_its_last_record_is_committed() -> None:
@@ -318,7 +318,7 @@ def test_deletion_is_answered_when_its_last_record_is_committed() -> None:
     assert driver.shard.classic_groups.store.groups == {}
     assert ticket not in driver.answers
     driver.commit_held()
-    assert codes(driver, ticket) == {GROUP: ErrorCode.none}
+    assert codes(driver, ticket) == {GROUP: ErrorCode.NONE}
 
 
 def test_deletion_that_leadership_interrupts_is_answered() -> None:
@@ -328,7 +328,7 @@ def test_deletion_that_leadership_interrupts_is_answered() -> None:
     ticket = ask_to_delete(driver, GROUP)
     driver.step_chores()
     driver.apply(driver.shard.on_unloaded())
-    assert codes(driver, ticket) == {GROUP: ErrorCode.not_coordinator}
+    assert codes(driver, ticket) == {GROUP: ErrorCode.NOT_COORDINATOR}
 
 
 # Time
@@ -449,7 +449,7 @@ def test_groups_that_go_while_others_expire_are_left_out() -> None:
             driver.commit(1, group_id=f"group-{group}", partition=partition)
     driver.apply(driver.shard.handle_timer(EXPIRY_TIMER, driver.now))
     driver.step_chores()
-    assert delete_groups(driver, "group-1") == {"group-1": ErrorCode.none}
+    assert delete_groups(driver, "group-1") == {"group-1": ErrorCode.NONE}
     driver.do_chores()
     assert driver.shard.classic_groups.store.groups.keys() == {f"group-{group}" for group in (0, 2, 3, 4, 5)}
 

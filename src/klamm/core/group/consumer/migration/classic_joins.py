@@ -74,10 +74,10 @@ class ClassicJoin:
         check_room(self.decision, self.group, member_id)
         if not self._fits():
             text = f"Member {member_id}'s protocols are not supported."
-            raise KafkaError(ErrorCode.inconsistent_group_protocol, text)
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
         is_dynamic = request.group_instance_id is None
         if is_dynamic and not request.member_id and self.context.api_version >= _MEMBER_ID_REQUIRED_FROM:
-            response = JoinGroupResponse(member_id=member_id, error_code=ErrorCode.member_id_required)
+            response = JoinGroupResponse(member_id=member_id, error_code=ErrorCode.MEMBER_ID_REQUIRED)
             result.reply(self.ticket, response)
             return
         said = subscription(self.protocols)

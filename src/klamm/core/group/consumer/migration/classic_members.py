@@ -44,7 +44,7 @@ def sync_in_consumer_group(decision: Decision, group: ConsumerGroup, request: Sy
     if group.target_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         # A member that still has to revoke partitions has joined already, and joins again when it has revoked them.
         _await_join(decision, group, member)
-        result.reply(ticket, SyncGroupResponse(error_code=ErrorCode.rebalance_in_progress))
+        result.reply(ticket, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         return
     assert member.classic is not None
     groups.awaiting_sync.discard((group.group_id, member.member_id))
@@ -69,13 +69,13 @@ def heartbeat_in_consumer_group(
     member = _check(group, request.member_id, request.group_instance_id, request.generation_id)
     assert member.classic is not None
     result.arm(session_timer(group.group_id, member.member_id), member.classic.session_timeout_ms)
-    code = ErrorCode.none
+    code = ErrorCode.NONE
     if (
         member.member_epoch < group.target_epoch
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
     ):
-        code = ErrorCode.rebalance_in_progress
+        code = ErrorCode.REBALANCE_IN_PROGRESS
         _await_join(decision, group, member)
     result.reply(ticket, HeartbeatResponse(error_code=code))
 
@@ -85,7 +85,7 @@ def leave_consumer_group(decision: Decision, group: ConsumerGroup, request: Leav
     leaving: dict[str, ConsumerGroupMember] = {}
     responses = []
     for identity in request.members:
-        code = ErrorCode.none
+        code = ErrorCode.NONE
         try:
             member = _named(group, identity)
             leaving[member.member_id] = member
@@ -125,10 +125,10 @@ def _check(group: ConsumerGroup, member_id: str, instance_id: str | None, genera
     else:
         member = check_static_member(group, member_id, instance_id)
     if member.classic is None:
-        raise KafkaError(ErrorCode.unknown_member_id, f"Member {member_id} does not use the classic protocol.")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
     if member.member_epoch != generation:
         raise KafkaError(
-            ErrorCode.illegal_generation,
+            ErrorCode.ILLEGAL_GENERATION,
             f"The request generation id {generation} is not equal to the member epoch {member.member_epoch} "
             f"of member {member_id}.",
         )
@@ -138,7 +138,7 @@ def _check(group: ConsumerGroup, member_id: str, instance_id: str | None, genera
 def _check_protocol(member: ConsumerGroupMember, request: SyncGroupRequest) -> None:
     is_other_type = request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE)
     if is_other_type or request.protocol_name not in (None, protocol_name(member)):
-        raise KafkaError(ErrorCode.inconsistent_group_protocol)
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
@@ -163,6 +163,6 @@ def _named(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMembe
         return expect_member(group, identity.member_id)
     member = group.static_member(identity.group_instance_id)
     if member is None:
-        raise KafkaError(ErrorCode.unknown_member_id, f"Instance id {identity.group_instance_id} is unknown.")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {identity.group_instance_id} is unknown.")
     # An administrator need not know the member id.
     return check_static_member(group, identity.member_id or member.member_id, identity.group_instance_id)

@@ -36,7 +36,7 @@ def subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
     try:
         return decode_subscription(protocols[0][1])
     except MalformedMessage as error:
-        raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
 
 def owned_partitions(topics: ClusterTopics, said: ConsumerProtocolSubscription) -> list[TopicPartitions]:

@@ -61,7 +61,7 @@ def upgrade(decision: Decision, classic: ClassicGroup) -> ConsumerGroup:
         ) from error
     for member in classic.members.values():
         # The timers of the classic group stay: they are needed if the records are refused, else they find no group.
-        answer_parked_requests(classic, member, ErrorCode.rebalance_in_progress, result)
+        answer_parked_requests(classic, member, ErrorCode.REBALANCE_IN_PROGRESS, result)
         result.arm(session_timer(classic.group_id, member.member_id), member.session_timeout_ms)
     if_refused(result, partial(_watch_again, classic))
     result.records += classic.tombstones()
@@ -105,7 +105,7 @@ def _check(groups: ConsumerGroups, classic: ClassicGroup) -> None:
 
 def _refusal(classic: ClassicGroup, why: str) -> KafkaError:
     text = f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}"
-    return KafkaError(ErrorCode.group_id_not_found, text)
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
 
 def _records(groups: ConsumerGroups, classic: ClassicGroup) -> list[CoordinatorRecord]:

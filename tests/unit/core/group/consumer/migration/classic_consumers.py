@@ -64,7 +64,7 @@ class ClassicConsumer:
             self._sync(driver)
         elif self.state is ClassicState.IN:
             code = driver.heartbeat(self.member_id, self.epoch, instance=self.instance)
-            if code is not None and code is not ErrorCode.none:
+            if code is not None and code is not ErrorCode.NONE:
                 self._react(code)
         self.listen(driver)
 
@@ -136,12 +136,12 @@ class ClassicConsumer:
 
     def _hear_join(self, answer: JoinGroupResponse) -> None:
         code = ErrorCode(answer.error_code)
-        if code is ErrorCode.none:
+        if code is ErrorCode.NONE:
             self._remember()
             self.member_id, self.epoch = answer.member_id, answer.generation_id
             self.member_ids = [] if answer.skip_assignment else [member.member_id for member in answer.members]
             self.state = ClassicState.JOINED
-        elif code is ErrorCode.member_id_required:
+        elif code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             self.state = ClassicState.OUT
         else:
@@ -149,7 +149,7 @@ class ClassicConsumer:
 
     def _hear_sync(self, answer: SyncGroupResponse) -> None:
         code = ErrorCode(answer.error_code)
-        if code is not ErrorCode.none:
+        if code is not ErrorCode.NONE:
             self._react(code)
             return
         self.state = ClassicState.IN
@@ -157,10 +157,10 @@ class ClassicConsumer:
         self.has = {(topic_id(topic.topic), index) for topic in topics for index in topic.partitions}
 
     def _react(self, code: ErrorCode) -> None:
-        if code is ErrorCode.fenced_instance_id:
+        if code is ErrorCode.FENCED_INSTANCE_ID:
             self.crash()
             return
-        if code in (ErrorCode.unknown_member_id, ErrorCode.illegal_generation):
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             self._remember()
             self.member_id, self.epoch = "", -1
         self.has = set()

@@ -62,7 +62,7 @@ def joined(driver: ConsumerDriver, member_id: str, *has: int, **join: Any) -> Jo
 def synced(driver: ConsumerDriver, member_id: str, generation: int) -> dict[str, list[int]]:
     """What it learns that it has."""
     answer = driver.synced(driver.sync(member_id, generation))
-    assert answer.error_code == ErrorCode.none
+    assert answer.error_code == ErrorCode.NONE
     message = decode_assignment(answer.assignment)
     return {topic.topic: list(topic.partitions) for topic in message.assigned_partitions}
 
@@ -71,7 +71,7 @@ def mixed() -> tuple[ConsumerDriver, str, str]:
     """A group that has just been upgraded, and its two members of the classic protocol."""
     driver = ConsumerDriver()
     one, other = classic_pair(driver)
-    assert driver.enter("new").code is ErrorCode.none
+    assert driver.enter("new").code is ErrorCode.NONE
     return driver, one, other
 
 
@@ -98,17 +98,17 @@ def test_members_of_both_protocols_share() -> None:
     """Those of the classic one are told to join again, let go, join once more, and ask what they have."""
     driver, one, other = mixed()
     for member_id, had in ((one, (0, 1, 2)), (other, (3, 4, 5))):
-        assert driver.heartbeat(member_id, 1) is ErrorCode.rebalance_in_progress
+        assert driver.heartbeat(member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
         first = joined(driver, member_id, *had)
         assert (first.error_code, first.leader, first.members, first.protocol_name) == (0, "", [], "range")
         kept = synced(driver, member_id, first.generation_id)[EVENTS]
         assert len(kept) == 2
         if driver.member(member_id).state is MemberState.UNREVOKED_PARTITIONS:
-            assert driver.heartbeat(member_id, first.generation_id) is ErrorCode.rebalance_in_progress
+            assert driver.heartbeat(member_id, first.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
             second = joined(driver, member_id, *kept)
             assert second.generation_id == 2
             assert synced(driver, member_id, 2)[EVENTS] == kept
-        assert driver.heartbeat(member_id, 2) is ErrorCode.none
+        assert driver.heartbeat(member_id, 2) is ErrorCode.NONE
     assert driver.beat("new", 2).assigned is not None
     assert driver.consumer_state() is ConsumerGroupState.STABLE
     assert driver.reload().shard.store == driver.shard.store
@@ -129,9 +129,9 @@ def test_requests_that_wait_are_sent_back() -> None:
     waiting = driver.join(one, protocols=protocols(names=[EVENTS, "audit"]))
     assert driver.is_parked(waiting)
     driver.enter("new")
-    assert driver.join_error(waiting) is ErrorCode.rebalance_in_progress
-    assert joined(driver, one, 0, 1, 2).error_code == ErrorCode.none
-    assert driver.heartbeat(other, 1) is ErrorCode.rebalance_in_progress
+    assert driver.join_error(waiting) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert joined(driver, one, 0, 1, 2).error_code == ErrorCode.NONE
+    assert driver.heartbeat(other, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_requests_that_wait_are_sent_back_even_if_nothing_comes_of_it() -> None:
@@ -139,8 +139,8 @@ def test_requests_that_wait_are_sent_back_even_if_nothing_comes_of_it() -> None:
     driver = ConsumerDriver()
     one, other = classic_pair(driver)
     waiting = driver.join(one, protocols=protocols(names=[EVENTS, "audit"]))
-    assert driver.enter("new", regex="(").code is ErrorCode.invalid_regular_expression
-    assert driver.join_error(waiting) is ErrorCode.rebalance_in_progress
+    assert driver.enter("new", regex="(").code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert driver.join_error(waiting) is ErrorCode.REBALANCE_IN_PROGRESS
     assert driver.state() is GroupState.PREPARING_REBALANCE
     tickets = [driver.join(each, protocols=protocols()) for each in (one, other)]
     assert [driver.joined(ticket).generation_id for ticket in tickets] == [2, 2]
@@ -152,7 +152,7 @@ def test_first_rebalance_of_a_group_may_be_overtaken() -> None:
     member_id = driver.member_id(protocols=protocols())
     waiting = driver.join(member_id, protocols=protocols())
     driver.enter("new")
-    assert driver.join_error(waiting) is ErrorCode.rebalance_in_progress
+    assert driver.join_error(waiting) is ErrorCode.REBALANCE_IN_PROGRESS
     assert driver.consumer_group().members.keys() == {member_id, "new"}
 
 
@@ -163,7 +163,7 @@ def test_partitions_that_do_not_exist_are_left_behind() -> None:
     ticket = driver.join(member_id, protocols=protocols())
     driver.advance(driver.config.initial_rebalance_delay_ms * 2)
     driver.sync(member_id, driver.joined(ticket).generation_id, {member_id: assignment(0, 6, 7)})
-    assert driver.enter("new").code is ErrorCode.none
+    assert driver.enter("new").code is ErrorCode.NONE
     assert driver.assigned(member_id) == {EVENTS: [0]}
 
 
@@ -176,9 +176,9 @@ def test_policy_may_forbid_the_upgrade(policy: str, is_allowed: bool) -> None:
     classic_pair(driver)
     answer = driver.enter("new")
     if is_allowed:
-        assert answer.code is ErrorCode.none
+        assert answer.code is ErrorCode.NONE
     else:
-        assert answer.code is ErrorCode.group_id_not_found
+        assert answer.code is ErrorCode.GROUP_ID_NOT_FOUND
         assert answer.message == (
             f"Cannot upgrade classic group {GROUP} to consumer group because online upgrade is disabled."
         )
@@ -197,7 +197,7 @@ def test_group_that_would_lose_something_is_not_upgraded() -> None:
     driver.sync(ids[0], 2, {ids[0]: assignment(0, user_data=b"mine"), ids[1]: assignment(1)})
     answer = driver.enter("new")
     assert (answer.code, "custom assignor is in use" in (answer.message or "")) == (
-        ErrorCode.group_id_not_found,
+        ErrorCode.GROUP_ID_NOT_FOUND,
         True,
     )
     driver = ConsumerDriver()
@@ -213,11 +213,11 @@ def test_refused_upgrade_leaves_a_classic_group() -> None:
     """Whose members go on."""
     driver = ConsumerDriver()
     ids = classic_pair(driver)
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.maybe_beat("new", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
     driver.append_error = None
     assert driver.state() is GroupState.STABLE
-    assert driver.heartbeat(ids[0], 1) is ErrorCode.none
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.NONE
     driver.advance(SESSION_MS)
     assert driver.shard.consumer_groups.store.groups == {}
 
@@ -244,7 +244,7 @@ def test_member_that_does_not_join_again_in_time_is_removed() -> None:
     one, other = classic_pair(driver, rebalance_timeout_ms=20_000)
     driver.enter("new")
     for _ in range(4):
-        assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+        assert driver.heartbeat(one, 1) is ErrorCode.REBALANCE_IN_PROGRESS
         driver.heartbeat(other, 1)
         driver.advance(4999)
     assert one in driver.consumer_group().members
@@ -259,7 +259,7 @@ def test_member_that_does_not_ask_for_its_assignment_in_time_is_removed() -> Non
     driver.enter("new")
     joined(driver, one, rebalance_timeout_ms=15_000)
     driver.advance(9000)
-    assert driver.heartbeat(one, 2) is ErrorCode.none
+    assert driver.heartbeat(one, 2) is ErrorCode.NONE
     driver.advance(6000)
     assert one not in driver.consumer_group().members
 
@@ -274,7 +274,7 @@ def test_member_that_asked_in_time_stays() -> None:
     for _ in range(3):
         driver.advance(9000)
         driver.beat("new", driver.member("new").member_epoch)
-        assert driver.heartbeat(one, 2) in (ErrorCode.none, ErrorCode.rebalance_in_progress)
+        assert driver.heartbeat(one, 2) in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def test_join_that_could_not_be_written_is_waited_for_again() -> None:
@@ -283,12 +283,12 @@ def test_join_that_could_not_be_written_is_waited_for_again() -> None:
     one, other = classic_pair(driver, rebalance_timeout_ms=15_000)
     driver.enter("new")
     driver.heartbeat(one, 1)
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.join(one, protocols=protocols(), rebalance_timeout_ms=15_000)
     driver.append_error = None
     assert driver.member(one).member_epoch == 1
     driver.advance(9000)
-    assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+    assert driver.heartbeat(one, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     driver.heartbeat(other, 1)
     driver.advance(6000)
     assert one not in driver.consumer_group().members
@@ -303,7 +303,7 @@ def test_time_to_ask_for_the_assignment_ends_though_a_removal_was_refused(leaves
     driver.enter("new")
     driver.heartbeat(one, 1)
     joined(driver, one, rebalance_timeout_ms=15_000)
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     if leaves == "the late one":
         driver.leave((one, None))
     else:
@@ -325,7 +325,7 @@ def test_join_that_was_refused_leaves_the_earlier_one_to_be_followed_by_a_sync()
     one, other = classic_pair(driver, rebalance_timeout_ms=15_000)
     driver.enter("new")
     joined(driver, one, rebalance_timeout_ms=15_000)
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.join(one, protocols=protocols(names=[EVENTS, "audit"]), rebalance_timeout_ms=15_000)
     driver.append_error = None
     for _ in range(3):
@@ -340,46 +340,46 @@ def test_static_members_of_the_classic_protocol_are_known_by_their_instance_id()
     """In a group of both; who has lost the instance id is fenced."""
     driver, _, _ = mixed()
     first = driver.joined(driver.join(instance="pod", protocols=protocols()))
-    assert first.error_code == ErrorCode.none
+    assert first.error_code == ErrorCode.NONE
     again = driver.joined(driver.join(first.member_id, instance="pod", protocols=protocols()))
-    assert (again.error_code, again.member_id) == (ErrorCode.none, first.member_id)
+    assert (again.error_code, again.member_id) == (ErrorCode.NONE, first.member_id)
     second = driver.joined(driver.join(instance="pod", protocols=protocols()))
     assert second.member_id != first.member_id
     fenced = driver.join(first.member_id, instance="pod", protocols=protocols())
-    assert driver.answers[fenced] is ErrorCode.fenced_instance_id
+    assert driver.answers[fenced] is ErrorCode.FENCED_INSTANCE_ID
     unknown = driver.join("ghost", instance="nobody", protocols=protocols())
-    assert driver.answers[unknown] is ErrorCode.unknown_member_id
+    assert driver.answers[unknown] is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_requests_that_do_not_fit_are_refused() -> None:
     """Unknown members, other generations, other protocols, members of the other protocol."""
     driver, one, _ = mixed()
-    assert driver.heartbeat("ghost", 1) is ErrorCode.unknown_member_id
-    assert driver.heartbeat(one, 2) is ErrorCode.illegal_generation
-    assert driver.heartbeat("new", 2) is ErrorCode.unknown_member_id
-    assert driver.sync_error(driver.sync("ghost", 1)) is ErrorCode.unknown_member_id
-    assert driver.sync_error(driver.sync(one, 7)) is ErrorCode.illegal_generation
-    assert driver.sync_error(driver.sync(one, 1)) is ErrorCode.rebalance_in_progress
+    assert driver.heartbeat("ghost", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.heartbeat(one, 2) is ErrorCode.ILLEGAL_GENERATION
+    assert driver.heartbeat("new", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.sync_error(driver.sync("ghost", 1)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.sync_error(driver.sync(one, 7)) is ErrorCode.ILLEGAL_GENERATION
+    assert driver.sync_error(driver.sync(one, 1)) is ErrorCode.REBALANCE_IN_PROGRESS
     other_name = driver.sync(one, 1, protocol_type="consumer", protocol_name="sticky")
-    assert driver.sync_error(other_name) is ErrorCode.inconsistent_group_protocol
+    assert driver.sync_error(other_name) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     other_type = driver.sync(one, 1, protocol_type="connect")
-    assert driver.sync_error(other_type) is ErrorCode.inconsistent_group_protocol
+    assert driver.sync_error(other_type) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     strangers = driver.join(one, protocols=[("other", b"")])
-    assert driver.answers[strangers] is ErrorCode.inconsistent_group_protocol
+    assert driver.answers[strangers] is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     unreadable = driver.join(one, protocols=[("range", b"\x00")])
-    assert driver.answers[unreadable] is ErrorCode.unknown_server_error
+    assert driver.answers[unreadable] is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_new_member_may_come_with_the_classic_protocol() -> None:
     """First it is given a name, from version 4 on: a bare UUID, as all members of consumer groups that bring none."""
     driver, _, _ = mixed()
     named = driver.joined(driver.join(protocols=protocols()))
-    assert (named.error_code, named.member_id[:5]) == (ErrorCode.member_id_required, "uuid-")
+    assert (named.error_code, named.member_id[:5]) == (ErrorCode.MEMBER_ID_REQUIRED, "uuid-")
     assert named.member_id not in driver.consumer_group().members
     answer = joined(driver, named.member_id)
-    assert (answer.error_code, answer.generation_id) == (ErrorCode.none, 3)
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 3)
     old = driver.joined(driver.join(protocols=protocols(), version=3))
-    assert (old.error_code, old.member_id in driver.consumer_group().members) == (ErrorCode.none, True)
+    assert (old.error_code, old.member_id in driver.consumer_group().members) == (ErrorCode.NONE, True)
 
 
 def test_commits_of_both_protocols_are_held_to_their_epochs() -> None:
@@ -387,9 +387,9 @@ def test_commits_of_both_protocols_are_held_to_their_epochs() -> None:
     driver, one, _ = mixed()
     topic_id = next(iter(driver.member(one).assigned))
     assert name_of(topic_id) == EVENTS
-    assert driver.commit(1, member_id=one, generation=1, topic_id=topic_id, version=8) is ErrorCode.none
-    assert driver.commit(1, member_id=one, generation=2, topic_id=topic_id) is ErrorCode.illegal_generation
-    assert driver.commit(1, member_id="new", generation=1, topic_id=topic_id) is ErrorCode.stale_member_epoch
+    assert driver.commit(1, member_id=one, generation=1, topic_id=topic_id, version=8) is ErrorCode.NONE
+    assert driver.commit(1, member_id=one, generation=2, topic_id=topic_id) is ErrorCode.ILLEGAL_GENERATION
+    assert driver.commit(1, member_id="new", generation=1, topic_id=topic_id) is ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_member_may_change_its_protocol() -> None:
@@ -400,9 +400,9 @@ def test_member_may_change_its_protocol() -> None:
     one, other = (driver.joined(ticket).member_id for ticket in tickets)
     driver.sync(one, 1, {one: assignment(0, 1, 2), other: assignment(3, 4, 5)}, instance="pod-1")
     taken = driver.enter("new-1", instance="pod-1")
-    assert (taken.code, taken.assigned) == (ErrorCode.none, {EVENTS: [0, 1, 2]})
+    assert (taken.code, taken.assigned) == (ErrorCode.NONE, {EVENTS: [0, 1, 2]})
     assert driver.consumer_group().members.keys() == {"new-1", other}
-    assert driver.heartbeat(one, 1, instance="pod-1") is ErrorCode.fenced_instance_id
+    assert driver.heartbeat(one, 1, instance="pod-1") is ErrorCode.FENCED_INSTANCE_ID
     assert driver.enter("new-2", instance="pod-2").assigned == {EVENTS: [3, 4, 5]}
     assert driver.consumer_group().classic_size == 0
     assert driver.consumer_state() is ConsumerGroupState.STABLE
@@ -418,11 +418,11 @@ def test_members_of_either_protocol_may_be_sent_away() -> None:
     driver.enter("static", instance="pod")
     codes = driver.leave((one, None), ("ghost", None), ("", "pod"), ("", "nobody"), ("wrong", "pod"))
     assert codes == [
-        ErrorCode.none,
-        ErrorCode.unknown_member_id,
-        ErrorCode.none,
-        ErrorCode.unknown_member_id,
-        ErrorCode.fenced_instance_id,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
     ]
     assert driver.consumer_group().members.keys() == {other, "new"}
 
@@ -436,7 +436,7 @@ def test_last_member_of_the_consumer_protocol_takes_the_group_back() -> None:
     assert driver.group().generation == 2
     assert driver.group().protocol_name == "range"
     assert decode_assignment(driver.group().members[one].assignment).assigned_partitions[0].topic == EVENTS
-    assert driver.heartbeat(one, 2) is ErrorCode.rebalance_in_progress
+    assert driver.heartbeat(one, 2) is ErrorCode.REBALANCE_IN_PROGRESS
     tickets = [driver.join(each, protocols=protocols()) for each in (one, other)]
     assert [driver.joined(ticket).generation_id for ticket in tickets] == [3, 3]
     driver.sync(one, 3, {one: assignment(0, 1, 2), other: assignment(3, 4, 5)})
@@ -452,7 +452,7 @@ def test_group_that_was_taken_back_shares_again_with_the_next_coordinator() -> N
     again = driver.reload()
     assert again.shard.store == driver.shard.store
     assert again.state() is GroupState.PREPARING_REBALANCE
-    assert again.heartbeat(one, 2) is ErrorCode.rebalance_in_progress
+    assert again.heartbeat(one, 2) is ErrorCode.REBALANCE_IN_PROGRESS
     tickets = [again.join(each, protocols=protocols()) for each in (one, other)]
     assert [again.joined(ticket).generation_id for ticket in tickets] == [3, 3]
 
@@ -474,12 +474,12 @@ def test_static_member_that_comes_back_with_the_classic_protocol_takes_the_group
     driver = ConsumerDriver()
     driver.enter("a", instance="pod")
     answer = driver.joined(driver.join(instance="pod", protocols=protocols()))
-    assert (answer.error_code, answer.generation_id) == (ErrorCode.none, 2)
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
     assert driver.state() is GroupState.STABLE
     assert driver.group().members.keys() == {answer.member_id}
     assert synced(driver, answer.member_id, 2) == {EVENTS: [0, 1, 2, 3, 4, 5]}
     assert driver.reload().shard.store == driver.shard.store
-    assert driver.heartbeat(answer.member_id, 2, instance="pod") is ErrorCode.none
+    assert driver.heartbeat(answer.member_id, 2, instance="pod") is ErrorCode.NONE
 
 
 def test_static_member_that_comes_back_with_another_subscription_rebalances() -> None:
@@ -500,7 +500,7 @@ def test_group_that_is_taken_back_on_its_way_rebalances() -> None:
     assert synced(driver, named, waiting.generation_id) == {}
     driver.joined(driver.join(instance="pod", protocols=protocols()))
     assert driver.state() is GroupState.PREPARING_REBALANCE
-    assert driver.heartbeat(named, waiting.generation_id) is ErrorCode.rebalance_in_progress
+    assert driver.heartbeat(named, waiting.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
     assert driver.reload().shard.store == driver.shard.store
 
 
@@ -525,11 +525,11 @@ def test_group_that_is_too_large_for_a_classic_one_stays() -> None:
 def test_refused_downgrade_leaves_a_consumer_group() -> None:
     """With all its members watched."""
     driver, one, other = mixed()
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.maybe_beat("new", -1)
     driver.append_error = None
     assert driver.consumer_group().members.keys() == {one, other, "new"}
-    assert driver.beat("new", 2, topic_partitions=owned()).code is ErrorCode.none
+    assert driver.beat("new", 2, topic_partitions=owned()).code is ErrorCode.NONE
     driver.advance(SESSION_MS)
     assert driver.consumer_group().members.keys() == {"new"}
 
@@ -537,11 +537,11 @@ def test_refused_downgrade_leaves_a_consumer_group() -> None:
 def test_who_was_told_to_join_again_is_told_anew_after_a_detour() -> None:
     """Once the group has turned classic and back, the member's time to join again runs as if for the first time."""
     driver, one, _ = mixed()
-    assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+    assert driver.heartbeat(one, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     driver.go("new")
     assert driver.shard.consumer_groups.awaiting_join == set()
-    assert driver.enter("newer").code is ErrorCode.none
-    assert driver.heartbeat(one, driver.member(one).member_epoch) is ErrorCode.rebalance_in_progress
+    assert driver.enter("newer").code is ErrorCode.NONE
+    assert driver.heartbeat(one, driver.member(one).member_epoch) is ErrorCode.REBALANCE_IN_PROGRESS
     assert join_timer(GROUP, one) in driver.timers
 
 
@@ -550,11 +550,11 @@ def test_time_to_join_again_of_before_a_detour_is_over() -> None:
     out that nobody has told to join again."""
     driver = ConsumerDriver()
     one, other = classic_pair(driver, rebalance_timeout_ms=8_000)
-    assert driver.enter("new").code is ErrorCode.none
-    assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+    assert driver.enter("new").code is ErrorCode.NONE
+    assert driver.heartbeat(one, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     driver.advance(6_000)
     driver.go("new")
-    assert driver.enter("newer").code is ErrorCode.none
+    assert driver.enter("newer").code is ErrorCode.NONE
     driver.advance(3_000)
     assert driver.consumer_group().members.keys() == {one, other, "newer"}
 
@@ -562,8 +562,8 @@ def test_time_to_join_again_of_before_a_detour_is_over() -> None:
 def test_time_to_join_again_runs_on_if_the_group_cannot_turn_classic() -> None:
     """Nobody waits for a member that lives and never joins again, whatever the log refused meanwhile."""
     driver, one, _ = mixed()
-    assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
-    driver.append_error = ErrorCode.not_enough_replicas
+    assert driver.heartbeat(one, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.maybe_beat("new", -1)
     driver.append_error = None
     assert join_timer(GROUP, one) in driver.timers
@@ -573,11 +573,11 @@ def test_time_to_join_again_runs_on_if_the_group_cannot_turn_classic() -> None:
 def test_member_that_is_late_goes_when_the_log_writes_again(timer: Callable[[str, str], TimerKey]) -> None:
     """What its timer decided is decided again if it could not be written; its heartbeats don't help it."""
     driver, one, _ = mixed()
-    assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+    assert driver.heartbeat(one, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     if timer is sync_timer:
         joined(driver, one)
     epoch = driver.member(one).member_epoch
-    driver.append_error = ErrorCode.not_enough_replicas
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.timers.pop(timer(GROUP, one))
     driver.apply(driver.shard.handle_timer(timer(GROUP, one), driver.now))
     assert driver.consumer_group().members.keys() >= {one}
@@ -592,7 +592,7 @@ def test_member_that_came_over_and_commits_is_not_held_back_for_others_of_its_na
     driver, one, other = mixed()
     driver.enter("steady", client_id="steady")
     epoch = driver.member(one).member_epoch
-    assert driver.commit(1, member_id=one, generation=epoch, topic_id=topic_id(EVENTS)) is ErrorCode.none
+    assert driver.commit(1, member_id=one, generation=epoch, topic_id=topic_id(EVENTS)) is ErrorCode.NONE
     for number in range(3):
         twin = f"looping-{number}"
         driver.enter(twin)

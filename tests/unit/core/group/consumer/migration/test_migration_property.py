@@ -25,16 +25,16 @@ from klamm.core.group.group_kinds import empty_store
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import Offset
 
-APPEND_ERRORS = [ErrorCode.kafka_storage_error, ErrorCode.request_timed_out]
+APPEND_ERRORS = [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT]
 ALIVE = (ConsumerState.IN, ClassicState.IN)
 CRASHED = (ConsumerState.CRASHED, ClassicState.CRASHED)
 REFUSALS = {
-    ErrorCode.illegal_generation,
-    ErrorCode.stale_member_epoch,
-    ErrorCode.unknown_member_id,
-    ErrorCode.fenced_instance_id,
-    ErrorCode.rebalance_in_progress,
-    ErrorCode.group_id_not_found,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.GROUP_ID_NOT_FOUND,
 }
 
 
@@ -143,7 +143,7 @@ class MigrationMachine(RuleBasedStateMachine):
         if in_time:
             self.driver.commit_held()
         else:
-            self.driver.fail_held(ErrorCode.request_timed_out)
+            self.driver.fail_held(ErrorCode.REQUEST_TIMED_OUT)
 
     @rule()
     def coordinator_restarts(self) -> None:
