@@ -14,6 +14,7 @@ from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket
 from klamm.core.group.classic.classic_events import assigned, is_crash_looping, joined, needed, paused, removed, stable
 from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.classic.group_metadata import NO_METADATA, group_metadata_record
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.member import Member, Protocols, protocols_of
@@ -28,7 +29,6 @@ from klamm.core.group.classic.rejoins import REJOIN_DETAILS, rejoin_cause, topic
 from klamm.core.group.classic.timers import session_timer
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded
-from klamm.core.group.group_registry import GroupRegistry
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.join_group_response import JoinGroupResponse
@@ -59,7 +59,7 @@ class Join:
     def __init__(
         self,
         *,
-        groups: GroupRegistry,
+        groups: ClassicGroups,
         topics: ClusterTopics,
         config: GroupCoordinatorConfig,
         request: JoinGroupRequest,

@@ -148,11 +148,12 @@ class Heartbeat:
         group = self.groups.get(group_id)
         if group is not None:
             return group
-        if self.request.member_epoch != JOINING_EPOCH:
-            if group_id in self.groups.store.groups:
-                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        is_joining = self.request.member_epoch == JOINING_EPOCH
+        classic = self.groups.classic_groups.find(group_id) if is_joining else None
+        if classic is None and self.groups.group_store.is_known(group_id):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if not is_joining:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-        classic = self.groups.registry.find(group_id)
         if classic is not None:
             if not classic.is_empty:
                 group = upgrade(self.decision, classic)

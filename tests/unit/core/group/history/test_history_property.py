@@ -65,7 +65,7 @@ class HistoryMachine(GroupMachine):
         self.records_are_counted_without_a_gap()
         self.every_change_begins_where_the_one_before_has_ended()
         self.every_change_has_a_cause_and_an_end()
-        group = self.driver.shard.groups.find("orders")
+        group = self.driver.shard.classic_groups.find("orders")
         if group is not None and group.members and self.records:
             last = self.records[-1]
             members = last["members_after"]
