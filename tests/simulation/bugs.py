@@ -226,15 +226,15 @@ def _miss_heartbeats_of_a_leader() -> Iterator[None]:
 @contextmanager
 def _replace_a_live_static_member() -> Iterator[None]:
     """Whoever joins a consumer group with an instance id gets its place, be its member away or not."""
-    find = heartbeats.Heartbeat._find_static_member
+    find = heartbeats._Heartbeat._find_static_member
 
-    def find_static_member(heartbeat: heartbeats.Heartbeat, member_id: str, instance_id: str) -> Subject:
+    def find_static_member(heartbeat: heartbeats._Heartbeat, member_id: str, instance_id: str) -> Subject:
         present = heartbeat.group.static_member(instance_id)
         if heartbeat.request.member_epoch == 0 and present is not None:
             return take_place(heartbeat.decision, heartbeat.group, present, member_id)
         return find(heartbeat, member_id, instance_id)
 
-    with patch.object(heartbeats.Heartbeat, "_find_static_member", find_static_member):
+    with patch.object(heartbeats._Heartbeat, "_find_static_member", find_static_member):
         yield
 
 

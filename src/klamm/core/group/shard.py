@@ -294,4 +294,4 @@ class GroupShard:
         self, request: DeleteGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """Handles DeleteGroups; see `removal/group_deletion.py`."""
-        return self._deletions.decide(request, ticket, now)
+        return self._deletions.delete_groups(request, ticket, now)

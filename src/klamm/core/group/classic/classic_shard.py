@@ -11,7 +11,7 @@ from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.classic.classic_store import ClassicStore
 from klamm.core.group.classic.heartbeats import heartbeat
-from klamm.core.group.classic.joins import Join
+from klamm.core.group.classic.joins import join_group
 from klamm.core.group.classic.leaves import leave_group
 from klamm.core.group.classic.offset_checks import check_commit, check_transactional_commit
 from klamm.core.group.classic.syncs import sync_group
@@ -91,16 +91,16 @@ class ClassicShard:
         if not request.member_id:
             instance = request.group_instance_id
             new_member_id = self._new_member_id(context.client_id if instance is None else instance)
-        return Join(
-            groups=self.groups,
-            topics=self._topics,
-            config=self.config,
-            request=request,
-            context=context,
+        return join_group(
+            self.groups,
+            self._topics,
+            self.config,
+            request,
+            context,
             ticket=ticket,
             now=now,
             new_member_id=new_member_id,
-        ).decide()
+        )
 
     def sync_group(self, request: SyncGroupRequest, ticket: Ticket, now: Millis) -> Result:
         """Decides on SyncGroup; see `syncs.py`."""

@@ -34,14 +34,32 @@ from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.join_group_response import JoinGroupResponse
 from klamm.protocol.types import Millis
 
-__all__ = ["Join"]
+__all__ = ["join_group"]
 
 _MEMBER_ID_REQUIRED_FROM = 4
 _SKIP_ASSIGNMENT_FROM = 9
 
 
-class Join:
-    """The decision on one JoinGroup request; `decide` makes it. `new_member_id` is for a member that has none yet."""
+def join_group(
+    groups: ClassicGroups,
+    topics: ClusterTopics,
+    config: GroupCoordinatorConfig,
+    request: JoinGroupRequest,
+    context: ClientContext,
+    *,
+    ticket: Ticket,
+    now: Millis,
+    new_member_id: str,
+) -> Result:
+    """Decides on JoinGroup; `new_member_id` is for a member that has none yet.
+
+    The first request without a member id creates the group, with a record of its own.
+    """
+    return _Join(groups, topics, config, request, context, ticket=ticket, now=now, new_member_id=new_member_id).decide()
+
+
+class _Join:
+    """The decision on one JoinGroup request; `decide` makes it."""
 
     __slots__ = (
         "config",
@@ -58,12 +76,12 @@ class Join:
 
     def __init__(
         self,
-        *,
         groups: ClassicGroups,
         topics: ClusterTopics,
         config: GroupCoordinatorConfig,
         request: JoinGroupRequest,
         context: ClientContext,
+        *,
         ticket: Ticket,
         now: Millis,
         new_member_id: str,
@@ -80,10 +98,7 @@ class Join:
         self.result = Result()
 
     def decide(self) -> Result:
-        """Decides on the request.
-
-        The first request without a member id creates the group, with a record of its own.
-        """
+        """Decides on the request."""
         request = self.request
         group = self.groups.find(request.group_id)
         if group is not None:

@@ -13,7 +13,7 @@ from klamm.core.group.classic.classic_shard import ClassicShard
 from klamm.core.group.consumer.callbacks import on_consumer_groups_loaded, on_consumer_timer
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
-from klamm.core.group.consumer.migration.classic_joins import ClassicJoin
+from klamm.core.group.consumer.migration.classic_joins import join_consumer_group
 from klamm.core.group.consumer.migration.classic_members import (
     heartbeat_in_consumer_group,
     leave_consumer_group,
@@ -93,7 +93,7 @@ class ConsumerShard:
                 result.records[:0] = group.tombstones()
             return result
         decision = Decision(self.groups, Result(), now)
-        ClassicJoin(decision, group, request=request, context=context, ticket=ticket).decide()
+        join_consumer_group(decision, group, request, context, ticket)
         return decision.result
 
     def sync_group(self, request: SyncGroupRequest, ticket: Ticket, now: Millis) -> Result:

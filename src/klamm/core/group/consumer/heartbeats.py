@@ -66,7 +66,7 @@ def consumer_group_heartbeat(
         if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
             leave(decision, request, ticket)
         else:
-            Heartbeat(decision, request, context, ticket).decide()
+            _Heartbeat(decision, request, context, ticket).decide()
     except KafkaError as error:
         return _refused(decision, ticket, error)
     return decision.result
@@ -81,7 +81,7 @@ def _refused(decision: Decision, ticket: Ticket, error: KafkaError) -> Result:
     return result
 
 
-class Heartbeat:
+class _Heartbeat:
     """The decision on a heartbeat that may change something; `decide` makes it."""
 
     __slots__ = ("context", "decision", "group", "groups", "is_unsettled", "now", "request", "result", "ticket")
