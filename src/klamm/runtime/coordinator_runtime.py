@@ -353,7 +353,7 @@ class CoordinatorRuntime(Generic[S]):
             code = error.code
         except Exception as error:
             expected = isinstance(error, OutOfSync)
-            _log.error("partition %d: %s; reading the log anew", led.partition, error, exc_info=not expected)
+            _log.error("partition %d: %s; reading the log again", led.partition, error, exc_info=not expected)
             code, is_broken = ErrorCode.not_coordinator, True
         else:
             for each in waiting:

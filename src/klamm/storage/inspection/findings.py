@@ -39,7 +39,7 @@ class MendKind(StrEnum):
     """Accept the current beginning of the log."""
     accept_gap = "accept gap"
     """Accept the gap: the log continues after the lost records."""
-    begin_anew = "begin anew"
+    begin_again = "begin again"
     """Create an empty log that begins at the last known end, so that no offset is assigned twice."""
     remove = "remove"
     """Remove the file. The next start rebuilds it."""
