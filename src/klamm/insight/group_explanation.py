@@ -266,7 +266,7 @@ class _Explainer:
             if (move.topic, move.partition) in keys:
                 sources.setdefault(move.from_member, set()).add((move.topic, move.partition))
         if set(sources) <= {None}:
-            return "which had no owner"
+            return "without an owner before"
         named = {self.names.of(source): owned for source, owned in sources.items() if source is not None}
         if len(named) == 1 and None not in sources:
             return f"from {next(iter(named))}"

@@ -106,7 +106,7 @@ def test_partitions_may_come_from_several_or_from_nobody() -> None:
     )
     first = history_of(after=[then("three", orders=[0, 1, 2])], causes=[cause("member_joined", "three", "{} joined")])
     assert _member("three", picture, history=[first])[1] == (
-        "orders 0-2: since epoch 7, 10.0 s ago, which had no owner, because three joined"
+        "orders 0-2: since epoch 7, 10.0 s ago, without an owner before, because three joined"
     )
 
 
@@ -116,7 +116,7 @@ def test_a_static_member_is_the_same_under_another_id() -> None:
     history = [history_of(epoch=5, after=[before], causes=[cause("member_joined", "old", "{} joined")])]
     picture = group(member("new", [0], instance_id="instance-1"))
     assert _member("instance-1", picture, history=history)[1] == (
-        "orders 0: since epoch 5, 10.0 s ago, which had no owner, because instance-1 joined"
+        "orders 0: since epoch 5, 10.0 s ago, without an owner before, because instance-1 joined"
     )
 
 
