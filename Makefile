@@ -12,16 +12,16 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka
 
 help:
-	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
+	@echo 'make demo     watch a year of flights in a topic, two groups and Spark'
 	@echo 'make unit     run the tests that need no process and no socket, in less than a minute'
 	@echo 'make test     run all tests'
 	@echo 'make check    format, lint, types, imports between rooms, names, documentation, 300 simulated worlds of each kind'
-	@echo 'make sim      as many simulated worlds as asked: SEEDS=100000'
-	@echo 'make fuzz     send bytes that nobody means to send to all that reads bytes: SECONDS=600 for each target'
-	@echo 'make faults   kill the broker and take its power away 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
-	@echo 'make checker  let many clients work while the broker is killed and loses its power, four times, and check what they saw'
-	@echo 'make bench    measure klamm beside its peers'
-	@echo 'make test-spark-on-kafka  the tests of the Spark source again, with Apache Kafka as their broker'
+	@echo 'make sim      run simulated worlds: SEEDS=100000 for more'
+	@echo 'make fuzz     send random and damaged bytes to every decoder: SECONDS=600 for each target'
+	@echo 'make faults   kill the broker and cut its power 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
+	@echo 'make checker  run many clients while the broker is killed and loses power, four times, and check what they saw'
+	@echo 'make bench    compare klamm with Apache Kafka and other brokers'
+	@echo 'make test-spark-on-kafka  run the tests of the Spark source with Apache Kafka as broker'
 	@echo 'make install  only set up $(VENV)'
 
 install: $(STAMP)
@@ -78,7 +78,7 @@ faults: install
 	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 
-# CHECKER_SECONDS for each of the four; all of them run, whatever one finds.
+# CHECKER_SECONDS for each of the four; all four run, even if one finds something.
 checker: install
 	@status=0; for options in '--fsync ack' '--fsync ack --power' '' '--power'; do \
 		$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' $$options || status=1; \

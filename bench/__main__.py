@@ -1,9 +1,8 @@
-"""`python -m bench`: compiles and installs missing parts, runs the rows, writes the table and the picture."""
+"""`python -m bench`: compiles and installs missing parts, runs the rows, writes the tables and the charts."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -11,15 +10,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.load_programs import LoadPrograms, SetUpError
+from bench.page import markdown
 from bench.peers import PEER_NAMES, Peer, PeerUnavailable, make_peer
 from bench.picture import draw
-from bench.report import Outcome, machine_facts, markdown
+from bench.record import read_record, write_record
+from bench.report import Outcome, machine_facts
 from bench.run import RowResult, Runner
 from bench.workload import Load
 from bench.workloads import WORKLOADS
 
 _ROOT = Path(__file__).parents[1]
 _CACHE = _ROOT / "bench" / ".peers"
+_RECORDED = _ROOT / "bench" / "recorded"
+_DOCS = _ROOT / "docs"
+_CHARTS = "benchmark-charts"
 _QUICK_SCALE = 0.25
 
 
@@ -32,14 +36,19 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--peers", default=",".join(PEER_NAMES), help="which brokers, in turn (default: %(default)s)")
     parser.add_argument(
-        "--output", type=Path, default=_ROOT / "bench" / "results", help="folder for table, picture, raw figures"
+        "--output", type=Path, default=_ROOT / "bench" / "results", help="folder for tables, charts, raw figures"
     )
     parser.add_argument(
         "--docs",
         nargs="?",
         const="benchmarks",
         metavar="PAGE",
-        help="also write docs/PAGE.md and its picture (default: benchmarks); some rows have a page of their own",
+        help="also write docs/PAGE.md, its charts and bench/recorded/PAGE.json (default: benchmarks)",
+    )
+    parser.add_argument(
+        "--redraw",
+        action="store_true",
+        help="measure nothing: write the pages of docs/ and their charts from the figures in bench/recorded",
     )
     parser.add_argument(
         "--profile",
@@ -53,20 +62,25 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _write(outcome: Outcome, pages: Sequence[Path], raw: Path) -> None:
-    for page in pages:
-        picture = page.with_suffix(".png")
-        draw(outcome, picture)
-        about = page.stem.partition("-")[2]
-        page.with_suffix(".md").write_text(markdown(outcome, picture=picture.name, about=about), encoding="utf-8")
-    rows = {name: vars(row) for name, row in outcome.results.items()}
-    figures = {"facts": outcome.facts, "peers": outcome.peers, "rows": rows}
-    raw.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+def _write_page(outcome: Outcome, page: Path) -> None:
+    """Writes the tables to `page`, and the charts of the sections that compare brokers to a folder next to it."""
+    charts: dict[str, str] = {}
+    for section in outcome.sections():
+        if len(section.peers) > 1:
+            chart = page.parent / _CHARTS / f"{section.workloads[0].name}.svg"
+            chart.parent.mkdir(exist_ok=True)
+            chart.write_text(draw(section), encoding="utf-8")
+            charts[section.title] = f"{_CHARTS}/{chart.name}"
+    page.write_text(markdown(outcome, charts=charts, about=page.stem.partition("-")[2]), encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the bench. Returns 1 if no broker is available or the bench can't be set up, else 0."""
     arguments = _arguments(argv)
+    if arguments.redraw:
+        for record in sorted(_RECORDED.glob("*.json")):
+            _write_page(read_record(record), _DOCS / f"{record.stem}.md")
+        return 0
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
     try:
@@ -93,9 +107,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     load = Load(programs, _QUICK_SCALE if arguments.quick else 1.0)
     runner = Runner(peers, load, arguments.quick, runs, _say)
 
-    pages = [output / "benchmarks"]
+    written = [(output / "benchmarks.md", output / "benchmarks.json")]
     if arguments.docs:
-        pages.append(_ROOT / "docs" / arguments.docs)
+        written.append((_DOCS / f"{arguments.docs}.md", _RECORDED / f"{arguments.docs}.json"))
     kind = "quick, " if arguments.quick else ""
     profiled = ", klamm under a profiler" if arguments.profile else ""
     started = time.monotonic()
@@ -109,8 +123,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         names = {key: peer.name for key, peer in peers.items()}
         outcome = Outcome(workloads[:measured], results, names, missing, facts)
         # Written after each row, so that an interrupted run keeps its results.
-        _write(outcome, pages, output / "benchmarks.json")
-    _say(markdown(outcome, picture="benchmarks.png", about=""))
+        for page, record in written:
+            _write_page(outcome, page)
+            write_record(outcome, record)
+    _say(markdown(outcome, charts={}, about=""))
     return 0
 
 

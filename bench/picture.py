@@ -1,57 +1,99 @@
-"""The results as a picture: one panel per figure, one bar per broker."""
+"""The chart of a section as SVG: one panel for each figure, one bar for each broker.
+
+The chart is drawn at the width at which the documentation shows it, so its text is as large as the text of the page.
+It has a background of its own and follows the reader's choice of light or dark.
+"""
 
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
+from collections.abc import Iterator
+from html import escape
 
-from bench.report import Outcome, median_of
+from bench.report import SHORT_NAMES, Section, median_of
 from bench.workload import Figure
 
 __all__ = ["draw"]
 
-_COLOURS = {"klamm": "#b5482a", "kafka": "#3d4f66", "tansu": "#8a9a5b", "mock": "#b9b3a7"}
-_COLUMNS = 3
-_COLUMN_INCHES = 5.0
-_ROW_INCHES = 1.95
-_TITLE_CHARACTERS = 54
+_WIDTH = 720
+_MARGIN = 14
+_GAP = 24
+_PANEL_WIDTH = (_WIDTH - 2 * _MARGIN - _GAP) / 2
+_NAME_WIDTH = 52
+_VALUE_WIDTH = 78
+_LINE_HEIGHT = 17
+_BAR_HEIGHT = 13
+_BAR_STEP = 18
+_PANEL_GAP = 14
+_TITLE_CHARACTERS = 50
 """The number of characters that fit into a line above a panel's bars."""
+_STYLE = """
+text { font: 13px system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: #1f2328 }
+.title { font-weight: 600 }
+.unit, .name { fill: #59636e }
+.background { fill: #ffffff; stroke: #d1d9e0 }
+.klamm { fill: #b5482a } .kafka { fill: #3d4f66 } .tansu { fill: #8a9a5b } .mock { fill: #b9b3a7 }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6e8eb }
+  .unit, .name { fill: #a3abb5 }
+  .background { fill: #1a1c1f; stroke: #3a3f45 }
+  .klamm { fill: #e0734f } .kafka { fill: #8ba3c4 } .tansu { fill: #a9ba78 } .mock { fill: #7f7a70 }
+}
+"""
 
 
-def draw(outcome: Outcome, target: Path) -> None:
-    """Writes the picture as PNG to `target`."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    panels = [panel for panel in outcome.figures() if panel[0].key != "records_per_second"]
-    peers = outcome.peers
-    rows = -(-len(panels) // _COLUMNS)
-    size = (_COLUMN_INCHES * _COLUMNS, 0.3 + _ROW_INCHES * rows)
-    drawing, axes = pyplot.subplots(rows, _COLUMNS, figsize=size, squeeze=False, layout="constrained")
-    for place, axis in enumerate(axes.flat):
-        if place >= len(panels):
-            axis.set_visible(False)
-            continue
-        figure, result = panels[place]
-        shown = [peer for peer in peers if median_of(result, peer, figure.key) is not None]
-        values = [median_of(result, peer, figure.key) or 0.0 for peer in shown]
-        bars = axis.barh([peers[peer] for peer in shown], values, color=[_COLOURS[peer] for peer in shown], height=0.7)
-        axis.bar_label(bars, [f"{value:,.{figure.digits}f}" for value in values], padding=3, fontsize=8)
-        axis.set_title(_title(figure), fontsize=9, loc="left")
-        axis.margins(x=0.2)
-        axis.invert_yaxis()
-        axis.tick_params(labelsize=8)
-        axis.xaxis.set_visible(False)
-        for side in ("top", "right", "bottom"):
-            axis.spines[side].set_visible(False)
-    drawing.savefig(target, dpi=130)
-    pyplot.close(drawing)
+def draw(section: Section) -> str:
+    """Returns the SVG document of a section's chart."""
+    panels = [(figure, result) for figure, result in section.figures if figure.key != "records_per_second"]
+    body: list[str] = []
+    top = float(_MARGIN)
+    for place in range(0, len(panels), 2):
+        heights = []
+        for column, (figure, result) in enumerate(panels[place : place + 2]):
+            left = _MARGIN + column * (_PANEL_WIDTH + _GAP)
+            shown = [
+                (peer, value) for peer in section.peers if (value := median_of(result, peer, figure.key)) is not None
+            ]
+            heights.append(_PANEL_GAP + _LINE_HEIGHT * len(_titles(figure)) + _BAR_STEP * len(shown))
+            body += _panel(figure, shown, left, top)
+        top += max(heights)
+    height = top - _PANEL_GAP + _MARGIN
+    frame = f'<rect class="background" x="0.5" y="0.5" width="{_WIDTH - 1}" height="{height - 1:.0f}" rx="6"/>'
+    size = f'width="{_WIDTH}" height="{height:.0f}" viewBox="0 0 {_WIDTH} {height:.0f}"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+            f"<title>{escape(section.title)}</title>",
+            f"<style>{_STYLE}</style>",
+            frame,
+            *body,
+            "</svg>\n",
+        ]
+    )
 
 
-def _title(figure: Figure) -> str:
-    """Returns the figure's title, wrapped, and below it the unit of the bars."""
+def _titles(figure: Figure) -> list[str]:
+    """Returns the lines above the bars: the wrapped title, then the unit."""
     better = "less is better" if figure.less_is_better else "more is better"
-    unit = f"{figure.unit}, {better}" if figure.unit else better
-    return "\n".join([*textwrap.wrap(figure.title, _TITLE_CHARACTERS), unit])
+    return [*textwrap.wrap(figure.title, _TITLE_CHARACTERS), f"{figure.unit}, {better}" if figure.unit else better]
+
+
+def _panel(figure: Figure, values: list[tuple[str, float]], left: float, top: float) -> Iterator[str]:
+    lines = _titles(figure)
+    y = top
+    for line in lines:
+        y += _LINE_HEIGHT
+        kind = "unit" if line is lines[-1] else "title"
+        yield f'<text class="{kind}" x="{left:.0f}" y="{y - 4:.0f}">{escape(line)}</text>'
+    longest = max((value for _peer, value in values), default=0.0) or 1.0
+    for peer, value in values:
+        length = max(1.0, value / longest * (_PANEL_WIDTH - _NAME_WIDTH - _VALUE_WIDTH))
+        start = left + _NAME_WIDTH
+        text_y = y + _BAR_HEIGHT
+        yield f'<text class="name" x="{left:.0f}" y="{text_y:.0f}">{SHORT_NAMES[peer]}</text>'
+        yield (
+            f'<rect class="{peer}" x="{start:.0f}" y="{y + 2:.0f}" width="{length:.1f}" height="{_BAR_HEIGHT}" rx="2"/>'
+        )
+        shown = f"{value:,.{figure.digits}f}"
+        yield f'<text x="{start + length + 6:.0f}" y="{text_y:.0f}">{shown}</text>'
+        y += _BAR_STEP

@@ -1,11 +1,11 @@
-"""The results as a Markdown table: medians, klamm's ratio to Apache Kafka, and whether it reached its target."""
+"""The figures of a run: medians, klamm's ratio to Apache Kafka, and the verdict on each target."""
 
 from __future__ import annotations
 
 import os
 import platform
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +14,22 @@ import confluent_kafka
 from bench.run import RowResult
 from bench.workload import Figure, Workload
 
-__all__ = ["Outcome", "machine_facts", "markdown", "median_of", "ratio_to_kafka"]
+__all__ = ["SHORT_NAMES", "Outcome", "Section", "machine_facts", "median_of", "ratio_to_kafka", "verdict_of"]
 
-_NONE = "-"
+SHORT_NAMES = {"klamm": "klamm", "kafka": "Kafka", "tansu": "Tansu", "mock": "mock"}
+"""The peers' names in tables and charts."""
 _ROUNDS_THAT_TELL = 3
-_EXPLANATIONS = Path(__file__).parent / "misses"
+
+
+@dataclass(frozen=True)
+class Section:
+    """The rows that a page shows under one heading, with the figures that were measured."""
+
+    title: str
+    workloads: Sequence[Workload]
+    figures: Sequence[tuple[Figure, RowResult]]
+    peers: Sequence[str]
+    """The keys of the peers that have at least one figure."""
 
 
 @dataclass(frozen=True)
@@ -31,30 +42,33 @@ class Outcome:
     missing: Mapping[str, str]
     facts: Mapping[str, str]
 
-    def figures(self) -> Iterator[tuple[Figure, RowResult]]:
-        """Yields every figure of every row that ran, with the row's result."""
-        for workload in self.workloads:
-            for figure in workload.figures:
-                yield figure, self.results[workload.name]
-
-
-_SUBJECTS = {
-    "": "produce, consume, start, memory",
-    "groups": "consumer groups",
-    "log": "the log",
-    "spark": "the Spark source",
-}
-"""The subject of each page, by the end of its name."""
+    def sections(self) -> Iterator[Section]:
+        """Yields the sections in the order of their first rows."""
+        titles = dict.fromkeys(workload.section or workload.title for workload in self.workloads)
+        for title in titles:
+            workloads = [workload for workload in self.workloads if title == (workload.section or workload.title)]
+            figures = [
+                (figure, self.results[workload.name])
+                for workload in workloads
+                for figure in workload.figures
+                if any(median_of(self.results[workload.name], peer, figure.key) is not None for peer in self.peers)
+            ]
+            peers = [peer for peer in self.peers if any(peer in result.rounds for _figure, result in figures)]
+            yield Section(title, workloads, figures, peers)
 
 
 def median_of(result: RowResult, peer: str, key: str) -> float | None:
     """Returns the median over a peer's rounds; None if it has none."""
+    if (published := result.published.get(key)) is not None:
+        return published.medians.get(peer)
     values = [figures[key] for figures in result.rounds.get(peer, ()) if key in figures]
     return statistics.median(values) if values else None
 
 
 def ratio_to_kafka(result: RowResult, key: str) -> float | None:
     """Returns klamm's median divided by Apache Kafka's; None if either is missing."""
+    if (published := result.published.get(key)) is not None:
+        return published.ratio
     ours, theirs = median_of(result, "klamm", key), median_of(result, "kafka", key)
     return ours / theirs if ours is not None and theirs else None
 
@@ -76,17 +90,10 @@ def machine_facts() -> dict[str, str]:
     }
 
 
-def _target(figure: Figure) -> str:
-    parts = []
-    if figure.target is not None:
-        parts.append(f"{'≤' if figure.less_is_better else '≥'} {figure.target:g} x")
-    if figure.limit is not None:
-        parts.append(f"{'≤' if figure.less_is_better else '≥'} {figure.limit:g} {figure.unit}")
-    return ", ".join(parts)
-
-
-def _verdict(figure: Figure, result: RowResult) -> str:
+def verdict_of(figure: Figure, result: RowResult) -> str:
     """Returns reached, level or missed: the worst verdict, if the figure has both a target and a limit."""
+    if (published := result.published.get(figure.key)) is not None:
+        return published.verdict
     sign = -1 if figure.less_is_better else 1
     verdicts = []
     ratio = ratio_to_kafka(result, figure.key)
@@ -118,93 +125,3 @@ def _is_level(one: Sequence[float], other: Sequence[float]) -> bool:
 
 def _sorted_rounds(result: RowResult, peer: str, key: str) -> list[float]:
     return sorted(figures[key] for figures in result.rounds.get(peer, ()) if key in figures)
-
-
-def _row(figure: Figure, result: RowResult, peers: Iterable[str]) -> str:
-    values = [median_of(result, peer, figure.key) for peer in peers]
-    ratio = ratio_to_kafka(result, figure.key)
-    cells = [
-        figure.title,
-        figure.unit,
-        *(_NONE if value is None else f"{value:,.{figure.digits}f}" for value in values),
-        _NONE if ratio is None else f"{ratio:.2f}",
-        _target(figure),
-        _verdict(figure, result),
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def _missing(outcome: Outcome) -> Iterator[str]:
-    for peer, reason in outcome.missing.items():
-        yield f"- {peer}: {reason}"
-    for workload in outcome.workloads:
-        for peer, reason in outcome.results[workload.name].reasons.items():
-            yield f'- {outcome.peers[peer]}, "{workload.title}": {reason}'
-
-
-def _rounds(outcome: Outcome) -> Iterator[str]:
-    for figure, result in outcome.figures():
-        if figure.key in ("records_per_second", "p50_ms"):
-            continue  # They repeat the figure next to them in another unit.
-        for peer, name in outcome.peers.items():
-            if peer not in result.rounds:
-                continue
-            values = ", ".join(f"{figures[figure.key]:,.{figure.digits}f}" for figures in result.rounds[peer])
-            used, share = median_of(result, peer, "broker_cpu_seconds"), median_of(result, peer, "client_cpu_share")
-            cells = [
-                f"{figure.title}, {figure.unit}",
-                name,
-                values,
-                _NONE if used is None else f"{used:.2f} s",
-                _NONE if share is None else f"{share:.0%}",
-            ]
-            yield f"| {' | '.join(cells)} |"
-
-
-def _misses(outcome: Outcome) -> Iterator[str]:
-    """Yields the explanation from misses/<row>.md for each row that misses its target, or is level with it."""
-    for workload in outcome.workloads:
-        result = outcome.results[workload.name]
-        verdicts = {_verdict(figure, result) for figure in workload.figures}
-        explanation = _EXPLANATIONS / f"{workload.name}.md"
-        if "missed" in verdicts or ("level" in verdicts and explanation.exists()):
-            yield f"### {workload.title}"
-            yield ""
-            yield explanation.read_text(encoding="utf-8").strip() if explanation.exists() else "Not explained yet."
-            yield ""
-
-
-def markdown(outcome: Outcome, *, picture: str, about: str) -> str:
-    """Returns the whole document. `picture` is the PNG's path relative to it; `about` is the topic of a page with only
-    some rows.
-    """
-    header = ["Row", "Unit", *outcome.peers.values(), "klamm / Kafka", "Target", "klamm"]
-    lines = [
-        f"# Benchmarks: {_SUBJECTS.get(about, about)}",
-        "",
-        *(f"- {name}: {fact}" for name, fact in outcome.facts.items()),
-        "",
-        f"![klamm compared with its peers]({picture})",
-        "",
-        f"| {' | '.join(header)} |",
-        "|---|---|" + "---:|" * (len(outcome.peers) + 1) + "---|---|",
-        *(_row(figure, result, outcome.peers) for figure, result in outcome.figures()),
-        "",
-        "Medians over the rounds of a row, the brokers taking turns. A target is klamm's figure divided by Kafka's. "
-        "Level is what three rounds or more don't tell apart: the median of each of the two lies within the other's "
-        "rounds.",
-        "",
-    ]
-    if missing := list(_missing(outcome)):
-        lines += ["## What is missing, and why", "", *missing, ""]
-    if misses := list(_misses(outcome)):
-        lines += ["## Rows that miss their target, or are level, and why", "", *misses]
-    lines += [
-        "## Round by round",
-        "",
-        "| Row | Broker | Rounds, in order | Broker's processor time per round | Client's share of a core |",
-        "|---|---|---|---:|---:|",
-        *_rounds(outcome),
-        "",
-    ]
-    return "\n".join(lines)

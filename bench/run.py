@@ -15,10 +15,19 @@ from bench.measure import cpu_seconds
 from bench.peers import Peer, PeerUnavailable, RunningPeer
 from bench.workload import LifeWorkload, Load, SteadyWorkload, Workload
 
-__all__ = ["RowResult", "Runner"]
+__all__ = ["Published", "RowResult", "Runner"]
 
 _QUICK_ROUNDS = 2
 _FAILURES = (KafkaException, PeerUnavailable, subprocess.SubprocessError, TimeoutError, OSError)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a page says of a figure whose rounds are kept with fewer digits than they were measured with."""
+
+    medians: Mapping[str, float]
+    ratio: float | None
+    verdict: str
 
 
 @dataclass
@@ -27,6 +36,8 @@ class RowResult:
 
     rounds: dict[str, list[Mapping[str, float]]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    published: dict[str, Published] = field(default_factory=dict)
+    """Replaces the median, the ratio and the verdict of a figure; empty for rows that this run has measured."""
 
 
 def _reason(error: BaseException) -> str:

@@ -18,9 +18,9 @@ PARTITIONS = 6
 class Figure:
     """One number of a row's result.
 
-    `target` is the bound for klamm's value divided by Apache Kafka's: the minimum if more is better, the maximum if
-    less is better. `limit` is a bound for klamm's own value, in `unit`. A figure that is the ratio of two other figures
-    of the same round names them in `of`.
+    `title` names it within its row's section. `target` is the bound for klamm's value divided by Apache Kafka's: the
+    minimum if more is better, the maximum if less is better. `limit` is a bound for klamm's own value, in `unit`. A
+    figure that is the ratio of two other figures of the same round names them in `of`.
     """
 
     key: str
@@ -52,6 +52,8 @@ class _Row:
     title: str
     figures: tuple[Figure, ...]
     rounds: int
+    section: str = ""
+    """The heading under which the page shows the row, with the other rows of the same section; by default the title."""
     without: Mapping[str, str] = field(default_factory=dict)
     """Peers that don't take part, with the reason."""
     config: Mapping[str, str] = field(default_factory=dict)

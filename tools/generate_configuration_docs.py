@@ -99,8 +99,8 @@ def render() -> str:
 
 
 def _table(keys: Iterable[ConfigKey]) -> Iterator[str]:
-    yield "| Key | Type | Default | Valid values | Update | Note |"
-    yield "| --- | --- | --- | --- | --- | --- |"
+    yield "| Key | Type, default | Valid values | Update | Note |"
+    yield "| --- | --- | --- | --- | --- |"
     for key in sorted(keys):
         update = "at start" if key.scope == "broker" and not key.is_dynamic else key.update_mode
         yield (
@@ -108,8 +108,7 @@ def _table(keys: Iterable[ConfigKey]) -> Iterator[str]:
             + " | ".join(
                 (
                     f"`{key.name}`",
-                    key.type.lower(),
-                    _default(key),
+                    ", ".join(filter(None, (key.type.lower(), _default(key)))),
                     _cell(key.valid_values),
                     update if key.scope == "broker" else "any time",
                     _cell(key.reason),

@@ -46,9 +46,10 @@ def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, floa
 WORKLOAD = SteadyWorkload(
     name="acknowledgement_latency",
     title="Acknowledgement at 10,000 records/s",
+    section="Latency",
     figures=(
-        Figure("p50_ms", "Acknowledgement at 10,000 records/s, p50", "ms", less_is_better=True, digits=2),
-        Figure("p99_ms", "Acknowledgement at 10,000 records/s, p99", "ms", less_is_better=True, target=1.0, digits=2),
+        Figure("p50_ms", "acknowledgement at 10,000 records/s, p50", "ms", less_is_better=True, digits=2),
+        Figure("p99_ms", "acknowledgement at 10,000 records/s, p99", "ms", less_is_better=True, target=1.0, digits=2),
     ),
     rounds=5,
     prepare=_prepare,

@@ -34,9 +34,9 @@ class _Commits(NamedTuple):
 
 
 _KINDS = (
-    _Commits("idle", "nothing new", 1, 0, 0.5),
-    _Commits("moving", "each new", 1, 1000, 1.0),
-    _Commits("bursts", "in bursts of 50", 50, 10, 0.5),
+    _Commits("idle", "same offsets", 1, 0, 0.5),
+    _Commits("moving", "new offsets", 1, 1000, 1.0),
+    _Commits("bursts", "new offsets, bursts of 50", 50, 10, 0.5),
 )
 
 
@@ -74,22 +74,19 @@ def _measure(codec: str, peer: Peer, folder: Path, load: Load) -> Mapping[str, f
     return figures
 
 
-def _figures(codec: str) -> Iterator[Figure]:
+def _figures() -> Iterator[Figure]:
     less = partial(Figure, less_is_better=True)
     for kind in _KINDS:
-        what = f"1,000 commits of 100 partitions, {kind.title}, {codec}"
-        yield less(f"{kind.name}_kilobytes", what, "kB", target=kind.target)
+        yield less(f"{kind.name}_kilobytes", f"size of 1,000 commits, {kind.title}", "kB", target=kind.target)
     for kind in _KINDS:
-        yield less(
-            f"{kind.name}_milliseconds", f"Time of such a commit, {kind.title}, {codec}", "ms", target=1.0, digits=2
-        )
+        yield less(f"{kind.name}_milliseconds", f"time of a commit, {kind.title}", "ms", target=1.0, digits=2)
 
 
 def _workload(name: str, codec: str, title: str) -> LifeWorkload:
     return LifeWorkload(
         name=name,
-        title=f"Commits, {title}",
-        figures=tuple(_figures(title)),
+        title=f"Commits of 100 partitions, {title}",
+        figures=tuple(_figures()),
         rounds=3,
         without={"tansu": _NO_TOPIC, "mock": _NO_TOPIC},
         measure=partial(_measure, codec),

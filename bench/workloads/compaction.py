@@ -158,10 +158,10 @@ def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
 
 WORKLOAD = LifeWorkload(
     name="compaction",
-    title="Compacting 1 GB of 100 B records with 1,000,000 keys",
+    title="Compaction of 1 GB of 100 B records with 1,000,000 keys",
     figures=(
-        Figure("megabytes_per_second", "Compaction, 1 GB of 100 B records, 1,000,000 keys", "MB/s", target=0.5),
-        Figure("most_megabytes", "Memory while it compacts", "MB", True, limit=200, digits=0),
+        Figure("megabytes_per_second", "compacted", "MB/s", target=0.5),
+        Figure("most_megabytes", "memory during compaction", "MB", True, limit=200, digits=0),
     ),
     rounds=2,
     without={"tansu": _NO_COMPACTION, "mock": _NO_COMPACTION},

@@ -28,12 +28,13 @@ def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, floa
 WORKLOAD = SteadyWorkload(
     name="consume_100_bytes",
     title="Consume from the start, 100 B records",
+    section="Consume",
     figures=(
-        Figure("megabytes_per_second", "Consume from the start, 100 B records", "MB/s", target=1.0),
-        Figure("records_per_second", "Consume from the start, 100 B records", "records/s", target=1.0, digits=0),
+        Figure("megabytes_per_second", "from the start, 100 B records", "MB/s", target=1.0),
+        Figure("records_per_second", "from the start, 100 B records", "records/s", target=1.0, digits=0),
     ),
     rounds=5,
-    without={"mock": "keeps only the last 5 MB of a partition"},
+    without={"mock": "it keeps only the last 5 MB of a partition"},
     prepare=_prepare,
     measure=_measure,
 )

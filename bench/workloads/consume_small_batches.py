@@ -39,12 +39,13 @@ def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, floa
 WORKLOAD = SteadyWorkload(
     name="consume_small_batches",
     title="One consumer of six partitions, batches of 16 KB",
+    section="Consume",
     figures=(
-        Figure("100_bytes", "One consumer of six partitions, batches of 16 KB, 100 B records", "MB/s", target=1.0),
-        Figure("1_kilobyte", "One consumer of six partitions, batches of 16 KB, 1 KB records", "MB/s", target=1.0),
+        Figure("100_bytes", "six partitions, batches of 16 KB, 100 B records", "MB/s", target=1.0),
+        Figure("1_kilobyte", "six partitions, batches of 16 KB, 1 KB records", "MB/s", target=1.0),
     ),
     rounds=5,
-    without={"mock": "keeps only the last 5 MB of a partition"},
+    without={"mock": "it keeps only the last 5 MB of a partition"},
     prepare=_prepare,
     measure=_measure,
 )

@@ -42,9 +42,10 @@ def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, floa
 WORKLOAD = SteadyWorkload(
     name="end_to_end_latency",
     title="End to end at 1,000 records/s",
+    section="Latency",
     figures=(
-        Figure("p50_ms", "End to end at 1,000 records/s, p50", "ms", less_is_better=True, digits=2),
-        Figure("p99_ms", "End to end at 1,000 records/s, p99", "ms", less_is_better=True, target=1.0, digits=2),
+        Figure("p50_ms", "end to end at 1,000 records/s, p50", "ms", less_is_better=True, digits=2),
+        Figure("p99_ms", "end to end at 1,000 records/s, p99", "ms", less_is_better=True, target=1.0, digits=2),
     ),
     rounds=5,
     prepare=_prepare,

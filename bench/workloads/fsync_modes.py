@@ -51,11 +51,11 @@ def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
 
 WORKLOAD = LifeWorkload(
     name="fsync_modes",
-    title="Produce, 1 KB records, by promise of the disk",
+    title="Produce 1 KB records with each kind of sync",
     figures=(
-        Figure("os", "Produce, 1 KB, synced by the system", "MB/s", target=1.0),
-        Figure("interval", "Produce, 1 KB, synced each second", "MB/s", target=1.0),
-        Figure("ack", "Produce, 1 KB, synced before the answer", "MB/s", target=1.0),
+        Figure("os", "synced by the operating system", "MB/s", target=1.0),
+        Figure("interval", "synced each second", "MB/s", target=1.0),
+        Figure("ack", "synced before the answer", "MB/s", target=1.0),
     ),
     rounds=3,
     without={"tansu": _NO_SYNC, "mock": _NO_SYNC},

@@ -34,8 +34,9 @@ def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, floa
 
 WORKLOAD = SteadyWorkload(
     name="group_first_record",
-    title="Fresh group to its first record",
-    figures=(Figure("seconds", "Fresh group to its first record", "s", less_is_better=True, target=1.0, digits=3),),
+    title="New group to its first record",
+    section="Latency",
+    figures=(Figure("seconds", "new group to its first record", "s", less_is_better=True, target=1.0, digits=3),),
     rounds=3,
     config={"group.initial.rebalance.delay.ms": "0"},
     prepare=_prepare,

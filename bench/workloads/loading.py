@@ -131,12 +131,12 @@ def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
 
 WORKLOAD = LifeWorkload(
     name="loading",
-    title="Loading 1,000,000 committed offsets",
+    title="Restart with 1,000,000 offsets of 10,000 groups",
     figures=(
-        Figure("seconds", "Restart until 1,000,000 offsets of 10,000 groups are there", "s", True, 1.0, limit=15),
-        Figure("loading_seconds", "The same from the first Metadata answer on", "s", True),
-        Figure("slowest_ms", "Slowest answer to somebody else meanwhile", "ms", True),
-        Figure("bytes_per_offset", "Memory of a committed offset", "bytes", True, digits=0),
+        Figure("seconds", "start of the process until all offsets are loaded", "s", True, 1.0, limit=15),
+        Figure("loading_seconds", "first Metadata answer until all offsets are loaded", "s", True),
+        Figure("slowest_ms", "slowest answer to another client meanwhile", "ms", True),
+        Figure("bytes_per_offset", "memory for each offset", "bytes", True, digits=0),
     ),
     rounds=2,
     without={"tansu": _NO_TOPIC, "mock": _NO_TOPIC},

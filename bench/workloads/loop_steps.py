@@ -256,7 +256,7 @@ def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
 
 
 def _figure(key: str, title: str) -> Figure:
-    return Figure(key, f"Longest step of the event loop: {title}", "ms", True, limit=_LIMIT_MS)
+    return Figure(key, title, "ms", True, limit=_LIMIT_MS)
 
 
 WORKLOAD = LifeWorkload(
@@ -266,7 +266,7 @@ WORKLOAD = LifeWorkload(
         _figure("groups", "10,000 groups join and live"),
         _figure("topic_deleted", "a topic that 10,000 groups read is deleted"),
         _figure("many_topics_created", "10,000 topics are created"),
-        _figure("metadata_changed", "one more topic beside 10,000, each read by another group"),
+        _figure("metadata_changed", "one more topic next to 10,000, each read by another group"),
         _figure("large_group", "2,000 members join one group"),
         _figure("expressions", "regular expressions made to take long"),
         _figure("large_topic_created", "a topic of 10,000 partitions is created"),
@@ -280,8 +280,8 @@ WORKLOAD = LifeWorkload(
         _figure("large_batches_produced", "batches of some kilobytes that hold millions of records are produced"),
         _figure("large_batches_looked_up", "a time is looked for in such batches"),
         _figure("large_batches_cleaned", "such batches are cleaned"),
-        Figure("fixed_work", "For comparison, the same Python work repeated for 10 s: median", "ms", True),
-        Figure("fixed_work_longest", "For comparison, the same Python work repeated for 10 s: longest", "ms", True),
+        Figure("fixed_work", "for comparison, the same Python work repeated for 10 s: median", "ms", True),
+        Figure("fixed_work_longest", "for comparison, the same Python work repeated for 10 s: longest", "ms", True),
     ),
     rounds=3,
     without={"kafka": _NOT_A_LOOP, "tansu": _NOT_A_LOOP, "mock": _NOT_A_LOOP},

@@ -31,9 +31,10 @@ def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
 WORKLOAD = LifeWorkload(
     name="memory",
     title="Resident memory",
+    section="Start and memory",
     figures=(
-        Figure("idle_megabytes", "Memory, idle", "MB", less_is_better=True, target=0.25, limit=80, digits=0),
-        Figure("filled_megabytes", "Memory after 1 GB produced", "MB", less_is_better=True, target=0.25, digits=0),
+        Figure("idle_megabytes", "memory, idle", "MB", less_is_better=True, target=0.25, limit=80, digits=0),
+        Figure("filled_megabytes", "memory after 1 GB produced", "MB", less_is_better=True, target=0.25, digits=0),
     ),
     rounds=2,
     measure=_measure,

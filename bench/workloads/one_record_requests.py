@@ -46,7 +46,8 @@ def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, floa
 WORKLOAD = SteadyWorkload(
     name="one_record_requests",
     title="One-record requests",
-    figures=(Figure("requests_per_second", "One-record requests", "requests/s", target=1.0, digits=0),),
+    section="Produce",
+    figures=(Figure("requests_per_second", "one record in each request", "requests/s", target=1.0, digits=0),),
     rounds=5,
     prepare=_prepare,
     measure=_measure,

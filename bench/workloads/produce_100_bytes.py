@@ -29,9 +29,10 @@ def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, floa
 WORKLOAD = SteadyWorkload(
     name="produce_100_bytes",
     title="Produce, 100 B records",
+    section="Produce",
     figures=(
-        Figure("megabytes_per_second", "Produce, 100 B records", "MB/s", target=1.0),
-        Figure("records_per_second", "Produce, 100 B records", "records/s", target=1.0, digits=0),
+        Figure("megabytes_per_second", "100 B records", "MB/s", target=1.0),
+        Figure("records_per_second", "100 B records", "records/s", target=1.0, digits=0),
     ),
     rounds=5,
     prepare=_prepare,

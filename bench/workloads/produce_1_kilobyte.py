@@ -29,9 +29,10 @@ def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, floa
 WORKLOAD = SteadyWorkload(
     name="produce_1_kilobyte",
     title="Produce, 1 KB records",
+    section="Produce",
     figures=(
-        Figure("megabytes_per_second", "Produce, 1 KB records", "MB/s", target=1.0),
-        Figure("records_per_second", "Produce, 1 KB records", "records/s", target=1.0, digits=0),
+        Figure("megabytes_per_second", "1 KB records", "MB/s", target=1.0),
+        Figure("records_per_second", "1 KB records", "records/s", target=1.0, digits=0),
     ),
     rounds=5,
     prepare=_prepare,

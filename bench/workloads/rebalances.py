@@ -62,23 +62,23 @@ def rebalance_workload(protocol: str) -> SteadyWorkload:
             "first_fetch_ms": taken["p50_ms"],
         }
 
-    title = f"50 members, 500 partitions, {_TITLES[protocol]}"
+    title = f"Rebalance of 50 members, 500 partitions, {_TITLES[protocol]}"
     return SteadyWorkload(
         name=f"rebalance_{protocol}",
         title=title,
         figures=(
-            Figure("newcomer_seconds", f"{title}: newcomer owns its share", "s", True, target=1.0, digits=2),
-            Figure("rebalance_seconds", f"{title}: whole rebalance", "s", True, target=1.0, digits=2),
-            Figure("wait_ms", f"{title}: longest wait for a record of a kept partition", "ms", True, target=1.0),
+            Figure("newcomer_seconds", "new member owns its share", "s", True, target=1.0, digits=2),
+            Figure("rebalance_seconds", "whole rebalance", "s", True, target=1.0, digits=2),
+            Figure("wait_ms", "longest wait for a record of a kept partition", "ms", True, target=1.0),
             Figure(
                 "stopped_ms",
-                f"{title}: of that, more than before the rebalance",
+                "part of this wait that the rebalance added",
                 "ms",
                 True,
                 limit=_NOT_STOPPED_MS if protocol == "consumer" else None,
             ),
-            Figure("moved", f"{title}: partitions assigned", "", True, target=1.0, digits=0),
-            Figure("first_fetch_ms", f"{title}: assigned to first record, p50", "ms", True, target=1.0, digits=2),
+            Figure("moved", "partitions assigned", "", True, target=1.0, digits=0),
+            Figure("first_fetch_ms", "assignment to first record, p50", "ms", True, target=1.0, digits=2),
         ),
         rounds=5,  # A newcomer's first record happens once a round.
         without=_NOT_KAFKA,
@@ -110,14 +110,14 @@ def churn_workload(protocol: str) -> SteadyWorkload:
         )
         return {"moved": taken["assigned"], "rebalances": taken["rebalances"], "seconds": taken["seconds"]}
 
-    title = f"20 members come and go in 10 s, {_TITLES[protocol]}"
+    title = f"20 members join and leave in 10 s, {_TITLES[protocol]}"
     return SteadyWorkload(
         name=f"churn_{protocol}",
         title=title,
         figures=(
-            Figure("rebalances", f"{title}: rebalances", "", True, target=1.0, digits=0),
-            Figure("moved", f"{title}: partitions assigned", "", True, target=1.0, digits=0),
-            Figure("seconds", f"{title}: until all is back", "s", True, target=1.0, digits=1),
+            Figure("rebalances", "rebalances", "", True, target=1.0, digits=0),
+            Figure("moved", "partitions assigned", "", True, target=1.0, digits=0),
+            Figure("seconds", "until the ten that stay own all partitions again", "s", True, target=1.0, digits=1),
         ),
         rounds=5,  # A member that leaves as a rebalance ends may cost a session timeout.
         without=_NOT_KAFKA,

@@ -44,8 +44,8 @@ def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
 
 WORKLOAD = LifeWorkload(
     name="restart",
-    title="Clean restart",
-    figures=(Figure("seconds", "Clean restart, 1,000 partitions, 10 GB", "s", less_is_better=True, limit=3, digits=2),),
+    title="Restart after a clean stop",
+    figures=(Figure("seconds", "1,000 partitions, 10 GB", "s", less_is_better=True, limit=3, digits=2),),
     rounds=2,
     without={"tansu": _NO_DISK, "mock": _NO_DISK},
     measure=_measure,

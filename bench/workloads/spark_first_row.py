@@ -37,13 +37,11 @@ WORKLOAD = SteadyWorkload(
     name="spark_first_row",
     title="Start of a Spark program to its first row",
     figures=(
-        Figure(
-            "klamm", "Start of a Spark program to its first row: klamm's source", "s", less_is_better=True, digits=2
-        ),
-        Figure("connector", "Start of a Spark program to its first row: connector", "s", less_is_better=True, digits=2),
+        Figure("klamm", "klamm's source", "s", less_is_better=True, digits=2),
+        Figure("connector", "connector", "s", less_is_better=True, digits=2),
         Figure(
             "ratio",
-            "Start of a Spark program to its first row: klamm's source / connector",
+            "klamm's source / connector",
             "x",
             less_is_better=True,
             limit=1.0,

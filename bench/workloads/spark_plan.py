@@ -72,17 +72,16 @@ def _fill(running: RunningPeer, load: Load) -> None:
 
 
 def _figures(key: str, what: str) -> tuple[Figure, ...]:
-    title = f"Planning {what} of a topic with 1,000 partitions"
     return (
-        Figure(f"klamm_{key}", f"{title}: klamm's source", "s", less_is_better=True, limit=_LIMIT_S, digits=2),
-        Figure(f"connector_{key}", f"{title}: connector", "s", less_is_better=True, digits=2),
+        Figure(f"klamm_{key}", f"{what}, klamm's source", "s", less_is_better=True, limit=_LIMIT_S, digits=2),
+        Figure(f"connector_{key}", f"{what}, connector", "s", less_is_better=True, digits=2),
     )
 
 
 WORKLOAD = SteadyWorkload(
     name="spark_plan",
-    title="Planning reads of a topic with 1,000 partitions",
-    figures=(*_figures("batch", "a batch read"), *_figures("micro_batch", "a micro-batch")),
+    title="Planning of a topic with 1,000 partitions",
+    figures=(*_figures("batch", "batch read"), *_figures("micro_batch", "micro-batch")),
     rounds=3,
     without={"tansu": "the Spark rows compare sources, on two brokers", "mock": "it keeps no records"},
     prepare=_prepare,

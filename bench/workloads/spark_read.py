@@ -35,16 +35,16 @@ def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, floa
         return {**program.figures()}
 
 
-def _figures(title: str) -> tuple[Figure, ...]:
+def _figures() -> tuple[Figure, ...]:
     return tuple(
         figure
         for key, name in (("count", "count()"), ("group", "groupBy"))
         for figure in (
-            Figure(f"klamm_{key}", f"{title}, {name}: klamm's source", "records/s", digits=0),
-            Figure(f"connector_{key}", f"{title}, {name}: Spark's connector", "records/s", digits=0),
+            Figure(f"klamm_{key}", f"{name}, klamm's source", "records/s", digits=0),
+            Figure(f"connector_{key}", f"{name}, connector", "records/s", digits=0),
             Figure(
                 f"ratio_{key}",
-                f"{title}, {name}: klamm's source / connector",
+                f"{name}, klamm's source / connector",
                 "x",
                 limit=1.0,
                 digits=2,
@@ -58,8 +58,8 @@ _WITHOUT = {"tansu": "the Spark rows compare sources, on two brokers", "mock": "
 
 PLAIN = SteadyWorkload(
     name="spark_read",
-    title="10,000,000 records of 100 bytes into Spark",
-    figures=_figures("10 M records of 100 bytes"),
+    title="Read 10,000,000 records of 100 bytes",
+    figures=_figures(),
     rounds=2,
     without=_WITHOUT,
     prepare=lambda running, load: _prepare(running, load, "none"),
@@ -68,8 +68,8 @@ PLAIN = SteadyWorkload(
 
 ZSTD = SteadyWorkload(
     name="spark_read_zstd",
-    title="10,000,000 records of 100 bytes into Spark, zstd",
-    figures=_figures("10 M records of 100 bytes, zstd"),
+    title="Read 10,000,000 records of 100 bytes, zstd",
+    figures=_figures(),
     rounds=2,
     without=_WITHOUT,
     prepare=lambda running, load: _prepare(running, load, "zstd"),

@@ -55,15 +55,14 @@ class _Stream:
         return f"Streaming query, {self._rate:,} records/s, state {self._state}"
 
     def _figures(self, percentile: str) -> tuple[Figure, ...]:
-        title = f"{self._title}: {percentile}"
         is_limited = (self._rate, self._state, percentile) == (1_000, "off", "p50")
         limit = _LIMIT_MS if is_limited else None
         return (
-            Figure(f"klamm_{percentile}", f"{title}, klamm's source", "ms", True, limit=limit, digits=0),
-            Figure(f"connector_{percentile}", f"{title}, connector", "ms", True, digits=0),
+            Figure(f"klamm_{percentile}", f"{percentile}, klamm's source", "ms", True, limit=limit, digits=0),
+            Figure(f"connector_{percentile}", f"{percentile}, connector", "ms", True, digits=0),
             Figure(
                 f"ratio_{percentile}",
-                f"{title}, klamm's source / connector",
+                f"{percentile}, klamm's source / connector",
                 "x",
                 less_is_better=True,
                 limit=1.0,

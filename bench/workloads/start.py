@@ -20,8 +20,9 @@ def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
 WORKLOAD = LifeWorkload(
     name="start",
     title="Start of the process to its first answer",
+    section="Start and memory",
     figures=(
-        Figure("seconds", "Start of the process to its first answer", "s", less_is_better=True, target=0.1, digits=3),
+        Figure("seconds", "start of the process to its first answer", "s", less_is_better=True, target=0.1, digits=3),
     ),
     rounds=5,
     measure=_measure,

@@ -37,7 +37,7 @@ PATIENCE_S: Final = 90.0
 def main() -> int:
     """Runs the demo.
 
-    Returns 1 when Spark and pandas disagree or somebody lags behind at the end.
+    Returns 1 when Spark and pandas disagree or a group lags behind at the end.
     """
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0, help="how long the year takes (default 30)")
@@ -185,7 +185,7 @@ def has_moved(snapshot: Snapshot) -> bool:
 def describe_takeover(before: Snapshot, after: Snapshot, elapsed_s: float, query: StreamingQuery) -> str:
     """The line that tells of the take-over, from what was seen before and after."""
     orphans = owned(before, VICTIM)
-    heirs = [(after.lanes[index].owner or "nobody").removeprefix("member-") for index in orphans]
+    heirs = [(after.lanes[index].owner or "no owner").removeprefix("member-") for index in orphans]
     spark = "was not touched" if query.isActive and SPARK not in after.members else "WAS TOUCHED"
     return (
         f"{VICTIM} died, no heartbeat for 6 s: partitions {' and '.join(map(str, orphans))} went to members "

@@ -18,7 +18,7 @@ SCHEMA: Final = "time timestamp, dest string, arr_delay int"
 
 
 def start_query(spark: SparkSession, bootstrap_servers: str, topic: str, group: str, directory: Path) -> StreamingQuery:
-    """Starts the query; it reads as the group `group`, writes `directory/delays`, keeps its checkpoint beside it."""
+    """Starts the query; it reads as the group `group`, writes `directory/delays`, keeps its checkpoint next to it."""
     from pyspark.sql import functions as f
 
     records = (

@@ -94,7 +94,7 @@ class Screen:
                 str(index),
                 Text.assemble((f"{bar:<{bar_width}}", style), f" {lane.high_watermark:>7,}"),
                 f"{self._watcher.rate(index, None):,.0f}",
-                Text(lane.owner or "nobody", style),
+                Text(lane.owner or "no owner", style),
                 f"{self._watcher.rate(index, self._queue):,.0f}",
                 _number(lane.lag(self._queue)),
                 f"{self._watcher.rate(index, self._spark):,.0f}",
@@ -107,7 +107,7 @@ class Screen:
         for index, lane in enumerate(self._watcher.latest.lanes):
             lines.append(
                 f"  lane {index}: {lane.high_watermark:>7,} in, {self._watcher.rate(index, None):>6,.0f}/s"
-                f" | queue {lane.owner or 'nobody':8} {self._watcher.rate(index, self._queue):>6,.0f}/s,"
+                f" | queue {lane.owner or 'no owner':8} {self._watcher.rate(index, self._queue):>6,.0f}/s,"
                 f" lag {_number(lane.lag(self._queue)):>6}"
                 f" | Spark {self._watcher.rate(index, self._spark):>6,.0f}/s,"
                 f" lag {_number(lane.lag(self._spark)):>6}"

@@ -161,7 +161,7 @@ def test_an_owner_that_nobody_follows_is_told_so(members: Members) -> None:
     owner = members.owner("only")
     members.put_out("spark-only")
 
-    with pytest.raises(QueryFenced, match="nobody has taken over"):
+    with pytest.raises(QueryFenced, match="no other query has taken over"):
         eventually(lambda: is_over(owner))
 
 

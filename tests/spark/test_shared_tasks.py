@@ -206,7 +206,7 @@ def test_a_topic_made_anew_is_not_read_for_the_old_one(new_topic: Callable[..., 
         topic.produce(range(5), partition)
 
     for _ in range(2):
-        with pytest.raises(DataLoss, match=f"The topic {topic.name} was deleted and made anew"):
+        with pytest.raises(DataLoss, match=f"The topic {topic.name} was deleted and created again"):
             together(options, task)
     assert len(together(options, task, fail=False)) == 30
 

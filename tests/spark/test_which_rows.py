@@ -114,7 +114,9 @@ def test_a_topic_made_anew_under_a_query_is_found_by_its_id(topic: Topic, runs: 
     query = frame.writeStream.foreachBatch(made_anew).option("checkpointLocation", str(runs.checkpoint)).start()
 
     try:
-        with pytest.raises(Exception, match=f"The topic {topic.name} was deleted and made anew while the query ran"):
+        with pytest.raises(
+            Exception, match=f"The topic {topic.name} was deleted and created again while the query ran"
+        ):
             query.awaitTermination(120)
     finally:
         query.stop()

@@ -134,8 +134,8 @@ class GroupOffsets:
             if code in _OUT_OF_DATE:
                 raise RequestRefused(
                     code,
-                    f"group {self.group_id!r} has members of its own, so its offsets are theirs to commit: "
-                    "give this reader a group id that nobody else uses",
+                    f"group {self.group_id!r} has members of its own, which commit its offsets: "
+                    "give this reader a group id that no other client uses",
                 )
             if not code.retriable:
                 raise RequestRefused(code, f"the coordinator did not {operation} group {self.group_id!r}")

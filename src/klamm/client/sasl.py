@@ -81,7 +81,7 @@ def parse_sasl(given: Mapping[str, str]) -> SaslConfig:
         is_given = "=GSSAPI" if "sasl.mechanism" in given else " is missing, which means GSSAPI"
         raise ClientConfigError(
             f"sasl.mechanism{is_given}: Kerberos is not supported; use one of {', '.join(_MECHANISMS)}, for which a "
-            f"broker can have a listener beside: {HOW_TO}"
+            f"broker can have another listener: {HOW_TO}"
         )
     if mechanism not in _MECHANISMS:
         raise ClientConfigError(f"sasl.mechanism={mechanism} is not supported: it is one of {', '.join(_MECHANISMS)}")

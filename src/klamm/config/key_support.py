@@ -132,7 +132,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
     (KeySupport.HONOURED, "Must be 1: one node holds one replica.", "default.replication.factor"),
     (
         KeySupport.ACCEPTED,
-        "On one node an internal topic has one replica, whatever this says.",
+        "Without effect on one node: an internal topic has one replica there.",
         "offsets.topic.replication.factor transaction.state.log.min.isr transaction.state.log.replication.factor",
     ),
     (

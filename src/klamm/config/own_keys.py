@@ -23,10 +23,10 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "MEDIUM",
         "valid": "[os, interval, ack]",
         "check": ["one_of", ["os", "interval", "ack"]],
-        "doc": "When records are brought to the disk, beside what flush.messages and flush.ms ask for. os: when the "
-        "operating system writes them, as Kafka does. interval: every klamm.fsync.interval.ms. ack: at once, and a "
-        "record is committed, shown to consumers and acknowledged to acks=all only when it would outlast a power "
-        "failure; requests that wait at the same time share a sync.",
+        "doc": "When records are written to the disk (fsync), in addition to flush.messages and flush.ms. os: when "
+        "the operating system writes them, as Kafka does. interval: every klamm.fsync.interval.ms. ack: at "
+        "once; a record is committed, visible to consumers and acknowledged to acks=all only after its sync, "
+        "so it survives a power failure. Requests that wait at the same time share a sync.",
     },
     "klamm.fsync.interval.ms": {
         "type": "INT",
@@ -34,14 +34,14 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[100,...]",
         "check": ["range", 100, None],
-        "doc": "How often records are brought to the disk with klamm.fsync=interval.",
+        "doc": "How often records are synced to the disk with klamm.fsync=interval.",
     },
     "klamm.group.ephemeral.patterns": {
         "type": "LIST",
         "default": "",
         "importance": "LOW",
-        "doc": "Patterns of the ids of groups that are soon forgotten, such as console-consumer-*: * stands for any "
-        "characters, ? for one, [...] for one of those in the brackets. What such groups commit is kept for "
+        "doc": "Patterns of the ids of short-lived groups, such as console-consumer-*: * stands for any characters, "
+        "? for one, [...] for one of those in the brackets. The offsets of such groups are kept for "
         "klamm.group.ephemeral.retention.ms instead of offsets.retention.minutes.",
     },
     "klamm.group.ephemeral.retention.ms": {
@@ -50,16 +50,16 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[1,...]",
         "check": ["range", 1, None],
-        "doc": "How long the offsets of a group are kept whose id matches one of klamm.group.ephemeral.patterns. The "
-        "time begins as that of offsets.retention.minutes does: when the group became empty, or with the commit where "
-        "the group never had members or its topic is read no more.",
+        "doc": "How long offsets are kept if the id of their group matches one of klamm.group.ephemeral.patterns. "
+        "The time begins as with offsets.retention.minutes: when the group becomes empty, or at the commit if"
+        " the group never had members or no longer reads the topic.",
     },
     "klamm.group.history.enable": {
         "type": "BOOLEAN",
         "default": "true",
         "importance": "LOW",
-        "doc": "Whether each change of a group (who came or went, why, what moved, who stood still for how long) "
-        "becomes a record in the topic __group_history.",
+        "doc": "Whether each change of a group (members that joined or left, the reason, moved partitions, paused "
+        "members) becomes a record in the topic __group_history.",
     },
     "klamm.group.history.retention.ms": {
         "type": "LONG",
@@ -67,8 +67,8 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[-1,...]",
         "check": ["range", -1, None],
-        "doc": "The retention.ms with which the topic __group_history is made, -1 for no end. Once the topic is there, "
-        "it is changed on the topic.",
+        "doc": "The retention.ms with which the topic __group_history is created, -1 for no limit. If the topic "
+        "exists, change retention.ms of the topic instead.",
     },
     "klamm.group.rebalance.batch.ms": {
         "type": "INT",
@@ -76,9 +76,9 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[0,...]",
         "check": ["range", 0, None],
-        "doc": "How long a stable classic group waits for further members to come or go before it rebalances, once "
-        "for all of them. Its members go on reading meanwhile. 0 rebalances at once, as Kafka does. Groups of the "
-        "consumer protocol have group.consumer.assignment.interval.ms.",
+        "doc": "How long a stable classic group waits for more members to join or leave before it rebalances once "
+        "for all of them. Its members continue to read meanwhile. 0 rebalances at once, as Kafka does. For "
+        "groups of the consumer protocol, set group.consumer.assignment.interval.ms.",
     },
     "klamm.group.traffic.interval.ms": {
         "type": "INT",
@@ -86,17 +86,17 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[100,...]",
         "check": ["range", 100, None],
-        "doc": "How often the broker looks how fast partitions grow. Groups that are assigned by load are held "
-        "against these figures, and the page of figures shows lag and members needed by them.",
+        "doc": "How often the broker measures how fast partitions grow. The assignor load and the metrics of lag and"
+        " needed members use these measurements.",
     },
     "klamm.metrics.listener": {
         "type": "STRING",
         "default": "",
         "importance": "LOW",
-        "doc": "Where figures are served over HTTP in Prometheus' format, as HOST:PORT; port 0 takes a free one. Empty "
-        "for nowhere. Clients call it by an IP address, localhost, the machine's name, or a host name in this key, "
-        "listeners or advertised.listeners; requests for other names are refused. Needs the extra metrics: pip "
-        "install '.[metrics]' in a clone of klamm.",
+        "doc": "The address of the metrics over HTTP in Prometheus' format, as HOST:PORT; port 0 chooses a free one."
+        " Empty: no metrics. Clients address it by an IP address, localhost, the machine's name, or a host "
+        "name in this key, listeners or advertised.listeners; requests for other names are refused. Needs the"
+        " extra metrics: pip install '.[metrics]' in a clone of klamm.",
     },
     "klamm.offsets.commit.linger.ms": {
         "type": "INT",
@@ -104,10 +104,10 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[0,...]",
         "check": ["range", 0, None],
-        "doc": "How long an OffsetCommit waits for others before it is written and answered: commits of a partition "
-        "that meet are written as one, the last. 0 writes each at once. Where it is not set, "
-        "group.coordinator.append.linger.ms says it, whose default waits only as long as there are other requests to "
-        "handle.",
+        "doc": "How long an OffsetCommit waits for others before it is written and answered: of several commits of "
+        "one partition, only the last is written. 0 writes each commit at once. If not set, "
+        "group.coordinator.append.linger.ms applies; its default waits only as long as there are other "
+        "requests to handle.",
     },
 }
 """Keys by name."""
@@ -119,8 +119,8 @@ OWN_GROUP_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[0,...]",
         "check": ["range", 0, None],
-        "doc": "How long a partition remembers the member of a consumer group that it was taken from: if that member "
-        "comes back within this time, the server-side assignors prefer it. Static members are recognised by their "
+        "doc": "How long a partition remembers its previous owner in a consumer group: if that member joins again "
+        "within this time, the server-side assignors prefer it. Static members are recognised by their "
         "instance id, others by their member id.",
     },
     "klamm.consumer.assignor.load.hysteresis.ratio": {
@@ -129,8 +129,9 @@ OWN_GROUP_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[0,...]",
         "check": ["finite", 0],
-        "doc": "By how much of the lighter one's load two members have to differ before the assignor load moves a "
-        "partition from one to the other, and how much the heaviest load has to fall for a rebalance by load alone.",
+        "doc": "The minimum difference between the loads of two members, as a part of the smaller load, for the "
+        "assignor load to move a partition; also the minimum decrease of the highest load for a rebalance by "
+        "load alone.",
     },
     "klamm.consumer.assignor.load.lag.drain.ms": {
         "type": "INT",
@@ -138,8 +139,8 @@ OWN_GROUP_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[1,...]",
         "check": ["range", 1, None],
-        "doc": "The time in which the group should work off its lag. The shorter, the more a partition's lag weighs "
-        "beside its arrival rate in the assignor load, and the more members are said to be needed.",
+        "doc": "The time in which the group should process its lag. A shorter time gives lag more weight relative to"
+        " the arrival rate in the assignor load, and raises the number of needed members.",
     },
     "klamm.consumer.assignor.load.min.dwell.ms": {
         "type": "INT",
@@ -147,8 +148,8 @@ OWN_GROUP_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[0,...]",
         "check": ["range", 0, None],
-        "doc": "How long the group rests after a rebalance before load alone is cause for another, and a partition "
-        "after it moved.",
+        "doc": "The minimum time between a rebalance and the next one by load alone, and between two moves of a "
+        "partition by load.",
     },
     "klamm.consumer.assignor.load.partition.cost": {
         "type": "DOUBLE",
@@ -156,8 +157,7 @@ OWN_GROUP_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[0,...]",
         "check": ["finite", 0],
-        "doc": "What a partition costs its member even if nothing arrives in it, in records a second, for the assignor "
-        "load.",
+        "doc": "The load of a partition without new records, in records per second, for the assignor load.",
     },
     "klamm.consumer.assignor.load.target.lag": {
         "type": "LONG",
@@ -165,8 +165,8 @@ OWN_GROUP_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[0,...]",
         "check": ["range", 0, None],
-        "doc": "The lag of the whole group, in records, that the members said to be needed would come down to within "
-        "klamm.consumer.assignor.load.lag.drain.ms.",
+        "doc": "The lag of the whole group, in records, that the number of needed members is computed for: they "
+        "reach this lag within klamm.consumer.assignor.load.lag.drain.ms.",
     },
 }
 """Keys by name."""
@@ -178,6 +178,7 @@ TOPIC_WEIGHT: Final[Mapping[str, Any]] = {
     "importance": "LOW",
     "valid": "[0,...]",
     "check": ["finite", 0],
-    "doc": "How much dearer than usual a record of the topic is, whose name ends this key, for the assignor load.",
+    "doc": "The cost of a record of the topic named at the end of the key, relative to other topics, for the "
+    "assignor load.",
 }
 """A group has such a key for each topic: the prefix and the topic's name."""

@@ -192,10 +192,10 @@ class _Explainer:
             reason = (
                 "the coordinator will see them soon"
                 if self.picture.kind == "consumer"
-                else "the leader has not seen them yet, or did not give them to anybody; it looks for new partitions "
+                else "the leader has not seen them yet, or did not assign them; it looks for new partitions "
                 "when it refreshes its metadata (metadata.max.age.ms, topic.metadata.refresh.interval.ms)"
             )
-            yield f"nobody has {partition_names(missing)}: {reason}"
+            yield f"no member owns {partition_names(missing)}: {reason}"
 
     def _load(self) -> Iterator[str]:
         known = {key: lag for key, lag in self.evidence.lags.items() if lag is not None}
@@ -266,7 +266,7 @@ class _Explainer:
             if (move.topic, move.partition) in keys:
                 sources.setdefault(move.from_member, set()).add((move.topic, move.partition))
         if set(sources) <= {None}:
-            return "when nobody had it" if len(keys) == 1 else "when nobody had them"
+            return "without an owner before"
         named = {self.names.of(source): owned for source, owned in sources.items() if source is not None}
         if len(named) == 1 and None not in sources:
             return f"from {next(iter(named))}"

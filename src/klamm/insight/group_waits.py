@@ -51,7 +51,7 @@ def wait_words(wait: Wait, names: MemberNames, now_ms: int) -> str:
     """Returns the wait in words, without the name of the waiting member."""
     what = partition_names(wait.partitions)
     if wait.holder_id is None:
-        return f"{what}, which nobody has any more: the coordinator hands over with the next heartbeat"
+        return f"{what}, which no member owns any more: the coordinator assigns them with the next heartbeat"
     since = f", who was told {span(now_ms - wait.since_ms)} ago" if wait.since_ms is not None else ""
     return f"{what} from {names.of(wait.holder_id)}{since}"
 

@@ -64,7 +64,7 @@ def _moves(before: GroupPicture, after: GroupPicture, names: MemberNames) -> Ite
 
 
 def _owner(owners: dict[PartitionKey, MemberPicture], key: PartitionKey, names: MemberNames) -> str:
-    return names.of(owners[key].member_id) if key in owners else "nobody"
+    return names.of(owners[key].member_id) if key in owners else "no owner"
 
 
 def new_waits(before: Sequence[Wait], after: Sequence[Wait]) -> list[Wait]:

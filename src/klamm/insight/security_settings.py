@@ -49,7 +49,9 @@ def security_settings(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _tls_settings(properties: Mapping[str, str]) -> dict[str, str]:
     if properties.get(_VERIFICATION, "true").strip().lower() != "true":
-        raise ClientConfigError(f"{_VERIFICATION}: klamm's client talks to nobody whose certificate it can't verify")
+        raise ClientConfigError(
+            f"{_VERIFICATION}: klamm's client does not talk to a broker whose certificate it can't verify"
+        )
     settings = _certificate_of_the_client(properties)
     for key, text in properties.items():
         if key in _SAME_KEYS:

@@ -291,7 +291,7 @@ def copy_kept(
         payload += encode_varint(len(start) + len(tail))
         payload += start
         payload += tail
-    assert base_timestamp is not None, "somebody keeps a record"
+    assert base_timestamp is not None, "no base timestamp was kept"
     return bytes(payload), base_timestamp, max_timestamp
 
 

@@ -361,7 +361,7 @@ class CoordinatorRuntime(Generic[S]):
             code = error.code
         except Exception as error:
             expected = isinstance(error, OutOfSync)
-            _logger.error("partition %d: %s; reading the log anew", led.partition, error, exc_info=not expected)
+            _logger.error("partition %d: %s; reading the log again", led.partition, error, exc_info=not expected)
             code, is_broken = ErrorCode.NOT_COORDINATOR, True
         else:
             for each in waiting:

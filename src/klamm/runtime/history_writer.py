@@ -120,7 +120,7 @@ class GroupHistory:
             for change in self._trackers.take(partition, events):
                 self._enqueue(partition, change)
         except Exception:
-            _logger.exception("partition %d: the history of its groups has to begin anew", partition)
+            _logger.exception("partition %d: starting the history of its groups again", partition)
             self._trackers.forget(partition)
 
     def under_way(self, group_id: str) -> UnderWay | None:

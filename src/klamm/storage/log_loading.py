@@ -84,7 +84,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
     segments = files.segments
     trusted_end = log_end_offset
     if not segments or log_end_offset < request.log_start_offset:
-        _begin_anew(request, segments)
+        _begin_empty(request, segments)
         log_end_offset, trusted_end = request.log_start_offset, _NOTHING
     log_start_offset = Offset(max(request.log_start_offset, segments[0].base_offset))
     epochs.truncate_from_end(log_end_offset)
@@ -134,7 +134,7 @@ def _tidy_up(directory: Path, files: PartitionFiles) -> None:
             path.unlink()
 
 
-def _begin_anew(request: LoadRequest, segments: list[Segment]) -> None:
+def _begin_empty(request: LoadRequest, segments: list[Segment]) -> None:
     """Replaces all segments by an empty one at the log start offset.
 
     Nothing that was synced lies above that offset, and everything below it was deleted.

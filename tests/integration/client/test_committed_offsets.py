@@ -92,7 +92,7 @@ def test_a_group_with_members_is_left_alone(broker: ScriptedBroker, cluster: Clu
     """The error says whose the offsets are and what to do."""
     broker.on(OffsetCommitRequest, committed(code))
 
-    with pytest.raises(RequestRefused, match=r"'g' has members of its own.*group id that nobody else uses"):
+    with pytest.raises(RequestRefused, match=r"'g' has members of its own.*group id that no other client uses"):
         GroupOffsets(cluster, "g").commit({ZERO: Offset(5)})
 
 

@@ -106,7 +106,7 @@ def test_partitions_may_come_from_several_or_from_nobody() -> None:
     )
     first = history_of(after=[then("three", orders=[0, 1, 2])], causes=[cause("member_joined", "three", "{} joined")])
     assert _member("three", picture, history=[first])[1] == (
-        "orders 0-2: since epoch 7, 10.0 s ago, when nobody had them, because three joined"
+        "orders 0-2: since epoch 7, 10.0 s ago, without an owner before, because three joined"
     )
 
 
@@ -116,7 +116,7 @@ def test_a_static_member_is_the_same_under_another_id() -> None:
     history = [history_of(epoch=5, after=[before], causes=[cause("member_joined", "old", "{} joined")])]
     picture = group(member("new", [0], instance_id="instance-1"))
     assert _member("instance-1", picture, history=history)[1] == (
-        "orders 0: since epoch 5, 10.0 s ago, when nobody had it, because instance-1 joined"
+        "orders 0: since epoch 5, 10.0 s ago, without an owner before, because instance-1 joined"
     )
 
 
@@ -234,11 +234,11 @@ def test_a_member_that_was_let_go_on_is_a_standby_like_others() -> None:
 def test_partitions_that_nobody_has_are_told() -> None:
     """New ones, which a classic group's leader has yet to notice."""
     picture = group(member("one", [0, 1]), kind="classic")
-    (line,) = (line for line in _group(picture) if "nobody has" in line)
-    assert line.startswith("nobody has orders 2-5: the leader has not seen them yet")
+    (line,) = (line for line in _group(picture) if "no member owns" in line)
+    assert line.startswith("no member owns orders 2-5: the leader has not seen them yet")
     # While a classic group rebalances, nobody has anything: that is said otherwise.
     joining = group(member("one"), kind="classic", state="preparing-rebalance")
-    assert not any("nobody has" in line for line in _group(joining))
+    assert not any("no member owns" in line for line in _group(joining))
 
 
 def test_lag_is_told_with_its_worst_partition() -> None:

@@ -46,7 +46,7 @@ def test_waits_are_told_in_words() -> None:
         "orders 1, 2 from one, who was told 4.0 s ago"
     )
     assert wait_words(wait._replace(holder_id=None), names, NOW_MS) == (
-        "orders 1, 2, which nobody has any more: the coordinator hands over with the next heartbeat"
+        "orders 1, 2, which no member owns any more: the coordinator assigns them with the next heartbeat"
     )
 
 

@@ -35,7 +35,7 @@ def test_everything_that_changes_has_its_line() -> None:
         "gone is gone",
         "two has come from 10.0.0.1",
         "orders 1, 2: one → two",
-        "orders 3: gone → nobody",
+        "orders 3: gone → no owner",
     ]
 
 

@@ -303,7 +303,7 @@ def test_a_failure_of_its_own_is_not_the_groups(
     story.start({"a": parts(0)})
     story.writer._coordinator_epoch = fail
     story.change()
-    assert "the history of its groups has to begin anew" in caplog.text
+    assert "starting the history of its groups again" in caplog.text
     monkeypatch.setattr("klamm.runtime.history_writer.history_record", fail)
     story.timers.advance(SECOND_MS)
     assert "can't be told in its history" in caplog.text

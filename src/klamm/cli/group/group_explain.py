@@ -50,8 +50,8 @@ def _chosen(
         if arguments.member in (each.name, member.member_id, member.instance_id, member.client_id):
             chosen.append(each)
     if not chosen:
-        there = ", ".join(each.name for each in explained) or "nobody"
-        raise ClusterError(f"group {arguments.group} has no member {arguments.member}; there is {there}")
+        members = ", ".join(each.name for each in explained) or "none"
+        raise ClusterError(f"group {arguments.group} has no member {arguments.member}; its members: {members}")
     return chosen
 
 

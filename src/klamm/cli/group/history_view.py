@@ -112,7 +112,7 @@ def move_lines(record: HistoryRecord, names: MemberNames) -> Iterator[str]:
         if before is None and after is not None:
             way = f"→ {names.of(after)}"
         elif after is None and before is not None:
-            way = f"{names.of(before)} → nobody"
+            way = f"{names.of(before)} → no owner"
         else:
             way = f"{names.of(before or '')} → {names.of(after or '')}"
         yield f"{topic} {partition_ranges(indexes)}: {way}"
@@ -124,7 +124,7 @@ def _pause_lines(record: HistoryRecord, names: MemberNames) -> Iterator[str]:
     for pause in record.pauses:
         paused[pause.ms].append(names.of(pause.member_id))
     if set(paused) == {0}:
-        yield "nobody"
+        yield "no member"
         return
     for ms, members in sorted(paused.items(), reverse=True):
         yield f"{span(ms)}: {', '.join(sorted(members))}"

@@ -127,8 +127,8 @@ def _partitions(
         shown = sorted(sorted(every, key=lambda key: _sort_key(snapshot.lag(key)))[: most - 1])
     rows = []
     for key in shown:
-        owner = names.of(owners[key].member_id) if key in owners else "nobody"
-        target = names.of(targets[key].member_id) if key in targets else "nobody"
+        owner = names.of(owners[key].member_id) if key in owners else "no owner"
+        target = names.of(targets[key].member_id) if key in targets else "no owner"
         rate = rates.of(key)
         start_and_end = snapshot.ends.get(key)
         rows.append(

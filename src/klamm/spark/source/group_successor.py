@@ -26,7 +26,7 @@ def describe_successor(cluster: Cluster, group_id: str) -> str:
         while True:
             described = descriptions.describe()
             if described is None or not described.members:
-                return "its session ran out, and nobody has taken over yet"
+                return "its session ran out, and no other query has taken over yet"
             if not isinstance(described, ClassicDescription):
                 return "consumers have taken the group over"
             for member in described.members:

@@ -84,7 +84,7 @@ def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> No
         cluster.refresh([name])
         if not is_planned_topic(cluster, offsets):
             loss.report(
-                f"The topic {name} was deleted and made anew after the read was planned: it has another topic id"
+                f"The topic {name} was deleted and created again after the read was planned: it has another topic id"
             )
 
 

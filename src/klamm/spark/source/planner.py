@@ -94,7 +94,7 @@ class Planner:
         """The partitions without a record at the time of the last `resolve`, or later."""
         self._missing: frozenset[str | TopicPartition] = frozenset()
         """The known missing topics and partitions: each is reported once, if the query continues without it."""
-        self._anew: set[str] = set()
+        self._recreated: set[str] = set()
         """The recreated topics, until a micro-batch has reported them."""
 
     def resolve(self, option: str, limit: OffsetLimit) -> PartitionOffsets:
@@ -245,11 +245,11 @@ class Planner:
         So the checkpoint stores what only this process can detect. An end before the start is a loss whenever the
         micro-batch is planned, also after a restart. A query that continues reads the new topic from its start.
         """
-        self._anew.update(self._log.made_anew())
-        if not self._anew:
+        self._recreated.update(self._log.made_anew())
+        if not self._recreated:
             return end
-        anew = {key for key in start.keys() & end.keys() if key.topic in self._anew}
-        return {**end, **{key: first for key, first in self._log.earliest(anew).items() if first < start[key]}}
+        recreated = {key for key in start.keys() & end.keys() if key.topic in self._recreated}
+        return {**end, **{key: first for key, first in self._log.earliest(recreated).items() if first < start[key]}}
 
     def start_of_new(
         self, start: Mapping[TopicPartition, Offset], latest: Mapping[TopicPartition, Offset]
@@ -279,11 +279,12 @@ class Planner:
         self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
     ) -> list[OffsetRange]:
         """Returns the ranges of a micro-batch between two offsets of the checkpoint. Raises `DataLoss`."""
-        anew, self._anew = self._anew, set()
-        for topic in sorted(anew):
+        recreated, self._recreated = self._recreated, set()
+        for topic in sorted(recreated):
             self._loss.report(
-                f"The topic {topic} was deleted and made anew while the query ran: it has another topic id than "
-                "before. What the old one had is gone; without failing, the query would read the new one from its start"
+                f"The topic {topic} was deleted and created again while the query ran: it has another topic id than "
+                "before. The records of the old topic are gone; with failOnDataLoss=false the query reads the new "
+                "topic from its start"
             )
         new = end.keys() - start.keys()
         beginnings = self._log.earliest(new) if new else {}
@@ -333,7 +334,7 @@ def _refuse_backwards(topic_partition: TopicPartition, start: Offset, end: Offse
         f"The resolved start offset {start} is greater than the resolved end offset {end} "
         f"for topic {topic_partition.topic} partition {topic_partition.partition}. Check whether one of the two is a "
         "timestamp and the other an offset, whether the start is beyond the end of the log, and whether the topic was "
-        "deleted and made anew."
+        "deleted and created again."
     )
 
 

@@ -39,7 +39,7 @@ class MendKind(StrEnum):
     """Accept the current beginning of the log."""
     ACCEPT_GAP = "accept gap"
     """Accept the gap: the log continues after the lost records."""
-    BEGIN_ANEW = "begin anew"
+    BEGIN_AGAIN = "begin again"
     """Create an empty log that begins at the last known end, so that no offset is assigned twice."""
     REMOVE = "remove"
     """Remove the file. The next start rebuilds it."""

@@ -45,9 +45,9 @@ __all__ = [
 
 _COPY_BYTES: Final = 1024 * 1024
 _ACCEPTED: Final = {
-    MendKind.ACCEPT: "to end where it ends",
-    MendKind.ACCEPT_START: "to be the first segment",
-    MendKind.ACCEPT_GAP: "to follow on what comes before it",
+    MendKind.ACCEPT: "as the end of the log",
+    MendKind.ACCEPT_START: "as the first segment",
+    MendKind.ACCEPT_GAP: "although offsets before it are missing",
 }
 
 
@@ -66,25 +66,25 @@ def mend_partition(report: PartitionReport) -> list[str]:
         elif mend.kind is MendKind.SALVAGE:
             done.append(_salvage(mend))
         elif mend.kind is MendKind.SET_ASIDE:
-            done.append(f"{mend.path} was put aside as {_set_aside(mend.path).name}")
-        elif mend.kind is MendKind.BEGIN_ANEW:
-            done.append(_begin_anew(mend))
+            done.append(f"{mend.path} was moved to {_set_aside(mend.path).name}")
+        elif mend.kind is MendKind.BEGIN_AGAIN:
+            done.append(_begin_again(mend))
         elif mend.kind in _ACCEPTED:
-            done.append(f"{mend.path} is taken {_ACCEPTED[mend.kind]}")
+            done.append(f"{mend.path} is accepted {_ACCEPTED[mend.kind]}")
         else:
             mend.path.unlink(missing_ok=True)
-            done.append(f"{mend.path} was removed, to be built anew")
+            done.append(f"{mend.path} was removed; the next start builds it again")
     if done:
         sync_directory(report.folder)
     return done
 
 
-def _begin_anew(mend: Mend) -> str:
+def _begin_again(mend: Mend) -> str:
     assert mend.log_start_offset is not None
     mend.path.mkdir(mode=FOLDER_MODE, exist_ok=True)
     write_file(mend.path / file_name(mend.log_start_offset, LOG_SUFFIX), b"")
     sync_directory(mend.path.parent)
-    return f"{mend.path} begins anew, empty, at offset {mend.log_start_offset}"
+    return f"{mend.path} starts again, empty, at offset {mend.log_start_offset}"
 
 
 def _free_name(path: Path) -> Path:
@@ -135,7 +135,7 @@ def _salvage(mend: Mend) -> str:
     os.replace(temporary, path)
     _remove_indexes(path)
     kept = sum(end - start for start, end in mend.keep)
-    return f"{path} was put aside as {target.name}; {kept} bytes of good batches are in its place"
+    return f"{path} was moved to {target.name}; {kept} bytes of good batches are in its place"
 
 
 def _for_its_owner(path: str, flags: int) -> int:

@@ -97,7 +97,7 @@ def _offsets(names: Sequence[str], suffix: str) -> list[Offset]:
 
 def _report_nothing_left(report: PartitionReport, what: str, known: KnownOfPartition) -> None:
     report.log_end_offset = end = known.recovery_point
-    mend = Mend(MendKind.BEGIN_ANEW, report.folder, log_start_offset=end)
+    mend = Mend(MendKind.BEGIN_AGAIN, report.folder, log_start_offset=end)
     text = f"{what}, but records up to offset {end} were on the disk"
     report.add([Finding(Severity.DAMAGE, report.folder, text, offset=known.log_start_offset or 0, mend=mend)])
 

@@ -52,7 +52,7 @@ def test_one_member_is_explained(klamm: Command, topic: str, group: str) -> None
     assert klamm.done("group", "explain", group, member["member"]).startswith("somebody\n")
     finished = klamm("group", "explain", group, "nobody")
     assert (finished.status, finished.stdout) == (1, "")
-    assert finished.stderr == f"klamm group: group {group} has no member nobody; there is somebody\n"
+    assert finished.stderr == f"klamm group: group {group} has no member nobody; its members: somebody\n"
 
 
 def test_a_group_without_members_is_explained(klamm: Command, topic: str, group: str) -> None:

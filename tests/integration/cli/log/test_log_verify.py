@@ -55,7 +55,7 @@ def test_a_repaired_directory_is_served(directory: Path, capsys: pytest.CaptureF
     assert main(["log", "verify", str(directory), "--repair"]) == 0
     shown = capsys.readouterr().out
     assert "damage: " in shown
-    assert f"mended: {_segment(directory)} was put aside as {0:020d}.log.quarantined" in shown
+    assert f"mended: {_segment(directory)} was moved to {0:020d}.log.quarantined" in shown
     assert main(["log", "verify", str(directory)]) == 0
     assert "all is well" in capsys.readouterr().out
     with Broker(data_dir=directory) as broker:

@@ -65,7 +65,7 @@ def test_each_outcome_has_its_words() -> None:
 def test_partitions_come_from_and_go_to_nobody() -> None:
     """When somebody is the first, or the last one goes."""
     assert _lines(change(after=[member("one", orders=[0])]))[-1] == "    moved   orders 0: → one"
-    assert _lines(change(before=[member("one", orders=[0])]))[-1] == "    moved   orders 0: one → nobody"
+    assert _lines(change(before=[member("one", orders=[0])]))[-1] == "    moved   orders 0: one → no owner"
 
 
 def test_long_lists_are_cut() -> None:

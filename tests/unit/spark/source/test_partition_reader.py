@@ -205,6 +205,6 @@ def test_another_topic_of_the_same_name_is_not_read_for_it(monkeypatch: pytest.M
 
     assert rows(KnownTopic(b"n")) == [0, 1, 2]
     assert rows(KnownTopic(b"o", b"n")) == [0, 1, 2]
-    with pytest.raises(DataLoss, match="topic t was deleted and made anew"):
+    with pytest.raises(DataLoss, match="topic t was deleted and created again"):
         rows(KnownTopic(b"o", b"x"))
     assert rows(KnownTopic(b"o", b"x", b"x"), fail=False) == [0, 1, 2]

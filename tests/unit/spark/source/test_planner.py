@@ -268,13 +268,13 @@ def test_a_topic_made_anew_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
     failing, going_on = planner(log), planner(log, fail=False)
 
     assert failing.back_to_start(offsets(5), offsets(10)) == offsets(1)
-    with pytest.raises(DataLoss, match="topic t was deleted and made anew"):
+    with pytest.raises(DataLoss, match="topic t was deleted and created again"):
         failing.stream_ranges(offsets(5), offsets(1))
 
     assert going_on.back_to_start(offsets(5), offsets(10)) == offsets(1)
     with caplog.at_level(logging.WARNING, "klamm.spark"):
         assert going_on.stream_ranges(offsets(5), offsets(1)) == []
-    assert "made anew" in caplog.text
+    assert "created again" in caplog.text
     log.anew = []
     assert going_on.back_to_start(offsets(1), offsets(4)) == offsets(4)
     assert going_on.back_to_start(offsets(4), offsets(10)) == offsets(10)

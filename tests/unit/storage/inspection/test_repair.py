@@ -178,7 +178,7 @@ def test_a_partition_that_is_gone_begins_anew_where_it_ended(tmp_path: Path, has
     if has_folder:
         (tmp_path / str(ORDERS)).mkdir()
     (said,) = _repair(folder)
-    assert said == f"{tmp_path / str(ORDERS)} begins anew, empty, at offset 60"
+    assert said == f"{tmp_path / str(ORDERS)} starts again, empty, at offset 60"
     for start in (folder.start, folder.restart, folder.crash):
         start()
         assert (folder.log().log_start_offset, folder.log().log_end_offset) == (60, 60)

@@ -112,7 +112,7 @@ def test_a_folder_without_segments_is_damaged(partition: Path) -> None:
     assert findings[0].severity is Severity.DAMAGE
     assert findings[0].text == "there is no segment, but records up to offset 60 were on the disk"
     assert findings[0].mend is not None
-    assert findings[0].mend.kind is MendKind.BEGIN_ANEW
+    assert findings[0].mend.kind is MendKind.BEGIN_AGAIN
 
 
 def test_a_missing_beginning_is_damage(partition: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_missing_folder_is_damage(partition: Path) -> None:
     """If its topic is known to be there; else it may have been deleted."""
     shutil.rmtree(partition)
     severity, name, text, mend = _only(verify_missing(partition, KnownOfPartition(60, 0, False, True)))
-    assert (severity, name, mend) == (Severity.DAMAGE, partition.name, MendKind.BEGIN_ANEW)
+    assert (severity, name, mend) == (Severity.DAMAGE, partition.name, MendKind.BEGIN_AGAIN)
     assert text == "it is gone, but records up to offset 60 were on the disk"
     assert _only(verify_missing(partition, KnownOfPartition(60)))[0] is Severity.NOTE
 
