@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import struct
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from klamm._version import __version__
@@ -29,7 +29,7 @@ from klamm.protocol.schema.sasl_authenticate_response import SaslAuthenticateRes
 from klamm.protocol.schema.sasl_handshake_request import SaslHandshakeRequest
 from klamm.protocol.schema.sasl_handshake_response import SaslHandshakeResponse
 
-__all__ = ["Conversation", "Dialogue", "Frame", "Pending"]
+__all__ = ["Conversation", "Dialogue", "Frame", "Pending", "common_version"]
 
 _REQUEST_PREFIX: Final = struct.Struct(">ihhih")
 _RESPONSE_PREFIX: Final = struct.Struct(">ii")
@@ -68,6 +68,23 @@ Dialogue = Generator[Frame, memoryview, None]
 """Yields frames to send, and is sent the body of each frame's response."""
 
 
+def common_version(
+    offered_versions: Mapping[int, tuple[int, int]], peer: str, api_key: int, name: str, lowest: int, highest: int
+) -> int:
+    """Returns the highest version that a broker offers and this client knows. Raises `UnsupportedByBroker` if there is
+    none."""
+    offered = offered_versions.get(api_key)
+    if offered is None:
+        raise UnsupportedByBroker(f"the broker at {peer} does not offer {name} (API key {api_key})")
+    version = min(highest, offered[1])
+    if version < max(lowest, offered[0]):
+        raise UnsupportedByBroker(
+            f"the broker at {peer} offers {name} in versions {offered[0]} to {offered[1]}; this client needs "
+            f"one of {lowest} to {highest}"
+        )
+    return version
+
+
 class Conversation:
     """The protocol state of one connection to a broker.
 
@@ -86,7 +103,11 @@ class Conversation:
         self._sent: deque[Pending] = deque()
         self._abandoned: set[int] = set()
         self._answers: dict[int, memoryview] = {}
-        self._versions: dict[int, tuple[int, int]] = {}
+        self.versions: dict[int, tuple[int, int]] = {}
+        """Lowest and highest version of each API that the broker offers."""
+        self.finalized_features: dict[str, int] = {}
+        """The levels of the cluster's finalized features; `finalized_features_epoch` rises with each change of them."""
+        self.finalized_features_epoch = -1
         self._has_answered = False
         self._reauthentication_time = float("inf")
         self._buffer = bytearray(_RESPONSE_PREFIX.size)
@@ -98,16 +119,7 @@ class Conversation:
 
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
         """Returns the highest API version that both sides know. Raises `UnsupportedByBroker` if there is none."""
-        offered = self._versions.get(api_key)
-        if offered is None:
-            raise UnsupportedByBroker(f"the broker at {self.peer} does not offer {name} (API key {api_key})")
-        version = min(highest, offered[1])
-        if version < max(lowest, offered[0]):
-            raise UnsupportedByBroker(
-                f"the broker at {self.peer} offers {name} in versions {offered[0]} to {offered[1]}; this client needs "
-                f"one of {lowest} to {highest}"
-            )
-        return version
+        return common_version(self.versions, self.peer, api_key, name, lowest, highest)
 
     def frame(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Frame:
         """Returns the frame of an encoded request. Its deadline is `request.timeout.ms` from now."""
@@ -276,7 +288,9 @@ class Conversation:
             raise ConnectionFailed(
                 f"the broker at {self.peer} refused to name its API versions: error code {answer.error_code}"
             )
-        self._versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+        self.versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+        self.finalized_features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+        self.finalized_features_epoch = answer.finalized_features_epoch
 
     def _authentication(self, sasl: SaslConfig) -> Dialogue:
         """Sends SaslHandshake, then the mechanism's tokens in SaslAuthenticate (KIP-152)."""

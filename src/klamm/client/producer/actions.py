@@ -26,7 +26,7 @@ class Send(NamedTuple):
     request_id: int
     api_key: int
     version: int
-    body: bytes
+    body: bytes | bytearray
     is_flexible: bool
     has_response: bool
 

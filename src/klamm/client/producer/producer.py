@@ -14,7 +14,7 @@ from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.outcome import Delivery
 from klamm.client.producer.transactions import GroupMember, OffsetToCommit
 from klamm.protocol.records import Header
-from klamm.protocol.types import Millis, PartitionIndex, TopicPartition
+from klamm.protocol.types import Millis, TopicPartition
 
 __all__ = ["BlockingProducer"]
 
