@@ -127,7 +127,7 @@ class ClusterView:
             self._addresses = {BrokerId(broker.node_id): (broker.host, broker.port) for broker in answer.brokers}
         for name in wanted:
             self._topics.pop(name, None)
-        refused = {}
+        refused: dict[str, ErrorCode] = {}
         for topic in answer.topics:
             code = error_code(topic.error_code)
             if code is ErrorCode.none:

@@ -6,15 +6,13 @@ end, records with an upper limit of their size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from klamm.client.producer.batch import BatchState, PendingBatch, record_size_bytes
 from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.errors import RecordTooLarge
 from klamm.client.producer.lane import PartitionLane
 from klamm.client.producer.outcome import Delivery, Operation
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES
-from klamm.protocol.records import Header, decode_batch
+from klamm.protocol.records import UnstampedRecord, decode_batch
 from klamm.protocol.types import Millis, TopicPartition
 
 __all__ = ["Accumulator"]
@@ -35,19 +33,12 @@ class Accumulator:
         self._config = config
         self._lanes: dict[TopicPartition, PartitionLane] = {}
 
-    def append(
-        self,
-        topic_partition: TopicPartition,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        timestamp_ms: Millis,
-        now: Millis,
-    ) -> Delivery | None:
+    def append(self, topic_partition: TopicPartition, record: UnstampedRecord, now: Millis) -> Delivery | None:
         """Adds a record to the open batch of its partition, or to a new one. Returns None if memory is full.
 
         Raises `RecordTooLarge`.
         """
+        _, key, value, headers = record
         size_bytes = record_size_bytes(key, value, headers)
         lane = self.active.get(topic_partition)
         batch = None if lane is None else lane.open_batch
@@ -65,7 +56,7 @@ class Accumulator:
             self._add(batch)
         self.used_bytes += reserved_bytes
         batch.reserved_bytes += reserved_bytes
-        return batch.append((timestamp_ms, key, value, headers), size_bytes)
+        return batch.append(record, size_bytes)
 
     def append_finished(
         self, topic_partition: TopicPartition, encoded: bytes | memoryview, now: Millis

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from klamm.client.cluster_view import ClusterView
 from klamm.client.config import Address
 from klamm.client.conversation import common_version
-from klamm.client.producer.actions import Action, BrokerFacts, Connect, Disconnect
+from klamm.client.producer.actions import Action, Connect, Disconnect
 from klamm.client.producer.backoff import Backoff
 from klamm.client.producer.batch import PendingBatch
 from klamm.client.producer.lane import PartitionLane
@@ -56,7 +56,7 @@ class UnderWay(NamedTuple):
     request: ProduceUnderWay | MetadataUnderWay | TransactionRequest
 
 
-_NOTHING = BrokerFacts({})
+_NOTHING = Offers({})
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Link:
 
     address: Address
     state: LinkState = LinkState.CLOSED
-    facts: BrokerFacts = _NOTHING
+    offers: Offers = _NOTHING
     under_way: dict[int, UnderWay] = field(default_factory=dict)
     """By request id, oldest first."""
     produce_requests: int = 0
@@ -85,7 +85,7 @@ class Link:
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
         """Returns the highest version that both sides know. Raises `UnsupportedByBroker` if there is none."""
         host, port = self.address
-        return common_version(self.facts.versions, f"{host}:{port}", api_key, name, lowest, highest)
+        return common_version(self.offers.versions, f"{host}:{port}", api_key, name, lowest=lowest, highest=highest)
 
 
 class Links:
@@ -137,9 +137,9 @@ class Links:
                 return link
         return None
 
-    def opened(self, link: Link, facts: BrokerFacts) -> None:
+    def opened(self, link: Link, offers: Offers) -> None:
         """Notes that a connection is open."""
-        link.state, link.facts = LinkState.OPEN, facts
+        link.state, link.offers = LinkState.OPEN, offers
 
     def closed(self, link: Link, now: Millis) -> list[UnderWay]:
         """Notes that a connection is closed, or could not be opened. Returns the requests that get no answer."""

@@ -3,8 +3,8 @@
 Theory of operation. The application adds records and finished batches (`send`, `send_batch`) and calls the methods of a
 transaction; these return a `Delivery` or an `Operation`, which end later. The face calls `poll(now)` whenever something
 has happened or the time of `next_time` has come, does what the returned actions ask (open and close connections, send
-requests), and reports what came of that: `connected`, `disconnected`, `received`. Times are milliseconds of a clock that
-never goes back; only the timestamps of records are real time.
+requests), and reports what came of that: `connected`, `disconnected`, `received`. Times are milliseconds of a clock
+that never goes back; only the timestamps of records are real time.
 
 The parts: `Accumulator` has the batches and their memory, `PartitionLane` the order of each partition, `ProduceSender`
 the Produce requests, `TransactionManager` producer id and transactions, `MetadataRefresh` leaders and topics, `Links`
@@ -13,13 +13,14 @@ the connections.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from klamm.client.cluster_view import ClusterView
 from klamm.client.config import Address
+from klamm.client.conversation import Offers
 from klamm.client.errors import ConnectionFailed, RequestTimedOut, UnsupportedByBroker
 from klamm.client.producer.accumulator import Accumulator
-from klamm.client.producer.actions import Action, BrokerFacts, Send
+from klamm.client.producer.actions import Action, Send
 from klamm.client.producer.backoff import Backoff
 from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.errors import ProducerClosed, ProducerFailed
@@ -33,7 +34,7 @@ from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.produce_client import decode_produce_response
-from klamm.protocol.records import Header
+from klamm.protocol.records import UnstampedRecord
 from klamm.protocol.schema.metadata_response import MetadataResponse
 from klamm.protocol.types import Millis, TopicPartition
 
@@ -59,7 +60,12 @@ class ProducerMachine:
         self._metadata = MetadataRefresh(config, self.view, backoff)
         self._links = Links(self.view, backoff, self._actions)
         self._sender = ProduceSender(
-            config, self._accumulator, self._transactions, self._metadata, self._links, backoff
+            config,
+            backoff,
+            self._accumulator,
+            transactions=self._transactions,
+            metadata=self._metadata,
+            links=self._links,
         )
         self._next_request_id = 0
         self._is_closed = False
@@ -97,22 +103,14 @@ class ProducerMachine:
         """Stops asking for a topic that does not exist."""
         self._metadata.forget(topic)
 
-    def send(
-        self,
-        topic_partition: TopicPartition,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        timestamp_ms: Millis,
-        now: Millis,
-    ) -> Delivery | None:
+    def send(self, topic_partition: TopicPartition, record: UnstampedRecord, now: Millis) -> Delivery | None:
         """Adds a record. Returns None if `buffer.memory` is full: then all batches are sent without linger, and the
         caller tries again when one has ended.
 
         Raises `RecordTooLarge`, and what stops the producer or its transaction.
         """
         self._check_send()
-        delivery = self._accumulator.append(topic_partition, key, value, headers, timestamp_ms, now)
+        delivery = self._accumulator.append(topic_partition, record, now)
         # The first record of a batch has the index 0.
         if delivery is not None and delivery.is_first:
             self._transactions.add_partition(topic_partition)
@@ -206,10 +204,10 @@ class ProducerMachine:
         # What waits for a connection is due when that may be opened, which `Links` knows.
         return min((time for time in times if time > now), default=float("inf"))
 
-    def connected(self, address: Address, facts: BrokerFacts) -> None:
+    def connected(self, address: Address, offers: Offers) -> None:
         """Notes that a connection is open."""
-        self._links.opened(self._links.to(address), facts)
-        self._transactions.facts_of(address, facts)
+        self._links.opened(self._links.to(address), offers)
+        self._transactions.offers_of(address, offers)
 
     def disconnected(self, address: Address, error: ConnectionFailed, now: Millis) -> None:
         """Notes that a connection could not be opened, or broke: its requests are sent again."""
@@ -296,26 +294,27 @@ class ProducerMachine:
             return
         link = self._links.ready(self._transactions.address_for(request), now)
         if link is not None:
-            self._transactions.facts_of(link.address, link.facts)
-            self._send_message(link, request.build, request.message, request.highest_version, request, now)
+            self._transactions.offers_of(link.address, link.offers)
+            self._send_message(
+                link, request.build, request.message, request, now, highest_version=request.highest_version
+            )
             self._transactions.sent(request)
 
     def _send_metadata(self, now: Millis) -> None:
         request = self._metadata.next_request(now)
         if request is None or (link := self._links.ready(None, now)) is None:
             return
-        self._send_message(
-            link, lambda version: request, type(request), None, MetadataUnderWay(self._metadata.sent()), now
-        )
+        self._send_message(link, lambda version: request, type(request), MetadataUnderWay(self._metadata.sent()), now)
 
     def _send_message(
         self,
         link: Link,
         build: Callable[[int], Message],
         cls: type[Message],
-        highest_version: int | None,
         under_way: MetadataUnderWay | TransactionRequest,
         now: Millis,
+        *,
+        highest_version: int | None = None,
     ) -> None:
         assert cls.API_KEY is not None
         lowest, highest = cls.VERSIONS
@@ -324,26 +323,26 @@ class ProducerMachine:
         )
         is_flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
         body = encode(build(version), version)
-        self._send(link, cls.API_KEY, version, body, under_way, now, is_flexible=is_flexible)
+        self._send(link, cls.API_KEY, body, UnderWay(self._deadline(now), version, under_way), is_flexible=is_flexible)
 
     def _send_produce(self, now: Millis, link: Link, version: int, body: bytes, under_way: ProduceUnderWay) -> None:
         link.produce_requests += 1
-        self._send(link, PRODUCE, version, body, under_way, now, is_flexible=version >= PRODUCE_FLEXIBLE_FROM)
+        self._send(
+            link,
+            PRODUCE,
+            body,
+            UnderWay(self._deadline(now), version, under_way),
+            is_flexible=version >= PRODUCE_FLEXIBLE_FROM,
+        )
+
+    def _deadline(self, now: Millis) -> Millis:
+        return Millis(now + self._config.client.request_timeout_ms)
 
     def _send(
-        self,
-        link: Link,
-        api_key: int,
-        version: int,
-        body: bytes | bytearray,
-        request: ProduceUnderWay | MetadataUnderWay | TransactionRequest,
-        now: Millis,
-        *,
-        is_flexible: bool,
+        self, link: Link, api_key: int, body: bytes | bytearray, under_way: UnderWay, *, is_flexible: bool
     ) -> None:
         self._next_request_id += 1
-        deadline = Millis(now + self._config.client.request_timeout_ms)
-        link.under_way[self._next_request_id] = UnderWay(deadline, version, request)
+        _, version, request = link.under_way[self._next_request_id] = under_way
         has_response = not (isinstance(request, ProduceUnderWay) and self._config.acks == 0)
         self._actions.append(
             Send(link.address, self._next_request_id, api_key, version, body, is_flexible, has_response)

@@ -61,11 +61,12 @@ class ProduceSender:
     def __init__(
         self,
         config: ProducerConfig,
+        backoff: Backoff,
         accumulator: Accumulator,
+        *,
         transactions: TransactionManager,
         metadata: MetadataRefresh,
         links: Links,
-        backoff: Backoff,
     ) -> None:
         self._config = config
         self._accumulator = accumulator
@@ -79,7 +80,8 @@ class ProduceSender:
 
     def prepare(self, now: Millis) -> None:
         """Ends the batches that are not to be sent any more, and gives a new epoch to partitions that need it."""
-        for lane in self._accumulator.active.values():
+        # A callback of the application may add batches.
+        for lane in list(self._accumulator.active.values()):
             if self._transactions.has_failed or self._transactions.is_ending_badly:
                 self._drop(lane)
             else:
@@ -113,8 +115,9 @@ class ProduceSender:
         """Calls `send` with each request that can be sent now: connection, version, body and batches."""
         for address, lanes in self._sendable(now).items():
             link = self._links.ready(address, now)
-            while link is not None and lanes and link.produce_requests < self._config.max_in_flight:
-                lanes = self._send_one(link, lanes, now, send)
+            waiting = lanes
+            while link is not None and waiting and link.produce_requests < self._config.max_in_flight:
+                waiting = self._send_one(link, waiting, now, send)
 
     def _sendable(self, now: Millis) -> dict[Address, list[PartitionLane]]:
         """Returns the partitions that have a batch to send, by the addresses of their leaders."""
@@ -149,6 +152,8 @@ class ProduceSender:
         send: Callable[[Link, int, bytes, ProduceUnderWay], None],
     ) -> list[PartitionLane]:
         """Sends one request with at most one batch of each partition. Returns the partitions that have more."""
+        # Fails here if at all, before a batch counts as sent.
+        link.version_of(PRODUCE, "Produce", _LOWEST, _HIGHEST)
         chosen: list[SentBatch] = []
         more: list[PartitionLane] = []
         size_bytes = 0
@@ -257,6 +262,9 @@ class ProduceSender:
         if code is ErrorCode.concurrent_transactions:
             at = min(at, Millis(now + _CONCURRENT_TRANSACTIONS_PAUSE_MS))
         batch.reason = code.name.upper() + (f": {answer.error_message}" if answer.error_message else "")
+        if code.retriable or code is ErrorCode.unknown_server_error:
+            # A leader may answer with these errors after it has written the batch.
+            batch.may_be_written = True
         is_first = lane.is_first(batch)
         if self._may_split(batch, code):
             self._accumulator.split(lane, batch)
@@ -266,9 +274,6 @@ class ProduceSender:
             self._retry(lane, batch, now if is_behind else at, now)
         else:
             self._fail(lane, batch, self._refusal(lane, batch, code, answer), code)
-        if code.retriable or code is ErrorCode.unknown_server_error:
-            # A leader may answer with these errors after it has written the batch.
-            batch.may_be_written = True
 
     def _note_leader(
         self, topic_partition: TopicPartition, answer: ProducePartitionResponse, endpoints: Sequence[NodeEndpoint]
@@ -314,13 +319,14 @@ class ProduceSender:
             lane.retry(batch, at)
 
     def _fail(self, lane: PartitionLane, batch: PendingBatch, error: Exception, code: ErrorCode | None) -> None:
-        if batch.state in (BatchState.OPEN, BatchState.CLOSED):
+        was_sent = batch.state not in (BatchState.OPEN, BatchState.CLOSED)
+        if was_sent:
+            lane.lose(batch)
+        else:
             lane.queue.remove(batch)
             batch.state = BatchState.DONE
-        else:
-            lane.lose(batch)
         self._accumulator.finish(batch, error)
-        self._transactions.batch_failed(error, code)
+        self._transactions.batch_failed(error, code, leaves_gap=was_sent)
 
     def _refusal(
         self, lane: PartitionLane, batch: PendingBatch, code: ErrorCode, answer: ProducePartitionResponse

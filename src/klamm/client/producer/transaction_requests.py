@@ -332,9 +332,9 @@ class TransactionalOffsetCommit(TransactionRequest):
         identity: ProducerIdentity,
         offsets: Mapping[TopicPartition, OffsetToCommit],
         group_id: str,
+        *,
         member: GroupMember | None,
         operation: Operation,
-        *,
         uses_v2: bool,
     ) -> None:
         super().__init__((GROUP, group_id), operation)

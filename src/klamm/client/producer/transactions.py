@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from klamm.client.config import Address
+from klamm.client.conversation import Offers
 from klamm.client.errors import RequestRefused
-from klamm.client.producer.actions import BrokerFacts
 from klamm.client.producer.backoff import Backoff
 from klamm.client.producer.batch import NO_IDENTITY, ProducerIdentity
 from klamm.client.producer.config import ProducerConfig
@@ -186,7 +186,13 @@ class TransactionManager:
         assert self._transactional_id is not None
         operation = Operation(f"commit offsets of group {group_id!r} in the transaction")
         commit = TransactionalOffsetCommit(
-            self._transactional_id, self.identity, offsets, group_id, member, operation, uses_v2=self.uses_v2
+            self._transactional_id,
+            self.identity,
+            offsets,
+            group_id,
+            member=member,
+            operation=operation,
+            uses_v2=self.uses_v2,
         )
         if self.uses_v2:
             self.is_started = True
@@ -224,13 +230,13 @@ class TransactionManager:
 
     # What the machine tells.
 
-    def facts_of(self, address: Address, facts: BrokerFacts) -> None:
+    def offers_of(self, address: Address, offers: Offers) -> None:
         """Notes what a broker said when its connection was opened."""
-        if facts.finalized_features_epoch > self._features_epoch:
-            self._features_epoch = facts.finalized_features_epoch
-            self._features_v2 = facts.finalized_features.get(_FEATURE, 0) >= _SECOND_PROTOCOL
+        if offers.finalized_features_epoch > self._features_epoch:
+            self._features_epoch = offers.finalized_features_epoch
+            self._features_v2 = offers.finalized_features.get(_FEATURE, 0) >= _SECOND_PROTOCOL
         if address in self._coordinators.values():
-            self._coordinator_raises_epochs = facts.versions.get(_INIT_PRODUCER_ID, (0, 0))[1] >= _RAISES_EPOCH_FROM
+            self._coordinator_raises_epochs = offers.versions.get(_INIT_PRODUCER_ID, (0, 0))[1] >= _RAISES_EPOCH_FROM
 
     def next_request(self, now: Millis, *, has_unfinished_batches: bool) -> TransactionRequest | None:
         """Returns the request to send now; `sent`, or `retry`, follows. None if there is none, or it has to wait."""
@@ -306,8 +312,11 @@ class TransactionManager:
             self._become(_S.UNINITIALIZED)
             self.request_identity()
 
-    def batch_failed(self, error: Exception, code: ErrorCode | None) -> None:
-        """Notes that a batch failed for good; `code` is the broker's reason."""
+    def batch_failed(self, error: Exception, code: ErrorCode | None, *, leaves_gap: bool) -> None:
+        """Notes that a batch failed for good; `code` is the broker's reason.
+
+        `leaves_gap` says that it had a sequence, which the next batch can't take.
+        """
         if self.has_failed:
             return
         if code is ErrorCode.producer_fenced:
@@ -319,7 +328,7 @@ class TransactionManager:
         ):
             self._fail(ProducerFailed(f"the producer can't go on: {error}"))
         elif self.is_transactional:
-            self._needs_new_epoch = True
+            self._needs_new_epoch = self._needs_new_epoch or leaves_gap
             if self.state in (_S.IN_TRANSACTION, _S.COMMITTING):
                 self._abortable(TransactionMustAbort(f"the transaction must be aborted: {error}"), error)
 
@@ -394,8 +403,8 @@ class TransactionManager:
         else:
             self._fail(
                 ProducerFailed(
-                    "the transaction has ended, but the coordinator can't raise the epoch of a producer whose records are "
-                    "lost (InitProducerId 3, Apache Kafka 2.5): close the producer and create another"
+                    "the transaction has ended, but the coordinator can't raise the epoch of a producer whose records "
+                    "are lost (InitProducerId 3, Apache Kafka 2.5): close the producer and create another"
                 )
             )
         request.end()
