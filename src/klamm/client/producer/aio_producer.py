@@ -31,8 +31,8 @@ _NEVER: Final = float("inf")
 class AsyncProducer:
     """The asyncio counterpart of `BlockingProducer`: the same records, transactions, guarantees and errors.
 
-    Belongs to one event loop; any of its tasks may use it, but a transaction is one for all of them. Batches leave after
-    `linger.ms` by themselves. A cancelled call leaves what it began under way.
+    Belongs to one event loop; any of its tasks may use it, but a transaction is one for all of them. Batches leave
+    after `linger.ms` by themselves. A cancelled call leaves what it began under way.
     """
 
     def __init__(self, config: ProducerConfig) -> None:
@@ -99,7 +99,7 @@ class AsyncProducer:
         return delivery
 
     async def delivered(self, delivery: Delivery) -> Offset | None:
-        """Waits for the end of a delivery and returns its offset (see `Delivery.offset`). Raises the delivery's error."""
+        """Waits for the end of a delivery and returns its offset (see `Delivery.offset`), or raises its error."""
         if not delivery.is_done:
             ended = self._loop.create_future()
             delivery.add_callback(lambda: None if ended.done() else ended.set_result(None))
@@ -266,7 +266,7 @@ class AsyncProducer:
                     gone.close()
         if (time_ms := self._machine.next_time(self._now())) != _NEVER:
             self._wake_at(time_ms)
-        # Whoever waits looks whether what it waits for has happened.
+        # Each waiting call checks its condition again.
         changed, self._changed = self._changed, self._loop.create_future()
         if not changed.done():
             changed.set_result(None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from klamm.client.cluster_view import ClusterView
 from klamm.client.config import Address
-from klamm.client.conversation import common_version
+from klamm.client.conversation import Offers, common_version
 from klamm.client.producer.actions import Action, Connect, Disconnect
 from klamm.client.producer.backoff import Backoff
 from klamm.client.producer.batch import PendingBatch
@@ -56,7 +56,8 @@ class UnderWay(NamedTuple):
     request: ProduceUnderWay | MetadataUnderWay | TransactionRequest
 
 
-_NOTHING = Offers({})
+_NOTHING: Final = Offers({}, {}, -1)
+_AT_ONCE: Final = Millis(0)
 
 
 @dataclass(slots=True)
@@ -72,9 +73,9 @@ class Link:
     """How many of them are Produce requests."""
     failures: int = 0
     """Connections in a row that could not be opened, or broke before any answer."""
-    not_before: Millis = Millis(0)
+    not_before: Millis = _AT_ONCE
     """When it may be opened again."""
-    muted_until: Millis = Millis(0)
+    muted_until: Millis = _AT_ONCE
     """When the next request may be sent: the broker throttles this client (KIP-219)."""
 
     @property
