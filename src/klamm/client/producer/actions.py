@@ -1,14 +1,12 @@
-"""What a `ProducerMachine` asks of the face that does its I/O, and what the face tells it of a broker."""
+"""What a `ProducerMachine` asks of the face that does its I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from klamm.client.config import Address
 
-__all__ = ["Action", "BrokerFacts", "Connect", "Disconnect", "Send"]
+__all__ = ["Action", "Connect", "Disconnect", "Send"]
 
 
 class Connect(NamedTuple):
@@ -26,7 +24,7 @@ class Send(NamedTuple):
     request_id: int
     api_key: int
     version: int
-    body: bytes
+    body: bytes | bytearray
     is_flexible: bool
     has_response: bool
 
@@ -38,14 +36,3 @@ class Disconnect(NamedTuple):
 
 
 Action = Connect | Send | Disconnect
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerFacts:
-    """What a broker said when its connection was opened (ApiVersions)."""
-
-    versions: Mapping[int, tuple[int, int]]
-    """Lowest and highest version of each API key."""
-    finalized_features: Mapping[str, int] = field(default_factory=dict)
-    """The levels of the cluster's finalized features."""
-    finalized_features_epoch: int = -1

@@ -1,7 +1,8 @@
 """A record batch on its way to a broker: made of single records, or finished bytes; stamped for its producer.
 
-A stamped batch is two buffers: its new header, and the records as they are. To stamp sets base offset 0, no leader
-epoch, producer id, epoch, base sequence and the transactional bit, and computes the CRC-32C; the records are not copied.
+A stamped batch is two buffers: its new header, and the records as they are. The stamp sets base offset 0, no leader
+epoch, producer id, epoch, base sequence and the transactional bit, and computes the CRC-32C. The records are not
+copied.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from klamm.protocol.record_batch import (
     pack_header,
     read_batch_header,
 )
-from klamm.protocol.records import Header, UnstampedRecord, encode_batch
+from klamm.protocol.records import Header, UnstampedRecord, decode_batch, encode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, TopicPartition
 
 __all__ = [
@@ -66,7 +67,10 @@ def stamp(
     *,
     is_transactional: bool = False,
 ) -> StampedBatch:
-    """Returns a whole batch for a Produce request of this producer. Raises `CorruptRecord` if the header is malformed."""
+    """Returns a whole batch for a Produce request of this producer.
+
+    Raises `CorruptRecord` if the header is malformed.
+    """
     view = memoryview(batch)
     header = read_batch_header(view)
     attributes = header.attributes & ~TRANSACTIONAL_MASK | (TRANSACTIONAL_MASK if is_transactional else 0)
@@ -125,9 +129,11 @@ class PendingBatch:
         "error",
         "identity",
         "is_done",
+        "is_finished",
         "may_be_written",
         "next_attempt_ms",
         "parts",
+        "reason",
         "records",
         "records_count",
         "reserved_bytes",
@@ -141,7 +147,9 @@ class PendingBatch:
         self.created_ms = now
         self.state = BatchState.OPEN
         self.records: list[UnstampedRecord] | None = []
-        """The single records of the batch; None for a finished batch."""
+        """The single records of the batch; None once they are encoded."""
+        self.is_finished = False
+        """Whether the batch came as finished bytes, which are written as they are."""
         self.records_count = 0
         self.size_bytes = HEADER_SIZE_BYTES
         """Size in a request; an upper limit until the batch is encoded."""
@@ -157,6 +165,8 @@ class PendingBatch:
         """A batch to send again waits until this time."""
         self.may_be_written = False
         """Whether an earlier attempt may have been written although it was not acknowledged."""
+        self.reason = ""
+        """Why the last attempt failed, for messages."""
         self.parts: tuple[tuple[int, PendingBatch], ...] = ()
         """The batches that took over the records when this one was split, each with the index of its first record."""
         self.is_done = False
@@ -174,7 +184,7 @@ class PendingBatch:
         view = memoryview(encoded)
         check_finished(view)
         batch = cls(topic_partition, now)
-        batch.records = None
+        batch.records, batch.is_finished = None, True
         batch.records_count = read_batch_header(view).records_count
         batch.encoded = view
         batch.size_bytes = batch.reserved_bytes = len(view)
@@ -196,6 +206,7 @@ class PendingBatch:
             assert self.records is not None
             self.encoded = memoryview(encode_batch(self.records, compression=compression, compression_level=level))
             self.size_bytes = len(self.encoded)
+            self.records = None
 
     def assign(self, identity: ProducerIdentity, base_sequence: int) -> None:
         """Sets producer id, epoch and sequence, for the first time or after the epoch was raised."""
@@ -215,16 +226,15 @@ class PendingBatch:
 
     def split(self, size_bytes: int) -> list[PendingBatch]:
         """Returns batches of at most `size_bytes` each (at least one record) that take over the records."""
-        assert self.records is not None
+        assert self.encoded is not None
         parts: list[PendingBatch] = []
         starts: list[tuple[int, PendingBatch]] = []
-        for index, record in enumerate(self.records):
-            _, key, value, headers = record
+        for index, (_, timestamp_ms, key, value, headers) in enumerate(decode_batch(self.encoded)):
             size = record_size_bytes(key, value, headers)
             if not parts or parts[-1].size_bytes + size > size_bytes:
                 parts.append(PendingBatch(self.topic_partition, self.created_ms))
                 starts.append((index, parts[-1]))
-            parts[-1].append(record, size)
+            parts[-1].append((timestamp_ms, key, value, headers), size)
         for part in parts:
             part.state = BatchState.CLOSED
             part.reserved_bytes = part.size_bytes
@@ -276,7 +286,7 @@ def check_finished(view: memoryview) -> None:
     elif header.size_bytes != len(view):
         reason = f"its header gives {header.size_bytes} bytes, and there are {len(view)}"
     elif not batch_crc_is_valid(view, 0, header):
-        raise KafkaError(ErrorCode.corrupt_message, "the CRC of a finished batch does not match its bytes")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the CRC of a finished batch does not match its bytes")
     elif header.records_count < 1 or header.records_count != header.last_offset_delta + 1:
         reason = f"it has {header.records_count} records and the last offset delta {header.last_offset_delta}"
     elif header.is_control:
@@ -286,4 +296,4 @@ def check_finished(view: memoryview) -> None:
     elif header.attributes & COMPRESSION_MASK not in COMPRESSION_BY_ID:
         reason = f"its compression codec {header.attributes & COMPRESSION_MASK} is unknown"
     if reason is not None:
-        raise KafkaError(ErrorCode.invalid_record, f"a finished batch can't be produced: {reason}")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"a finished batch can't be produced: {reason}")

@@ -61,7 +61,7 @@ class ProducerConfig:
             raise ClientConfigError("transactional.id is empty: give it a name, or leave it out")
         if self.enable_idempotence and self.acks != -1:
             raise ClientConfigError("enable.idempotence=true needs acks=all: set enable.idempotence=false for less")
-        if not 1 <= self.max_in_flight or (self.enable_idempotence and self.max_in_flight > _MOST_IN_FLIGHT):
+        if self.max_in_flight < 1 or (self.enable_idempotence and self.max_in_flight > _MOST_IN_FLIGHT):
             raise ClientConfigError(
                 f"max.in.flight.requests.per.connection={self.max_in_flight}: it lies between 1 and 5, since a broker "
                 "remembers the last five batches of an idempotent producer"

@@ -65,7 +65,7 @@ class ProducerFenced(ProducerFailed, RequestRefused):
     def __init__(self, transactional_id: str | None) -> None:
         RequestRefused.__init__(
             self,
-            ErrorCode.producer_fenced,
+            ErrorCode.PRODUCER_FENCED,
             f"another producer with transactional.id={transactional_id!r} has taken over, or the coordinator aborted "
             "the transaction after transaction.timeout.ms; close this producer",
         )

@@ -36,6 +36,11 @@ class Delivery:
         return self._batch.topic_partition
 
     @property
+    def is_first(self) -> bool:
+        """Whether the record is the first one of its batch."""
+        return self._index == 0
+
+    @property
     def is_done(self) -> bool:
         """Whether the delivery has ended."""
         return self._whereabouts()[0].is_done

@@ -3,8 +3,8 @@
 `murmur2` gives the partitions of Kafka's Java client, `consistent_random` those of librdkafka's default (CRC-32), so
 that records of one key written by both land in one partition. Records without a key stay on one partition until about
 `batch.size` bytes have gone there (KIP-480, KIP-794), so that batches fill.
-Sources: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner` of Apache Kafka 4.3; `rd_kafka_msg_partitioner_*`
-of librdkafka.
+Sources: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner` of Apache Kafka 4.3; the functions
+`rd_kafka_msg_partitioner_…` of librdkafka.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def murmur2(data: bytes) -> int:
     value = _SEED ^ length
     words = length // 4
     for word in unpack_from(f"<{words}I", data):
-        word = word * _MULTIPLIER & _UINT32
-        word ^= word >> _SHIFT
-        value = (value * _MULTIPLIER & _UINT32) ^ (word * _MULTIPLIER & _UINT32)
+        mixed = word * _MULTIPLIER & _UINT32
+        mixed ^= mixed >> _SHIFT
+        value = (value * _MULTIPLIER & _UINT32) ^ (mixed * _MULTIPLIER & _UINT32)
     rest = data[words * 4 :]
     if rest:
         value ^= int.from_bytes(rest, "little")
