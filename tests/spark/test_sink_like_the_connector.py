@@ -86,7 +86,7 @@ def test_the_same_records_wherever_they_land(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], options: dict[str, str]
 ) -> None:
     """The partition of a record without a key is left to chance by both, and so is one whose key is ignored."""
-    frame = spark.range(300).selectExpr("string(id) value", *(["string(id) key"] if options else []))
+    frame = spark.range(300).selectExpr("concat(id, repeat('x', 20)) value", *(["string(id) key"] if options else []))
     topics = {source: new_topic(partitions=3) for source in (connector, "klamm")}
 
     for source, topic in topics.items():
