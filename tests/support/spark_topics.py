@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -82,22 +82,27 @@ class Topic:
             consumer.close()
 
     def records(self, partitions: int = 3) -> list[list[Record]]:
-        """The records of each partition, in their order."""
-        settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": "none", "auto.offset.reset": "earliest"}
+        """The committed records of each partition, in their order."""
+        settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": "none", "enable.partition.eof": True}
         consumer = Consumer({**settings, "enable.auto.commit": False})
         found: list[list[Record]] = [[] for _ in range(partitions)]
+        ended: set[int | None] = set()
+        deadline = time.monotonic() + _PATIENCE_S
         try:
             consumer.assign([TopicPartition(self.name, index, 0) for index in range(partitions)])
-            left = sum(self.ends(partitions))
-            deadline = time.monotonic() + _PATIENCE_S
-            while left:
+            while len(ended) < partitions:
+                assert time.monotonic() < deadline, f"only {ended} of {self.name} come to their end"
                 message = consumer.poll(1)
-                if message is not None:
-                    assert message.error() is None, message.error()
-                    headers = tuple(message.headers() or ())
-                    found[message.partition()].append(Record(message.key(), message.value(), headers))
-                    left -= 1
-                assert time.monotonic() < deadline, f"{left} records of {self.name} don't arrive"
+                if message is None:
+                    continue
+                error, partition = message.error(), message.partition()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    ended.add(partition)
+                    continue
+                assert partition is not None
+                headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+                found[partition].append(Record(message.key(), message.value(), tuple(headers)))
         finally:
             consumer.close()
         return found

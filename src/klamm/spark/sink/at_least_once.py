@@ -1,19 +1,23 @@
-"""The delivery `at-least-once`: each task writes its rows, and nothing is left to be done after the tasks."""
+"""The delivery `at-least-once`: each task writes its rows, and nothing is left to be done after the tasks.
+
+The driver's process that commits a micro-batch imports this module, but nothing that writes: neither pyarrow nor the
+producer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from klamm.errors import KlammError
 from klamm.spark.sink.errors import WriteFailed
-from klamm.spark.sink.row_sender import RowSender
-from klamm.spark.sink.shared_producers import shared_producer
 from klamm.spark.sink.sink_columns import SinkColumns
 from klamm.spark.sink.sink_options import SinkOptions
-from klamm.spark.sink.topic_rows import divide_by_topic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["AtLeastOnce"]
 
@@ -39,6 +43,10 @@ class AtLeastOnce:
         return WriterCommitMessage()
 
     def _write(self, tables: Iterator[pa.RecordBatch]) -> None:
+        from klamm.spark.sink.row_sender import RowSender
+        from klamm.spark.sink.shared_producers import shared_producer
+        from klamm.spark.sink.topic_rows import divide_by_topic
+
         options = self._options
         with shared_producer(options.producer) as producer:
             sender = RowSender(producer, options)

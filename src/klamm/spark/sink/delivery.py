@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from klamm.spark.sink.at_least_once import AtLeastOnce
 from klamm.spark.sink.sink_columns import SinkColumns
 from klamm.spark.sink.sink_options import SinkOptions
 
@@ -44,7 +45,4 @@ class Delivery(Protocol):
 
 def delivery_of(options: SinkOptions, columns: SinkColumns) -> Delivery:
     """Returns the delivery that the options choose."""
-    # Imported when a writer is made: the driver's process that commits needs no pyarrow.
-    from klamm.spark.sink.at_least_once import AtLeastOnce
-
     return AtLeastOnce(options, columns)
