@@ -187,8 +187,9 @@ class ProducerMachine:
         self._sender.prepare(now)
         try:
             self._send_transactional(now)
-            self._send_metadata(now)
             self._sender.requests(now, lambda *arguments: self._send_produce(now, *arguments))
+            # Last, because the sender finds out which leaders are missing.
+            self._send_metadata(now)
         except UnsupportedByBroker as error:
             self.fail(error)
         actions = self._actions[:]
