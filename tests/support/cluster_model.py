@@ -133,7 +133,7 @@ class PartitionModel:
         for first, last, base_offset in entry.batches:
             if (first, last) == (header.base_sequence, header.last_sequence):
                 return ErrorCode.none, base_offset
-        if header.base_sequence != entry.last_sequence + 1 and not (entry.last_sequence == -1 and not entry.batches):
+        if header.base_sequence != entry.last_sequence + 1:
             return ErrorCode.out_of_order_sequence_number, -1
         return ErrorCode.none, -1
 

@@ -85,24 +85,28 @@ class ProducerWorld:
         """Runs the application to its end, and the world with it."""
         deadline = self.now + self.longest_wait_ms
         for is_done in script:
+            self._poll()
             while not is_done():
-                goes_on = self._step()
+                assert self._advance(), "nothing will ever happen again"
                 assert self.now < deadline, "the producer does not get on"
-                assert goes_on or is_done(), "nothing will ever happen again"
+                self._poll()
 
     def settle(self, duration_ms: int) -> None:
         """Lets the world go on for a while."""
         end = Millis(self.now + duration_ms)
         self._at(duration_ms, lambda: None)
         while self.now < end:
-            self._step()
+            self._poll()
+            self._advance()
 
-    def _step(self) -> bool:
-        """Does what is due next. Returns whether there was anything, now or later."""
+    def _poll(self) -> None:
         while actions := self.machine.poll(self.now):
             for action in actions:
                 self._act(action)
-        wake = self.machine.next_time(self.now)
+
+    def _advance(self) -> bool:
+        """Does what happens next. Returns whether anything will happen at all."""
+        wake = self.machine.next_time()
         first = self._events[0][0] if self._events else float("inf")
         if min(wake, first) == float("inf"):
             return False
