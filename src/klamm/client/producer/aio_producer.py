@@ -264,7 +264,7 @@ class AsyncProducer:
                     self._send(action)
                 elif isinstance(action, Disconnect) and (gone := self._connections.pop(action.address, None)):
                     gone.close()
-        if (time_ms := self._machine.next_time(self._now())) != _NEVER:
+        if (time_ms := self._machine.next_time()) != _NEVER:
             self._wake_at(time_ms)
         # Each waiting call checks its condition again.
         changed, self._changed = self._changed, self._loop.create_future()

@@ -132,6 +132,7 @@ class PendingBatch:
         "is_finished",
         "may_be_written",
         "next_attempt_ms",
+        "number",
         "parts",
         "reason",
         "records",
@@ -157,6 +158,8 @@ class PendingBatch:
         """What the batch takes of `buffer.memory` until it ends."""
         self.encoded: memoryview | None = None
         """The whole batch with blank producer fields; None until the batch is encoded."""
+        self.number = -1
+        """Counts the batches of the partition in the order in which they were sent first."""
         self.identity = NO_IDENTITY
         self.base_sequence = NO_SEQUENCE
         self._stamped: StampedBatch | None = None

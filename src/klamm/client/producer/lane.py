@@ -15,7 +15,7 @@ from collections import deque
 
 from klamm.client.config import Address
 from klamm.client.producer.batch import NO_IDENTITY, BatchState, PendingBatch, ProducerIdentity
-from klamm.protocol.record_batch import increment_sequence
+from klamm.protocol.record_batch import NO_PRODUCER_ID, increment_sequence
 from klamm.protocol.types import Millis, TopicPartition
 
 __all__ = ["PartitionLane"]
@@ -41,6 +41,9 @@ class PartitionLane:
         self.next_sequence = 0
         self.needs_new_epoch = False
         """Whether the broker has shown that the sequences of the first batch can't be continued."""
+        self._next_number = 0
+        self._known_producer_id = NO_PRODUCER_ID
+        """The producer id of the last acknowledged batch."""
         self._is_idempotent = is_idempotent
         self._most_in_flight = most_in_flight
 
@@ -69,7 +72,7 @@ class PartitionLane:
 
         Its time (`next_attempt_ms`, linger) is left to the caller.
         """
-        may_add = not self.needs_new_epoch and len(self.in_flight) < self._most_in_flight
+        may_add = not self.needs_new_epoch and self._has_room()
         is_behind_wire = False
         for batch in self.in_flight:
             if batch.state is BatchState.LOST:
@@ -86,6 +89,20 @@ class PartitionLane:
             return None
         return self.queue[0]
 
+    def _has_room(self) -> bool:
+        """Returns whether another batch may follow the first one that has no outcome.
+
+        The broker remembers the last five batches. If the answer for the first is lost, it must still be among them
+        when it is sent again, so those behind it count although they are acknowledged. A broker that does not know the
+        producer takes any sequence, also that of the second batch when it has refused the first. So the first batch of
+        a producer id goes alone.
+        """
+        if not self.in_flight:
+            return True
+        if self._is_idempotent and self._known_producer_id != self.identity.producer_id:
+            return False
+        return self._next_number - self.in_flight[0].number < self._most_in_flight
+
     def send(self, batch: PendingBatch, identity: ProducerIdentity, address: Address) -> None:
         """Notes that the batch of `next_batch` is being sent; gives it a sequence the first time."""
         if batch.state is not BatchState.RETRY:
@@ -96,6 +113,8 @@ class PartitionLane:
                     self.identity, self.next_sequence = identity, 0
                 batch.assign(identity, self.next_sequence)
                 self.next_sequence = batch.next_sequence
+            batch.number = self._next_number
+            self._next_number += 1
             self.in_flight.append(batch)
         batch.state = BatchState.ON_WIRE
         batch.attempts += 1
@@ -113,6 +132,7 @@ class PartitionLane:
         Since it continues the sequences, the batches lost before it were written too.
         """
         batch.state = BatchState.DONE
+        self._known_producer_id = batch.identity.producer_id
         while self.in_flight[0].state is BatchState.LOST and self.is_first(batch):
             self.in_flight.popleft()
         self.in_flight.remove(batch)
@@ -139,6 +159,7 @@ class PartitionLane:
         at = self.in_flight.index(batch)
         for part in parts:
             part.state = BatchState.RETRY
+            part.number = batch.number
             if self._is_idempotent:
                 part.assign(batch.identity, sequence)
                 sequence = part.next_sequence

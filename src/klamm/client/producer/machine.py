@@ -68,6 +68,7 @@ class ProducerMachine:
             links=self._links,
         )
         self._next_request_id = 0
+        self._polled_at = Millis(0)
         self._is_closed = False
 
     # The application's side: records.
@@ -174,6 +175,7 @@ class ProducerMachine:
 
     def poll(self, now: Millis) -> list[Action]:
         """Returns what is to be done now, in this order."""
+        self._polled_at = now
         for link in self._links.overdue(now):
             host, port = link.address
             self._lost(
@@ -187,21 +189,23 @@ class ProducerMachine:
         self._sender.prepare(now)
         try:
             self._send_transactional(now)
-            self._send_metadata(now)
             self._sender.requests(now, lambda *arguments: self._send_produce(now, *arguments))
+            # Last, because the sender finds out which leaders are missing.
+            self._send_metadata(now)
         except UnsupportedByBroker as error:
             self.fail(error)
         actions = self._actions[:]
         self._actions.clear()
         return actions
 
-    def next_time(self, now: Millis) -> float:
-        """Returns when `poll` is due next even if nothing happens; infinity for never. May lie in the past."""
+    def next_time(self) -> float:
+        """Returns when `poll` is due next even if nothing happens; infinity for never."""
+        # What was due at the last poll and is not done waits for something else, as for a connection.
+        now = self._polled_at
         times = [*self._links.next_time(now), *self._sender.next_times()]
         if (time := self._transactions.next_time()) is not None:
             times.append(time)
         times.append(self._metadata.next_time())
-        # What waits for a connection is due when that may be opened, which `Links` knows.
         return min((time for time in times if time > now), default=float("inf"))
 
     def connected(self, address: Address, offers: Offers) -> None:

@@ -229,21 +229,19 @@ class BlockingProducer:
     def _wait(self, is_done: Callable[[], bool], timeout_ms: Millis | None) -> bool:
         """Sends and receives until the condition holds. Returns whether it does, at the latest after the timeout."""
         deadline = float("inf") if timeout_ms is None else _now() + timeout_ms
-        self._turn(_AT_ONCE)
+        self._act()
         while not is_done():
-            remaining = deadline - _now()
-            if remaining <= 0:
-                return False
-            self._turn(remaining)
+            remaining_ms = deadline - _now()
+            self._turn(max(remaining_ms, 0))
+            if remaining_ms <= 0:
+                return is_done()
         return True
 
     # Input and output.
 
     def _turn(self, timeout_ms: float) -> None:
-        """Does what the machine asks, and waits up to this time for one more input or its next time."""
-        self._act()
-        now = _now()
-        timeout_ms = min(timeout_ms, max(self._machine.next_time(now) - now, 0))
+        """Waits up to this time for input or for the machine's next time, and does what the machine asks then."""
+        timeout_ms = min(timeout_ms, max(self._due - _now(), 0))
         # epoll takes no longer wait than that.
         for key, _ in self._selector.select(min(timeout_ms, 3_600_000) / 1000):
             self._exchange(key.data)
@@ -258,7 +256,7 @@ class BlockingProducer:
                     self._send(action)
                 elif isinstance(action, Disconnect):
                     self._disconnect(action.address)
-        self._due = self._machine.next_time(_now())
+        self._due = self._machine.next_time()
 
     def _connect(self, address: Address) -> None:
         try:

@@ -116,6 +116,8 @@ class TransactionRequest:
     """Base class: one request, and the operation of the application that waits for it, if any."""
 
     priority = Priority.ADD
+    starts_transaction = False
+    """Whether the coordinator begins the transaction with it, if it has not begun."""
     highest_version: int | None = None
     """The highest version that may be used; None is the highest that both sides know."""
     message: type[Message]
@@ -128,6 +130,8 @@ class TransactionRequest:
         """Where it goes; None is any broker."""
         self.operation = operation
         self.not_before: float = 0
+        self.may_be_applied = False
+        """Whether the answer to an attempt was lost."""
         self.attempts = 0
 
     def build(self, version: int) -> Message:
@@ -242,6 +246,7 @@ class InitProducerId(TransactionRequest):
 class AddPartitions(TransactionRequest):
     """Adds partitions to the transaction, in the first transaction protocol."""
 
+    starts_transaction = True
     highest_version = _HIGHEST_ADD_PARTITIONS
     message = AddPartitionsToTxnRequest
     answer = AddPartitionsToTxnResponse
@@ -288,6 +293,7 @@ class AddPartitions(TransactionRequest):
 class AddOffsets(TransactionRequest):
     """Adds a group's offsets to the transaction, in the first transaction protocol; then commits them."""
 
+    starts_transaction = True
     message = AddOffsetsToTxnRequest
     answer = AddOffsetsToTxnResponse
 

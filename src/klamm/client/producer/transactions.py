@@ -293,6 +293,7 @@ class TransactionManager:
         if self.has_failed:
             request.end(self._failure())
             return
+        request.may_be_applied = True
         self.look_up(request.coordinator)
         self.retry(request, now)
 
@@ -346,10 +347,8 @@ class TransactionManager:
 
     def retry(self, request: TransactionRequest, now: Millis, pause_ms: Millis | None = None) -> None:
         """Repeats a request after a pause."""
-        if self.state is _S.ABORTABLE_ERROR or (self.state is _S.ABORTING and request.priority is Priority.ADD):
-            # The coordinator may have added partitions without `is_started` showing it. A new epoch ends that, too.
-            self._needs_new_epoch = True
-            request.end(self.error or TransactionAborted("the transaction was aborted"))
+        if self.is_ending_badly and not _outlives_the_transaction(request):
+            request.end(self.unavailable())
             return
         request.attempts += 1
         longest = self._backoff.pause_ms(request.attempts)
@@ -469,10 +468,13 @@ class TransactionManager:
 
     def _drop_queue(self, error: Exception) -> None:
         """Ends the requests that wait. One under way is answered, and then ended by `retry` or its outcome."""
-        dropped, self._queue = self._queue, []
+        queue, self._queue = self._queue, []
         self._being_added = frozenset()
-        for _, _, request in dropped:
-            request.end(error)
+        for entry in queue:
+            if not self.has_failed and entry[2].starts_transaction and entry[2].may_be_applied:
+                heapq.heappush(self._queue, entry)
+            else:
+                entry[2].end(error)
 
     def _failure(self) -> Exception:
         assert self.error is not None
@@ -492,3 +494,12 @@ class TransactionManager:
         if self.state is _S.UNINITIALIZED and self.identity.producer_id == NO_PRODUCER_ID:
             return InvalidTransactionCall(f"can't {doing} before init_transactions")
         return InvalidTransactionCall(f"can't {doing}: the producer is in the state {self.state.name}")
+
+
+def _outlives_the_transaction(request: TransactionRequest) -> bool:
+    """Returns whether the request is repeated although its transaction is to be aborted.
+
+    A request without an answer may have started the transaction at the coordinator. An abort needs to know: the
+    coordinator refuses to end what it has not begun, and what it has begun would time out and fence the producer.
+    """
+    return request.priority is not Priority.ADD or (request.starts_transaction and request.may_be_applied)
