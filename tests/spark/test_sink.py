@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from tests.support.spark_queries import Runs
 from tests.support.spark_topics import Record, Topic, create_topic
 
 import klamm.spark
@@ -86,6 +87,20 @@ def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, source: Topic, t
         source.produce(range(first, first + 100))
         start(spark, source, topic, tmp_path, queryName="ignored").awaitTermination()
         assert values(topic) == list(range(first + 100))
+
+
+def test_a_micro_batch_that_spark_repeats_is_written_again(
+    spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path
+) -> None:
+    """As after a crash between the write and the commit log: at least once."""
+    source.produce(range(100))
+    start(spark, source, topic, tmp_path).awaitTermination()
+    Runs(spark, source, tmp_path).forget_last_commit()
+    source.produce(range(100, 110))
+
+    start(spark, source, topic, tmp_path).awaitTermination()
+
+    assert values(topic) == sorted([*range(100), *range(110)])
 
 
 def producer_ids(topic: Topic) -> set[int]:

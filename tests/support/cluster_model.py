@@ -102,10 +102,10 @@ class PartitionModel:
         assert header.base_offset == 0
         assert header.size_bytes == len(view)
         if len(view) > self.largest_batch_bytes:
-            return ErrorCode.message_too_large, -1
+            return ErrorCode.MESSAGE_TOO_LARGE, -1
         if header.has_producer_id:
             code, base_offset = self._check(header)
-            if code is not ErrorCode.none or base_offset >= 0:
+            if code is not ErrorCode.NONE or base_offset >= 0:
                 return code, base_offset
         base_offset = len(self.records)
         producer_id = header.producer_id if header.is_transactional else -1
@@ -116,26 +116,26 @@ class PartitionModel:
             entry = self.producers[header.producer_id]
             entry.batches.append((header.base_sequence, header.last_sequence, base_offset))
             entry.last_sequence = header.last_sequence
-        return ErrorCode.none, base_offset
+        return ErrorCode.NONE, base_offset
 
     def _check(self, header: BatchHeader) -> tuple[ErrorCode, int]:
         entry = self.producers.get(header.producer_id)
         if entry is None:
             self.producers[header.producer_id] = ProducerEntry(header.producer_epoch)
-            return ErrorCode.none, -1
+            return ErrorCode.NONE, -1
         if header.producer_epoch < entry.epoch:
-            return ErrorCode.invalid_producer_epoch, -1
+            return ErrorCode.INVALID_PRODUCER_EPOCH, -1
         if header.producer_epoch > entry.epoch:
             if header.base_sequence != 0:
-                return ErrorCode.out_of_order_sequence_number, -1
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             self.producers[header.producer_id] = ProducerEntry(header.producer_epoch)
-            return ErrorCode.none, -1
+            return ErrorCode.NONE, -1
         for first, last, base_offset in entry.batches:
             if (first, last) == (header.base_sequence, header.last_sequence):
-                return ErrorCode.none, base_offset
+                return ErrorCode.NONE, base_offset
         if header.base_sequence != entry.last_sequence + 1:
-            return ErrorCode.out_of_order_sequence_number, -1
-        return ErrorCode.none, -1
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+        return ErrorCode.NONE, -1
 
     def mark(self, producer_id: int, epoch: int, *, commits: bool) -> None:
         """Ends the producer's transaction, as a marker of this epoch."""
@@ -258,37 +258,37 @@ class ClusterModel:
         if broker != leader:
             # Only some brokers know the new leader already.
             hint = (leader, epoch) if self.random.random() < 0.5 else None
-            return ProducePartitionResponse(index, ErrorCode.not_leader_or_follower, current_leader=hint)
-        if code := self._transient(ErrorCode.not_enough_replicas, ErrorCode.corrupt_message):
+            return ProducePartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=hint)
+        if code := self._transient(ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CORRUPT_MESSAGE):
             return ProducePartitionResponse(index, code)
         header = read_batch_header(records)
         assert header.is_transactional == (transactional_id is not None)
         if transactional_id is not None:
             code = self._verify(transactional_id, header, index, adds=version >= 12)
-            if code is not ErrorCode.none:
+            if code is not ErrorCode.NONE:
                 return ProducePartitionResponse(index, code)
         code, base_offset = self.partitions[index].append(records)
-        late = self._transient(ErrorCode.not_enough_replicas_after_append, ErrorCode.request_timed_out)
-        if late is not None and code is ErrorCode.none:
+        late = self._transient(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT)
+        if late is not None and code is ErrorCode.NONE:
             return ProducePartitionResponse(index, late)
         return ProducePartitionResponse(index, code, base_offset, log_start_offset=0)
 
     def _verify(self, transactional_id: str, header: BatchHeader, index: int, *, adds: bool) -> ErrorCode:
         transaction = self.transactions[transactional_id]
         if header.producer_id != transaction.producer_id:
-            return ErrorCode.invalid_producer_id_mapping
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if header.producer_epoch != transaction.epoch:
             # A batch that is already in the log is answered as the first time before the coordinator is asked.
-            return ErrorCode.none if self._is_known(header, index) else ErrorCode.invalid_producer_epoch
+            return ErrorCode.NONE if self._is_known(header, index) else ErrorCode.INVALID_PRODUCER_EPOCH
         if index in transaction.partitions and transaction.state == "Ongoing":
-            return ErrorCode.none
+            return ErrorCode.NONE
         if not adds:
-            return ErrorCode.invalid_txn_state
+            return ErrorCode.INVALID_TXN_STATE
         if transaction.state.startswith("Prepare"):
-            return ErrorCode.concurrent_transactions
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         transaction.state = "Ongoing"
         transaction.partitions.add(index)
-        return ErrorCode.none
+        return ErrorCode.NONE
 
     def _is_known(self, header: BatchHeader, index: int) -> bool:
         entry = self.partitions[index].producers.get(header.producer_id)
@@ -301,14 +301,14 @@ class ClusterModel:
     def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
         node_id = 1
         host, port = self.addresses[node_id]
-        code = self._transient(ErrorCode.coordinator_not_available) or ErrorCode.none
+        code = self._transient(ErrorCode.COORDINATOR_NOT_AVAILABLE) or ErrorCode.NONE
         key = request.coordinator_keys[0]
         return FindCoordinatorResponse(
             coordinators=[Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=code)]
         )
 
     def _init_producer_id(self, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
-        if code := self._transient(ErrorCode.coordinator_load_in_progress):
+        if code := self._transient(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
             return InitProducerIdResponse(error_code=code)
         if request.transactional_id is None:
             self._next_producer_id += 1
@@ -319,40 +319,40 @@ class ClusterModel:
             transaction = self.transactions[request.transactional_id] = TransactionModel(self._next_producer_id, 0)
             return InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=0)
         if transaction.state.startswith("Prepare"):
-            return InitProducerIdResponse(error_code=ErrorCode.concurrent_transactions)
+            return InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
         if transaction.state == "Ongoing":
             transaction.epoch, transaction.last_epoch = transaction.epoch + 1, -1
             transaction.state, transaction.commits = "PrepareAbort", False
-            return InitProducerIdResponse(error_code=ErrorCode.concurrent_transactions)
+            return InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
         if request.producer_id == -1:
             transaction.epoch, transaction.last_epoch = transaction.epoch + 1, -1
         elif request.producer_epoch == transaction.epoch:
             transaction.epoch, transaction.last_epoch = transaction.epoch + 1, transaction.epoch
         elif request.producer_epoch != transaction.last_epoch:
-            return InitProducerIdResponse(error_code=ErrorCode.producer_fenced)
+            return InitProducerIdResponse(error_code=ErrorCode.PRODUCER_FENCED)
         transaction.state = "Empty"
         return InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=transaction.epoch)
 
     def _join(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
         """Makes the transaction ongoing for a request that adds to it."""
         transaction = self.transactions[transactional_id]
-        if code := self._transient(ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator):
+        if code := self._transient(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
             return code
         if producer_id != transaction.producer_id:
-            return ErrorCode.invalid_producer_id_mapping
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if epoch != transaction.epoch:
-            return ErrorCode.producer_fenced
+            return ErrorCode.PRODUCER_FENCED
         if transaction.state.startswith("Prepare"):
-            return ErrorCode.concurrent_transactions
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         transaction.state = "Ongoing"
-        return ErrorCode.none
+        return ErrorCode.NONE
 
     def _add_partitions(self, request: AddPartitionsToTxnRequest, version: int) -> AddPartitionsToTxnResponse:
         identifier = request.v3_and_below_transactional_id
         code = self._join(identifier, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
         results = []
         for topic in request.v3_and_below_topics:
-            if code is ErrorCode.none:
+            if code is ErrorCode.NONE:
                 self.transactions[identifier].partitions.update(topic.partitions)
             results.append(
                 AddPartitionsToTxnTopicResult(
@@ -375,12 +375,12 @@ class ClusterModel:
         if version >= 5:
             code = self._join(request.transactional_id, request.producer_id, request.producer_epoch)
         elif transaction.state != "Ongoing" or request.producer_epoch != transaction.epoch:
-            code = ErrorCode.transaction_abortable
+            code = ErrorCode.TRANSACTION_ABORTABLE
         else:
-            code = self._transient(ErrorCode.coordinator_not_available) or ErrorCode.none
+            code = self._transient(ErrorCode.COORDINATOR_NOT_AVAILABLE) or ErrorCode.NONE
         topics = []
         for topic in request.topics:
-            if code is ErrorCode.none:
+            if code is ErrorCode.NONE:
                 transaction.offsets.update({each.partition_index: each.committed_offset for each in topic.partitions})
             topics.append(
                 TxnOffsetCommitResponseTopic(
@@ -395,15 +395,15 @@ class ClusterModel:
 
     def _end(self, request: EndTxnRequest, version: int) -> EndTxnResponse:
         transaction = self.transactions[request.transactional_id]
-        if code := self._transient(ErrorCode.coordinator_not_available, ErrorCode.coordinator_load_in_progress):
+        if code := self._transient(ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
             return EndTxnResponse(error_code=code)
         raises_epoch = version >= 5
         is_retry = raises_epoch and request.producer_epoch + 1 == transaction.epoch
         if request.producer_epoch != transaction.epoch and not is_retry:
-            return EndTxnResponse(error_code=ErrorCode.producer_fenced)
+            return EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED)
         wanted = "Commit" if request.committed else "Abort"
         code = self._end_state(transaction, wanted, is_retry=is_retry, raises_epoch=raises_epoch)
-        if code is not ErrorCode.none or not raises_epoch:
+        if code is not ErrorCode.NONE or not raises_epoch:
             return EndTxnResponse(error_code=code)
         return EndTxnResponse(producer_id=transaction.producer_id, producer_epoch=transaction.epoch)
 
@@ -413,14 +413,14 @@ class ClusterModel:
         if transaction.state == "Ongoing" and not is_retry:
             transaction.state, transaction.commits = f"Prepare{wanted}", wanted == "Commit"
         elif transaction.state.startswith("Prepare"):
-            return ErrorCode.concurrent_transactions
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         elif transaction.state == f"Complete{wanted}" and (is_retry or not raises_epoch):
-            return ErrorCode.none
+            return ErrorCode.NONE
         elif raises_epoch and not is_retry and wanted == "Abort":
             # An abort of a transaction to which nothing was added.
             transaction.state, transaction.commits = "PrepareAbort", False
         else:
-            return ErrorCode.invalid_txn_state
+            return ErrorCode.INVALID_TXN_STATE
         if raises_epoch:
             transaction.epoch, transaction.last_epoch = transaction.epoch + 1, transaction.epoch
-        return ErrorCode.none
+        return ErrorCode.NONE
