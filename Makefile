@@ -9,11 +9,12 @@ TEST_PROCESSES ?= 4
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install checkpoint-jar demo test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka
+.PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka
 
 help:
 	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
-	@echo 'make test     run the tests'
+	@echo 'make unit     run the tests that need no process and no socket, in less than a minute'
+	@echo 'make test     run all tests'
 	@echo 'make check    format, lint, types, imports between rooms, names, documentation, 300 simulated worlds of each kind'
 	@echo 'make sim      as many simulated worlds as asked: SEEDS=100000'
 	@echo 'make fuzz     send bytes that nobody means to send to all that reads bytes: SECONDS=600 for each target'
@@ -35,6 +36,10 @@ checkpoint-jar: install
 
 demo: install
 	@$(BIN)/python -m examples.flights
+
+# Property tests try a fifth of their examples; `make test` tries them all.
+unit: install
+	@KLAMM_EXAMPLES_DIVISOR=5 $(BIN)/python -m pytest tests/unit --numprocesses=2 $(TEST_OPTIONS)
 
 # In processes side by side: most suites wait for timeouts more than they compute.
 test: install

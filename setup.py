@@ -13,6 +13,7 @@ setup(
             ["src/klamm/protocol/_record_scanner.pyx"],
             depends=[
                 "src/klamm/protocol/_record_scanner_columns.pxi",
+                "src/klamm/protocol/_record_scanner_encode.pxi",
                 "src/klamm/protocol/_record_scanner_find.pxi",
                 "src/klamm/protocol/_record_scanner_table.pxi",
                 "src/klamm/protocol/_record_scanner_varints.pxi",

@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-pytest_plugins = ["pytester"]  # tests/unit/testing runs pytest to test klamm's plugin
+pytest_plugins = ["pytester"]  # tests/integration/testing runs pytest to test klamm's plugin
 
 _TESTS: Final = Path(__file__).parent
-_LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "scenarios")
+_LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "scenarios", "integration")
 # They start a Spark of their own, and need not wait for those that share one; but they wait for each other, since the
 # start of a Spark takes a whole processor.
 _OWN_SPARK: Final = frozenset(

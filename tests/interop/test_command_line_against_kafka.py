@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.integration.cli.conftest import PATIENCE_S, Command
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
 from tests.support.toolchains import toolchain_is_missing
-from tests.unit.cli.conftest import PATIENCE_S, Command
 
 pytestmark = pytest.mark.java
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
+from tests.integration.cli.conftest import Command
 from tests.support.secure_kafka import KEY_PASSWORD, MECHANISMS, PASSWORD, SecureKafka, secure_kafka
-from tests.unit.cli.conftest import Command
 
 from klamm.client import aio_fetch
 from klamm.client.aio import AsyncConnection

@@ -72,7 +72,7 @@ def _check(
         len(result.timers),
         len(result.records),
         len(result.events),
-        len(result.tasks),
+        len(result.tasks) + len(result.requests),
         result.on_append is not None,
         result.on_commit is not None,
     )

@@ -9,6 +9,7 @@ from typing import Any
 from tests.simulation.loop import Event, EventLoop, Process
 
 from klamm.protocol.types import Millis
+from klamm.runtime.ports import Runnable
 
 __all__ = ["Clock", "Promise", "Promises", "RandomIds", "Threads", "follow"]
 
@@ -129,10 +130,10 @@ class Threads:
         self._process = process
         self._delay_ms = delay_ms
 
-    def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
+    def submit(self, task: Runnable, done: Callable[[object], None]) -> None:
         outcome: object
         try:
-            outcome = run()
+            outcome = task.run()
         except Exception as error:
             outcome = error
         self._loop.call_later(self._loop.between(*self._delay_ms), partial(done, outcome), self._process)

@@ -25,10 +25,10 @@ CHECKSUM = (
 EVENTFUL = (
     *("the power goes during pwritev", "the power goes during fdatasync", "the process is killed during"),
     *("the disk is almost full", "fdatasync of", "the broker is told to stop", "the connection broke"),
-    *("fenced_leader_epoch", "kafka_storage_error", "goes back in", "has lost its place in"),
-    *("has ended transaction", "begins anew", "dies in", "repeats a marker", "concurrent_transactions"),
-    *("unstable_offset_commit", "finds that epoch"),
-    *("is told rebalance_in_progress", "is told unknown_member_id", "is told fenced_member_epoch", "in epoch 3"),
+    *("FENCED_LEADER_EPOCH", "KAFKA_STORAGE_ERROR", "goes back in", "has lost its place in"),
+    *("has ended transaction", "begins anew", "dies in", "repeats a marker", "CONCURRENT_TRANSACTIONS"),
+    *("UNSTABLE_OFFSET_COMMIT", "finds that epoch"),
+    *("is told REBALANCE_IN_PROGRESS", "is told UNKNOWN_MEMBER_ID", "is told FENCED_MEMBER_EPOCH", "in epoch 3"),
 )
 """What these worlds have to come across."""
 

@@ -179,7 +179,7 @@ def local() -> None:
         (lambda: local, "local"),
         (lambda: Slots, "Slots"),
         (lambda: [Point(1, local)], "[Point(x=1, y=local)]"),
-        (lambda: {"b": object(), "a": ErrorCode.NONE}, "{a: none, b: object()}"),
+        (lambda: {"b": object(), "a": ErrorCode.NONE}, "{a: NONE, b: object()}"),
         (lambda: Plain(Offset(7)), "Plain(other=7)"),
         (lambda: iter([]), "list_iterator()"),
         (lambda: b"key-1", "b'key-1'"),

@@ -25,12 +25,12 @@ CHECKSUM = (
 )
 
 EVENTFUL = (
-    *("member_id_required", "unknown_member_id", "illegal_generation", "rebalance_in_progress", "skip_assignment=True"),
-    *("fenced_instance_id", "unreleased_instance_id", "stale_member_epoch", "group_id_not_found", "non_empty_group"),
-    *("not_coordinator", "coordinator_not_available", "coordinator_load_in_progress", "unknown_topic_id"),
+    *("MEMBER_ID_REQUIRED", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "skip_assignment=True"),
+    *("FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID", "STALE_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND", "NON_EMPTY_GROUP"),
+    *("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_TOPIC_ID"),
     *("cause=session_timed_out", "cause=rebalance_timed_out", "cause=static_member_returned", "cause=member_left"),
     *("cause=topic_deleted", "cause=partitions_added", "cause=protocol_changed", "GroupDeleted"),
-    *("producer_fenced", "invalid_producer_epoch", "concurrent_transactions", "invalid_txn_state"),
+    *("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "CONCURRENT_TRANSACTIONS", "INVALID_TXN_STATE"),
 )
 """Answers and causes that worlds have to come across."""
 
@@ -53,7 +53,7 @@ EVENTFUL_FOR_LOGS = (
         ".index of",
         "and the next segment begins at",
     ),
-    *("kafka_storage_error", "out_of_order_sequence_number", "invalid_producer_epoch", "invalid_txn_state"),
+    *("KAFKA_STORAGE_ERROR", "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"),
 )
 """What worlds of logs have to come across."""
 

@@ -15,7 +15,7 @@ __all__ = ["LOOPS", "compiled_loops", "each_loops"]
 def _load_compiled() -> ModuleType | None:
     try:
         from klamm.protocol import _record_scanner
-        from klamm.protocol._record_scanner import find_records as _built_from_this_source  # noqa: F401
+        from klamm.protocol._record_scanner import RowEncoder as _built_from_this_source  # noqa: F401
     except ImportError:
         return None
     return _record_scanner

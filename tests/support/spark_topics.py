@@ -41,7 +41,9 @@ class Topic:
         self, records: Iterable[Mapping[str, Any]], partition: int | None = None, **config: Any
     ) -> None:
         """Writes records given as keyword arguments of librdkafka's `produce`; all are acknowledged on return."""
-        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 1, **config})
+        # Idempotence keeps the order when a batch is sent again, which happens while the topic is being created.
+        own = {"bootstrap.servers": self.bootstrap_servers, "linger.ms": 1, "enable.idempotence": True}
+        producer = Producer({**own, **config})
         failures = []
         for record in records:
             placed = {**record, "partition": partition} if partition is not None else record

@@ -1,21 +1,31 @@
 """Replays the records of a partition of `__consumer_offsets` to groups, their members and offsets.
 
-The state after a record is the state of a coordinator that has read the log up to that record. The replay trusts the
-records, from klamm or from Apache Kafka, and does not check them.
+The records go through the coordinator's own replay (`GroupStore`), so the state after a record is the state of a
+coordinator that has read the log up to that record. This module adds what a coordinator doesn't keep: the times of
+records, and the last values of share and streams groups. It also tells an epoch that no record named from a first one,
+because a replay may begin in the middle of the log. The records of klamm and of Apache Kafka are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
+from klamm.core.group.classic.embedded_protocol import CONSUMER_PROTOCOL_TYPE
+from klamm.core.group.classic.group_metadata import NO_METADATA, GroupMetadata, MemberMetadata
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.group_state import MemberState
+from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember
+from klamm.core.group.group_store import GroupStore
 from klamm.insight.plain_message import Plain, plain, uuid_text
 from klamm.insight.words import PartitionKey
 from klamm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from klamm.protocol.coordinator_records import decode_group_record
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.message import Message
+from klamm.protocol.types import Offset, ProducerId, TopicId
 
 __all__ = [
     "CoordinatorState",
@@ -30,8 +40,15 @@ __all__ = [
 TopicNames = Callable[[bytes], str]
 """Returns a topic's name by its id; a text with the id if no topic has it."""
 
-_MEMBER_STATES: Final = {0: "stable", 1: "unrevoked partitions", 2: "unreleased partitions"}
-"""From Kafka's `MemberState` of the modern groups."""
+_MEMBER_STATES: Final = {
+    MemberState.STABLE: "stable",
+    MemberState.UNREVOKED_PARTITIONS: "unrevoked partitions",
+    MemberState.UNRELEASED_PARTITIONS: "unreleased partitions",
+    MemberState.UNKNOWN: "unknown",
+}
+_NO_TRANSACTION: Final = ProducerId(-1)
+_OTHER_KINDS: Final = ("Share", "Streams")
+"""The records of kinds of groups that the coordinator does not serve."""
 
 
 @dataclass(slots=True)
@@ -89,11 +106,6 @@ class ReplayedGroup:
     others: dict[str, Plain] = field(default_factory=dict)
     """Values of the records of share and streams groups, by the record's name and the rest of the key."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no records of the group are left."""
-        return self.kind is None and not (self.members or self.offsets or self.others or self.patterns)
-
     def plain(self) -> Plain:
         """Returns the group as plain data for JSON."""
         offsets: dict[str, dict[str, int]] = {}
@@ -128,68 +140,128 @@ class ReplayedRecord(NamedTuple):
     """Why the record can't be decoded."""
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What the records of a group say beyond the coordinator's state."""
+
+    generation_ms: int | None = None
+    """The time of a classic group's last record."""
+    has_epoch: bool = False
+    """Whether a record has named the epoch of a consumer group."""
+    assigned_ms: int | None = None
+    """The time of the record of a consumer group's target; None if there is no such record."""
+    changed_ms: dict[str, int] = field(default_factory=dict)
+    """The time of the last current assignment, by member of a consumer group."""
+    others: dict[str, Plain] = field(default_factory=dict)
+    other_kind: str | None = None
+    other_epoch: int | None = None
+
+
 class CoordinatorState:
     """The groups of one partition, whose records are applied in the order of their offsets."""
 
     def __init__(self, topic_names: TopicNames) -> None:
-        self.groups: dict[str, ReplayedGroup] = {}
         self._topic_name = topic_names
+        self._store = GroupStore()
+        self._seen: dict[str, _Seen] = {}
 
-    def apply(self, key: bytes, value: bytes | None, timestamp_ms: int) -> ReplayedRecord:
-        """Applies a record to the state and returns the decoded record."""
+    def apply(self, key: bytes, value: bytes | None, timestamp_ms: int, offset: int) -> ReplayedRecord:
+        """Applies the record at that offset to the state, and returns the decoded record.
+
+        An offset that a transaction committed counts at once: the caller reads committed records only.
+        """
         record = _decode(key, value)
-        if record.key is None or record.group_id is None:
+        if record.key is None or record.group_id is None or record.name is None:
             return record
-        group = self.groups.setdefault(record.group_id, ReplayedGroup(record.group_id))
-        self._apply(group, record, timestamp_ms)
-        if group.is_empty:
-            del self.groups[record.group_id]
+        seen = self._seen.setdefault(record.group_id, _Seen())
+        if record.name.startswith(_OTHER_KINDS):
+            _note_other(seen, record)
+        else:
+            self._store.replay(Offset(offset), _NO_TRANSACTION, CoordinatorRecord(record.key, record.value, 0))
+            _note(seen, record, timestamp_ms)
+        if not self._has(record.group_id):
+            del self._seen[record.group_id]
         return record
 
-    def _apply(self, group: ReplayedGroup, record: ReplayedRecord, timestamp_ms: int) -> None:
-        key: Any = record.key
-        value: Any = record.value
-        match record.name:
-            case "OffsetCommit" | "LegacyOffsetCommit":
-                _apply_offset(group, key, value)
-            case "GroupMetadata":
-                _apply_classic(group, value, timestamp_ms)
-            case "ConsumerGroupMetadata":
-                group.kind = _kind(group, "consumer", value)
-                group.epoch = value.epoch if value is not None else None
-            case "ConsumerGroupPartitionMetadata":
-                pass  # the topics' partitions; Kafka no longer writes this record since 4.1
-            case "ConsumerGroupMemberMetadata":
-                _apply_member(group, key, value)
-            case "ConsumerGroupTargetAssignmentMetadata":
-                group.assignment_epoch = value.assignment_epoch if value is not None else None
-                group.assigned_ms = timestamp_ms if value is not None else None
-            case "ConsumerGroupTargetAssignmentMember":
-                member = _member(group, key.member_id, value)
-                member.target = self._partitions(value.topic_partitions) if value is not None else frozenset()
-            case "ConsumerGroupCurrentMemberAssignment":
-                self._apply_current(_member(group, key.member_id, value), value, timestamp_ms)
-            case "ConsumerGroupRegularExpression":
-                if value is None:
-                    group.patterns.pop(key.regular_expression, None)
-                else:
-                    group.patterns[key.regular_expression] = tuple(value.topics)
-            case _:
-                _apply_other(group, record)
+    def group_ids(self) -> Iterator[str]:
+        """Yields the ids of all groups that have records."""
+        yield from self._seen
 
-    def _apply_current(self, member: ReplayedMember, value: Any, timestamp_ms: int) -> None:
-        if value is None:
-            member.epoch = member.state = member.changed_ms = None
-            member.assigned = member.pending_revocation = frozenset()
-            return
-        member.epoch = value.member_epoch
-        member.state = _MEMBER_STATES.get(value.state, str(value.state))
-        member.assigned = self._partitions(value.assigned_partitions)
-        member.pending_revocation = self._partitions(value.partitions_pending_revocation)
-        member.changed_ms = timestamp_ms
+    def group(self, group_id: str) -> ReplayedGroup | None:
+        """Returns the group as the records so far describe it; None if there are no records of it, or none are left."""
+        seen = self._seen.get(group_id)
+        if seen is None:
+            return None
+        group = ReplayedGroup(
+            group_id, seen.other_kind, seen.other_epoch, offsets=self._offsets(group_id), others=dict(seen.others)
+        )
+        consumer_group = self._store.consumer_groups.get(group_id)
+        metadata = self._store.groups.get(group_id, NO_METADATA)
+        if consumer_group is not None:
+            self._describe_consumer_group(group, consumer_group, seen)
+        elif metadata is not NO_METADATA:
+            _describe_classic_group(group, metadata, seen)
+        return group
 
-    def _partitions(self, topics: list[Any]) -> frozenset[PartitionKey]:
-        return frozenset((self._topic_name(topic.topic_id), index) for topic in topics for index in topic.partitions)
+    def _has(self, group_id: str) -> bool:
+        store = self._store
+        seen = self._seen[group_id]
+        consumer_group = store.consumer_groups.get(group_id)
+        return (
+            seen.has_epoch
+            or (
+                consumer_group is not None
+                and bool(consumer_group.members or consumer_group.target or consumer_group.regexes)
+            )
+            or store.groups.get(group_id, NO_METADATA) is not NO_METADATA
+            or bool(store.offsets_of(group_id))
+            or bool(seen.others)
+        )
+
+    def _offsets(self, group_id: str) -> dict[PartitionKey, ReplayedOffset]:
+        return {
+            (topic, partition): ReplayedOffset(
+                committed.offset, committed.leader_epoch, committed.metadata, committed.commit_timestamp_ms
+            )
+            for topic, partitions in self._store.offsets_of(group_id).items()
+            for partition, committed in partitions.items()
+        }
+
+    def _describe_consumer_group(self, group: ReplayedGroup, durable: ConsumerGroup, seen: _Seen) -> None:
+        if seen.has_epoch:
+            group.kind, group.epoch = "consumer", durable.epoch
+        group.assignment_epoch = durable.target_epoch if seen.assigned_ms is not None else None
+        group.assigned_ms = seen.assigned_ms
+        group.patterns = {pattern: tuple(sorted(found.topics)) for pattern, found in durable.regexes.items()}
+        for member_id in {**durable.members, **durable.target}:
+            durable_member = durable.members.get(member_id) or ConsumerGroupMember(member_id)
+            member = self._member(durable_member, seen.changed_ms.get(member_id))
+            member.target = self._partitions(durable.target.get(member_id, NO_TARGET))
+            group.members[member_id] = member
+
+    def _member(self, durable: ConsumerGroupMember, changed_ms: int | None) -> ReplayedMember:
+        return ReplayedMember(
+            durable.member_id,
+            durable.instance_id,
+            durable.client_id,
+            durable.client_host,
+            topics=tuple(sorted(durable.subscribed_topic_names)),
+            pattern=durable.subscribed_topic_regex or None,
+            assignor=durable.server_assignor or None,
+            rebalance_timeout_ms=durable.rebalance_timeout_ms if durable.rebalance_timeout_ms >= 0 else None,
+            session_timeout_ms=durable.classic.session_timeout_ms if durable.classic is not None else None,
+            uses_classic_protocol=durable.classic is not None,
+            epoch=durable.member_epoch if changed_ms is not None else None,
+            state=_MEMBER_STATES[durable.state] if changed_ms is not None else None,
+            assigned=self._partitions(durable.assigned),
+            pending_revocation=self._partitions(durable.pending_revocation),
+            changed_ms=changed_ms,
+        )
+
+    def _partitions(self, topics: Mapping[TopicId, Iterable[int]]) -> frozenset[PartitionKey]:
+        return frozenset(
+            (self._topic_name(topic_id), index) for topic_id, indexes in topics.items() for index in indexes
+        )
 
 
 def _decode(key: bytes, value: bytes | None) -> ReplayedRecord:
@@ -206,96 +278,73 @@ def _decode(key: bytes, value: bytes | None) -> ReplayedRecord:
     return ReplayedRecord(kind, name, group_id, message, decoded[1])
 
 
-def _kind(group: ReplayedGroup, kind: str, value: object) -> str | None:
-    """Returns the group's kind after a record of `kind`. A tombstone of another kind changes nothing, since a group may
-    have been converted."""
-    if value is not None:
-        return kind
-    return None if group.kind == kind else group.kind
+def _note(seen: _Seen, record: ReplayedRecord, timestamp_ms: int) -> None:
+    """Keeps what a record of a classic or consumer group says beyond the coordinator's state."""
+    key: Any = record.key
+    time_ms = None if record.value is None else timestamp_ms
+    match record.name:
+        case "GroupMetadata":
+            seen.generation_ms = time_ms
+            if time_ms is not None:  # The store replaces a consumer group of that id.
+                seen.has_epoch, seen.assigned_ms, seen.changed_ms = False, None, {}
+        case "ConsumerGroupMetadata" if time_ms is None:
+            seen.has_epoch, seen.assigned_ms, seen.changed_ms = False, None, {}
+        case "ConsumerGroupMetadata":
+            seen.has_epoch = True
+        case "ConsumerGroupTargetAssignmentMetadata":
+            seen.assigned_ms = time_ms
+        case "ConsumerGroupCurrentMemberAssignment" if time_ms is not None:
+            seen.changed_ms[key.member_id] = time_ms
+        case "ConsumerGroupCurrentMemberAssignment" | "ConsumerGroupMemberMetadata" if time_ms is None:
+            seen.changed_ms.pop(key.member_id, None)
 
 
-def _member(group: ReplayedGroup, member_id: str, value: object) -> ReplayedMember:
-    """Returns the member. Creates it if the group lacks it; for a tombstone, without adding it to the group."""
-    if value is None:
-        return group.members.get(member_id) or ReplayedMember(member_id)
-    return group.members.setdefault(member_id, ReplayedMember(member_id))
+def _note_other(seen: _Seen, record: ReplayedRecord) -> None:
+    """Keeps the last value of each key of share and streams groups."""
+    assert record.key is not None
+    name = record.name or ""
+    rest = [str(value) for field, value in plain(record.key).items() if field != "group_id"]
+    place = " ".join([name, *rest])
+    if record.value is None:
+        seen.others.pop(place, None)
+    else:
+        seen.others[place] = plain(record.value)
+        if name in ("ShareGroupMetadata", "StreamsGroupMetadata"):
+            seen.other_epoch = getattr(record.value, "epoch", None)
+        seen.other_kind = name.partition("Group")[0].lower()
+    if not seen.others:
+        seen.other_kind = seen.other_epoch = None
 
 
-def _apply_offset(group: ReplayedGroup, key: Any, value: Any) -> None:
-    if value is None:
-        group.offsets.pop((key.topic, key.partition), None)
-        return
-    group.offsets[key.topic, key.partition] = ReplayedOffset(
-        value.offset, getattr(value, "leader_epoch", -1), value.metadata, value.commit_timestamp
-    )
+def _describe_classic_group(group: ReplayedGroup, metadata: GroupMetadata, seen: _Seen) -> None:
+    group.kind = "classic"
+    group.epoch, group.assignor = metadata.generation, metadata.protocol_name or None
+    group.leader = metadata.leader_id or None
+    group.assigned_ms = seen.generation_ms
+    for member in metadata.members:
+        group.members[member.member_id] = _classic_member(member, metadata.protocol_type, seen.generation_ms)
 
 
-def _apply_classic(group: ReplayedGroup, value: Any, timestamp_ms: int) -> None:
-    was_classic = group.kind == "classic"
-    group.kind = _kind(group, "classic", value)
-    if value is None:
-        if was_classic:
-            group.epoch = group.assignor = group.leader = group.assigned_ms = None
-            group.members = {}
-        return
-    group.epoch, group.assignor, group.leader = value.generation, value.protocol or None, value.leader or None
-    group.assigned_ms, group.assignment_epoch = timestamp_ms, None
-    group.members = {each.member_id: _classic_member(each, value.protocol_type, timestamp_ms) for each in value.members}
-
-
-def _classic_member(each: Any, protocol_type: str, timestamp_ms: int) -> ReplayedMember:
+def _classic_member(durable: MemberMetadata, protocol_type: str | None, changed_ms: int | None) -> ReplayedMember:
     member = ReplayedMember(
-        each.member_id,
-        each.group_instance_id,
-        each.client_id,
-        each.client_host,
-        rebalance_timeout_ms=each.rebalance_timeout if each.rebalance_timeout >= 0 else each.session_timeout,
-        session_timeout_ms=each.session_timeout,
+        durable.member_id,
+        durable.group_instance_id,
+        durable.client_id,
+        durable.client_host,
+        rebalance_timeout_ms=durable.rebalance_timeout_ms,
+        session_timeout_ms=durable.session_timeout_ms,
         uses_classic_protocol=True,
-        changed_ms=timestamp_ms,
+        changed_ms=changed_ms,
     )
-    if protocol_type == "consumer":
+    if protocol_type == CONSUMER_PROTOCOL_TYPE:
         try:
-            member.topics = tuple(decode_subscription(each.subscription).topics) if each.subscription else ()
-            assignment = decode_assignment(each.assignment).assigned_partitions if each.assignment else []
+            member.topics = tuple(decode_subscription(durable.subscription).topics) if durable.subscription else ()
+            assignment = decode_assignment(durable.assignment).assigned_partitions if durable.assignment else []
         except MalformedMessage:
             return member
         member.assigned = frozenset((topic.topic, index) for topic in assignment for index in topic.partitions)
         member.target = member.assigned
     return member
-
-
-def _apply_member(group: ReplayedGroup, key: Any, value: Any) -> None:
-    if value is None:
-        group.members.pop(key.member_id, None)
-        return
-    member = _member(group, key.member_id, value)
-    member.instance_id, member.client_id, member.host = value.instance_id, value.client_id, value.client_host
-    member.topics = tuple(value.subscribed_topic_names)
-    member.pattern = value.subscribed_topic_regex or None
-    member.assignor = value.server_assignor or None
-    member.rebalance_timeout_ms = value.rebalance_timeout_ms
-    member.uses_classic_protocol = value.classic_member_metadata is not None
-    classic = value.classic_member_metadata
-    member.session_timeout_ms = classic.session_timeout_ms if classic is not None else None
-
-
-def _apply_other(group: ReplayedGroup, record: ReplayedRecord) -> None:
-    """Stores the last value of each key of share and streams groups."""
-    name, key = record.name or "", record.key
-    kind = name.partition("Group")[0].lower()
-    rest = [str(value) for field, value in plain(key).items() if field != "group_id"] if key is not None else []
-    place = " ".join([name, *rest])
-    if record.value is None:
-        group.others.pop(place, None)
-    else:
-        group.others[place] = plain(record.value)
-        epoch = getattr(record.value, "epoch", None)
-        if name in ("ShareGroupMetadata", "StreamsGroupMetadata"):
-            group.epoch = epoch
-        group.kind = kind
-    if group.kind == kind and not group.others:
-        group.kind = group.epoch = None
 
 
 def _plain_member(member: ReplayedMember) -> Plain:

@@ -51,9 +51,12 @@ class CoordinatorTail:
         for message in messages:
             value = message.value()
             self._state.apply(
-                bytes(message.key() or b""), bytes(value) if value is not None else None, message.timestamp()[1]
+                bytes(message.key() or b""),
+                bytes(value) if value is not None else None,
+                message.timestamp()[1],
+                message.offset() or 0,
             )
-        return self._state.groups.get(self._group)
+        return self._state.group(self._group)
 
     def close(self) -> None:
         """Closes the consumer."""

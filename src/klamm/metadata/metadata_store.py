@@ -56,7 +56,8 @@ class Plan(Generic[T]):
 
 
 Planning: TypeAlias = Generator[None, None, Plan[T]]
-"""Makes a plan in steps. Other tasks may run at each yield; the image does not change meanwhile."""
+"""Makes a plan in steps, from one image. Other tasks may run at each yield. If a key of the plan is changed meanwhile,
+the plan is made again."""
 
 
 class Versioned(NamedTuple):

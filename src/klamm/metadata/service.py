@@ -68,6 +68,8 @@ class MetadataService:
         # one.
         self._cluster_defaults = {"min.insync.replicas": str(config.topic_defaults.min_insync_replicas)}
         self._revisions: dict[str, int] = {}
+        self._changed_meanwhile: set[str] = set()
+        """The keys that were changed since the present decision began."""
         self._subscribers: list[Subscriber] = []
         self._before_creation: Callable[[Collection[str]], Awaitable[None]] = _ready
         # One change at a time: otherwise the second would be decided on an image that the first is about to change.
@@ -246,11 +248,14 @@ class MetadataService:
             if prepare is not None:
                 await prepare()
             while True:
+                self._changed_meanwhile.clear()
                 decided = decide(self.image)
                 plan = decided if isinstance(decided, Plan) else await _in_steps(decided)
+                keys = [*(change.key for change in plan.changes), *plan.reads]
+                if not self._changed_meanwhile.isdisjoint(keys):
+                    continue  # Another broker's change came between two steps: the decision doesn't include it.
                 if not plan.changes:
                     return plan.result
-                keys = [*(change.key for change in plan.changes), *plan.reads]
                 try:
                     await self._store.transact({key: self._revisions.get(key, 0) for key in keys}, plan.changes)
                 except ConditionFailed:
@@ -268,6 +273,7 @@ class MetadataService:
 
     def _show_commit(self, commit: Commit) -> None:
         old = self.image
+        self._changed_meanwhile.update(commit.entries)
         for key, entry in commit.entries.items():
             if entry is None:
                 self._revisions.pop(key, None)

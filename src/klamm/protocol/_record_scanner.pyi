@@ -9,6 +9,8 @@ from klamm.protocol._record_scanner_py import count_kept as count_kept
 from klamm.protocol._record_scanner_py import find_batches as find_batches
 from klamm.protocol._record_scanner_py import find_records as find_records
 from klamm.protocol._record_scanner_py import scan_body as scan_body
+from klamm.protocol._row_encoder_py import RowEncoder as RowEncoder
+from klamm.protocol._row_encoder_py import rows_by_partition as rows_by_partition
 
 RECORDS_AT_ONCE: int
 

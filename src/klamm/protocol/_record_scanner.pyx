@@ -5,9 +5,10 @@ Each function behaves like the one of the same name in `_record_scanner_py.py`; 
 without the interpreter's lock, so that a cleaner's thread does not block the event loop. Every read is checked against
 an end, and no length in the data is trusted.
 
-One module in five files: numbers of variable length (`_record_scanner_varints.pxi`), scanning and copying here, finding
-records (`_record_scanner_find.pxi`), the table of keys (`_record_scanner_table.pxi`), and columns
-(`_record_scanner_columns.pxi`).
+One module in six files: numbers of variable length (`_record_scanner_varints.pxi`), scanning and copying here, finding
+records (`_record_scanner_find.pxi`), the table of keys (`_record_scanner_table.pxi`), columns
+(`_record_scanner_columns.pxi`), and the way back, from columns to records (`_record_scanner_encode.pxi`), whose
+counterpart in Python is `_row_encoder_py.py`.
 """
 
 from cpython.array cimport array, clone
@@ -25,10 +26,12 @@ __all__ = [
     "RECORDS_AT_ONCE",
     "ColumnFiller",
     "OffsetTable",
+    "RowEncoder",
     "copy_kept",
     "count_kept",
     "find_batches",
     "find_records",
+    "rows_by_partition",
     "scan_body",
     "siphash128",
 ]
@@ -339,3 +342,4 @@ def copy_kept(spans, keep, int64_t old_base_timestamp, base_timestamp, append_ti
 include "_record_scanner_find.pxi"
 include "_record_scanner_table.pxi"
 include "_record_scanner_columns.pxi"
+include "_record_scanner_encode.pxi"

@@ -45,7 +45,7 @@ elif os.environ.get("KLAMM_PURE_PYTHON") == "1":
 else:
     try:
         from klamm.protocol import _record_scanner as _loops
-        from klamm.protocol._record_scanner import RECORDS_AT_ONCE as _built_from_this_source  # noqa: F401
+        from klamm.protocol._record_scanner import RowEncoder as _built_from_this_source  # noqa: F401
 
         IS_COMPILED = True
     except ImportError:

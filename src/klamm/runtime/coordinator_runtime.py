@@ -20,8 +20,10 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
 from klamm.core.coordinator.shard_contract import (
+    BackgroundTask,
     ClientContext,
     DeletedTopic,
+    RequestToSend,
     Result,
     Shard,
     Ticket,
@@ -37,7 +39,7 @@ from klamm.runtime.led_partition import LedPartition, PartitionState, Waiting
 from klamm.runtime.linger import ADAPTIVE, Linger
 from klamm.runtime.load_queue import LoadQueue
 from klamm.runtime.partition_loading import replay_log
-from klamm.runtime.ports import CoordinatorLog, Executor, Promise, Promises, Timers, WallClock
+from klamm.runtime.ports import CoordinatorLog, Executor, Promise, Promises, Sender, Timers, WallClock
 from klamm.runtime.record_serde import RecordSerde
 from klamm.runtime.record_writer import OutOfSync, RecordWriter
 from klamm.runtime.reusable_answers import ReusableAnswers
@@ -79,7 +81,8 @@ class CoordinatorRuntime(Generic[S]):
         timers: Timers,
         wall_clock: WallClock,
         promises: Promises,
-        executor: Executor,
+        executor: Executor | None = None,
+        sender: Sender | None = None,
         publish: Callable[[PartitionIndex, Sequence[object]], None],
         write_timeout_ms: int,
         compression: Compression,
@@ -92,6 +95,7 @@ class CoordinatorRuntime(Generic[S]):
         self._wall_clock = wall_clock
         self._promises = promises
         self._executor = executor
+        self._sender = sender
         self._publish = publish
         self._write_timeout_ms = write_timeout_ms
         self._writer = RecordWriter(log, serde, wall_clock, compression)
@@ -142,7 +146,7 @@ class CoordinatorRuntime(Generic[S]):
             _logger.exception("partition %d: %s failed", partition, type(request).__name__)
             return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         if (
-            not (result.records or result.events or result.tasks)
+            not (result.records or result.events or result.tasks or result.requests)
             and len(result.replies) == 1
             and result.linger_epoch is None
             and result.transaction is None
@@ -304,7 +308,11 @@ class CoordinatorRuntime(Generic[S]):
         if on_append is not None:
             on_append()
         for task in result.tasks:
-            self._executor.submit(task.run, partial(self._on_task_done, led, task.key))
+            assert self._executor
+            self._executor.submit(task, partial(self._on_outcome, led, task))
+        for request in result.requests:
+            assert self._sender
+            self._sender.send(request, partial(self._on_outcome, led, request))
         self._release_or_wait(led, [waiting])
 
     def _let_linger(self, led: LedPartition[S], waiting: Waiting) -> bool:
@@ -446,14 +454,15 @@ class CoordinatorRuntime(Generic[S]):
             return
         self._execute(led, result)
 
-    def _on_task_done(self, led: LedPartition[S], key: TimerKey, outcome: object) -> None:
+    def _on_outcome(self, led: LedPartition[S], effect: BackgroundTask | RequestToSend, outcome: object) -> None:
         self._flush(led)
         if not led.is_open:
             return
         try:
-            result = led.shard.handle_task(key, outcome, self._wall_clock())
+            result = led.shard.handle_outcome(effect, outcome, self._wall_clock())
         except Exception:
-            _logger.exception("partition %d: what follows from task %s failed", led.partition, key)
+            name = type(effect).__name__
+            _logger.exception("partition %d: the outcome of %s (%s) failed", led.partition, name, effect.owner_id)
             return
         self._execute(led, result)
 

@@ -76,6 +76,16 @@ class _Waiting(NamedTuple):
     """Memory that the change takes, in members; see `_MAXIMUM_WEIGHT`."""
 
 
+class _EncodeLarge(NamedTuple):
+    """The work for the executor that encodes one large change as a batch."""
+
+    waiting: _Waiting
+
+    def run(self) -> bytes:
+        """Returns the batch."""
+        return _encode_batch([_encode(self.waiting)])
+
+
 class GroupHistory:
     """The history of all groups that this broker coordinates."""
 
@@ -196,7 +206,7 @@ class GroupHistory:
         """Encodes the next change outside the event loop. It stays in the queue, so that the order is kept."""
         waiting = self._waiting[0]
         self._is_encoding = True
-        self._executor.submit(lambda: _encode_batch([_encode(waiting)]), self._on_encoded)
+        self._executor.submit(_EncodeLarge(waiting), self._on_encoded)
 
     def _on_encoded(self, outcome: object) -> None:
         self._is_encoding = False

@@ -9,9 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Protocol, TypeVar
 
+from klamm.core.coordinator.shard_contract import RequestToSend
 from klamm.protocol.types import Millis, Offset, PartitionIndex
 
-__all__ = ["Cancellable", "CoordinatorLog", "Executor", "Ids", "Promise", "Promises", "Spawn", "Timers", "WallClock"]
+__all__ = [
+    "Cancellable",
+    "CoordinatorLog",
+    "Executor",
+    "Ids",
+    "Promise",
+    "Promises",
+    "Runnable",
+    "Sender",
+    "Spawn",
+    "Timers",
+    "WallClock",
+]
 
 T = TypeVar("T")
 
@@ -52,8 +65,22 @@ class Timers(Protocol):
 class Executor(Protocol):
     """Runs work outside the event loop that would block it for too long."""
 
-    def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
-        """Runs `run` elsewhere, then calls `done` with its result or exception: later, on the thread of the caller."""
+    def submit(self, task: Runnable, done: Callable[[object], None]) -> None:
+        """Runs the task elsewhere, then calls `done` with its result or exception: later, on the caller's thread."""
+
+
+class Runnable(Protocol):
+    """Work with all its inputs; a shard's background task is such."""
+
+    def run(self) -> object:
+        """Does the work and returns the result."""
+
+
+class Sender(Protocol):
+    """Sends the requests of shards to other brokers, or to this one."""
+
+    def send(self, request: RequestToSend, done: Callable[[object], None]) -> None:
+        """Sends the request, then calls `done` with the answers: later, on the thread of the caller."""
 
 
 class Ids(Protocol):

@@ -45,7 +45,7 @@ from klamm.protocol.types import (
 from klamm.runtime.answers import Answer, then
 from klamm.runtime.coordinator_facade import CoordinatorFacade
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
-from klamm.runtime.marker_executor import MarkerExecutor
+from klamm.runtime.marker_sender import MarkerSender
 from klamm.runtime.ports import CoordinatorLog, Promise, Promises, Spawn, Timers, WallClock
 from klamm.runtime.producer_id_pool import ProducerIdPool
 from klamm.runtime.transaction_record_serde import TransactionRecordSerde
@@ -94,7 +94,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
                 timers=timers,
                 wall_clock=wall_clock,
                 promises=promises,
-                executor=MarkerExecutor(markers, spawn),
+                sender=MarkerSender(markers, spawn),
                 publish=_log_remarks,
                 write_timeout_ms=write_timeout_ms,
                 compression=Compression.NONE,

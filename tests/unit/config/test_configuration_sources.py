@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -371,13 +369,3 @@ def test_what_clients_read_in_the_environment_is_no_key(caplog: pytest.LogCaptur
     """KLAMM_BOOTSTRAP_SERVER tells the other commands where the broker is; the broker has nothing to say about it."""
     assert BrokerConfig.load(environ={"KLAMM_BOOTSTRAP_SERVER": "127.0.0.1:1"}) == BrokerConfig()
     assert not caplog.records
-
-
-def test_a_start_without_settings_does_not_read_the_table() -> None:
-    """The table of four hundred keys would cost a part of the start that nobody needs."""
-    program = (
-        "import sys; from klamm.config.broker_config import BrokerConfig; BrokerConfig.load(environ={'PATH': '/'}); "
-        "from klamm.config import table; print(table._data.cache_info().currsize)"
-    )
-    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert completed.stdout.strip() == "0"

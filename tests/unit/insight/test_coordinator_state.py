@@ -37,15 +37,17 @@ def _state() -> CoordinatorState:
 def _after(*records: tuple[bytes, bytes | None]) -> ReplayedGroup:
     state = _state()
     for number, (key, value) in enumerate(records):
-        state.apply(key, value, 1_000 + number)
-    return state.groups[GROUP]
+        state.apply(key, value, 1_000 + number, number)
+    group = state.group(GROUP)
+    assert group is not None
+    return group
 
 
 def _is_gone_after(*records: tuple[bytes, bytes | None]) -> bool:
     state = _state()
-    for key, value in records:
-        state.apply(key, value, 0)
-    return GROUP not in state.groups
+    for offset, (key, value) in enumerate(records):
+        state.apply(key, value, 0, offset)
+    return state.group(GROUP) is None and GROUP not in state.group_ids()
 
 
 def test_the_last_commit_counts_and_a_tombstone_ends_it() -> None:
@@ -147,7 +149,7 @@ def test_what_is_not_understood_changes_nothing() -> None:
     key, _ = commit(0, 5)
 
     def complaint(key: bytes, value: bytes | None) -> str | None:
-        found: ReplayedRecord = state.apply(key, value, 0)
+        found: ReplayedRecord = state.apply(key, value, 0, 0)
         assert found.key is None
         return found.complaint
 
@@ -155,7 +157,7 @@ def test_what_is_not_understood_changes_nothing() -> None:
     assert complaint(key, b"\x00\x63rest") == "OffsetCommitValue has versions 0 to 4, not 99"
     assert complaint(b"", None) == "a coordinator record too short to say its type or version"
     assert complaint(key[:-1], None) is not None
-    assert state.groups == {}
+    assert list(state.group_ids()) == []
 
 
 def test_the_state_is_plain_data() -> None:

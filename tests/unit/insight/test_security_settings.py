@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
-from tests.support.certificates import Authority, OpensslUnavailable
 
 from klamm.client.config import ClientConfig
 from klamm.client.errors import ClientConfigError
 from klamm.client.password import Password
 from klamm.client.sasl import SaslConfig
 from klamm.client.security import Security
-from klamm.client.tls import TlsConfig, tls_context
+from klamm.client.tls import TlsConfig
 from klamm.insight.security_settings import security_settings
-
-KEY_PASSWORD = "of the key"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates and keys, each in a file of its own and together."""
-    folder = tmp_path_factory.mktemp("certificates")
-    try:
-        Authority(folder).issue("somebody", key_password=KEY_PASSWORD)
-    except OpensslUnavailable as error:
-        pytest.skip(str(error))
-    return folder
 
 
 def security(properties: Mapping[str, str]) -> Security:
@@ -43,39 +27,6 @@ def tls(**properties: str) -> TlsConfig:
     assert made.sasl is None
     assert made.tls is not None
     return made.tls
-
-
-def test_a_private_authority_is_trusted(folder: Path) -> None:
-    """Named as a file or given as text, and nobody else then."""
-    certificate = folder / "authority.pem"
-    for config in (tls(ssl_ca_location=str(certificate)), tls(ssl_ca_pem=certificate.read_text())):
-        (trusted,) = tls_context(config).get_ca_certs()
-        assert "klamm test authority" in str(trusted["subject"])
-        assert config.keystore_key is None
-    assert tls_context(tls()).verify_mode is ssl.CERT_REQUIRED
-
-
-@pytest.mark.parametrize(
-    ("chain", "key"), [("somebody.crt", "somebody.encrypted.key"), ("somebody.pem", "somebody.pem")]
-)
-def test_a_certificate_of_the_client_is_shown(folder: Path, chain: str, key: str) -> None:
-    """From two files, from one with both, or from texts; each block once."""
-    configs = (
-        tls(
-            ssl_certificate_location=str(folder / chain),
-            ssl_key_location=str(folder / key),
-            ssl_key_password=KEY_PASSWORD,
-        ),
-        tls(
-            ssl_certificate_pem=(folder / chain).read_text(),
-            ssl_key_pem=(folder / key).read_text(),
-            ssl_key_password=KEY_PASSWORD,
-        ),
-    )
-    for config in configs:
-        assert config.keystore_certificate_chain == (folder / "somebody.crt").read_text().strip()
-        assert config.keystore_key == Password((folder / "somebody.encrypted.key").read_text().strip())
-        assert config.key_password == Password(KEY_PASSWORD)
 
 
 @pytest.mark.parametrize(("text", "is_checked"), [("none", False), ("https", True)])

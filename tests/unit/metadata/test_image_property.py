@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.image import MetadataImage
@@ -81,7 +82,7 @@ async def _scenario(path: Path, commands: list[tuple[object, ...]]) -> None:
     await service.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(COMMANDS, max_size=12))
 def test_the_image_is_what_the_store_says(commands: list[tuple[object, ...]]) -> None:
     """After any commands the image equals the one rebuilt from the file, its views agree, and no old image changed."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -437,23 +434,6 @@ def test_what_can_be_no_batch_is_refused_when_it_stands_first(loops: ModuleType)
 
 
 # --- choosing -------------------------------------------------------------------------------------------------------
-
-
-def _is_compiled(**environment: str) -> str:
-    command = [sys.executable, "-c", "from klamm.protocol import record_scanner as s; print(s.IS_COMPILED)"]
-    ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=True)
-    return ran.stdout.strip()
-
-
-def test_python_can_be_asked_for() -> None:
-    """`KLAMM_PURE_PYTHON=1` takes the loops in Python, whatever is installed."""
-    assert _is_compiled(KLAMM_PURE_PYTHON="1") == "False"
-
-
-def test_compiled_loops_are_taken_where_they_are() -> None:
-    """Without being asked for."""
-    compiled_loops()
-    assert _is_compiled(KLAMM_PURE_PYTHON="") == "True"
 
 
 def test_default_bound_is_that_of_records() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import Record, decode_batch, read_batch_header, restamp
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex
+from klamm.runtime.ports import Runnable
 
 __all__ = ["CountingIds", "LaterExecutor", "ManualTimers", "MemoryLog", "Pledge", "Pledges"]
 
@@ -118,10 +119,10 @@ class LaterExecutor:
         self._timers = timers
         self.delay_ms = delay_ms
 
-    def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
+    def submit(self, task: Runnable, done: Callable[[object], None]) -> None:
         def report() -> None:
             try:
-                outcome = run()
+                outcome = task.run()
             except Exception as error:
                 outcome = error
             done(outcome)

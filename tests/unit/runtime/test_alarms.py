@@ -169,21 +169,21 @@ def test_many_alarms_at_once_let_others_have_their_turn() -> None:
     def fire(key: TimerKey) -> None:
         bell.rung.append((key, bell.timers.now_ms()))
         bell.timers._now_ms += 1
-        if key == TimerKey(KIND, detail=0):
-            bell.alarms.cancel(TimerKey(KIND, detail=98))
-            bell.alarms.arm(TimerKey(KIND, detail=99), 500)
+        if key == TimerKey(KIND, detail="0"):
+            bell.alarms.cancel(TimerKey(KIND, detail="98"))
+            bell.alarms.arm(TimerKey(KIND, detail="99"), 500)
 
     bell.alarms.fire = fire
     for number in range(100):
-        bell.alarms.arm(TimerKey(KIND, detail=number), 10)
+        bell.alarms.arm(TimerKey(KIND, detail=str(number)), 10)
     turns: list[int] = []
     for at_ms in range(12, 62, 10):
         bell.timers.call_at(at_ms, lambda: turns.append(len(bell.rung)))
     bell.timers.advance(1000)
     assert all(0 < after - before < 20 for before, after in pairwise(turns))
     assert [key for key, _ in bell.rung] == [
-        *(TimerKey(KIND, detail=number) for number in range(98)),
-        TimerKey(KIND, detail=99),
+        *(TimerKey(KIND, detail=str(number)) for number in range(98)),
+        TimerKey(KIND, detail="99"),
     ]
 
 

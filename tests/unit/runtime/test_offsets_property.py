@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.support.examples import examples
 from tests.unit.runtime.coordinator_world import P0, CoordinatorWorld
 from tests.unit.runtime.fake_ports import MemoryLog, Pledge
 
@@ -145,5 +146,5 @@ class Offsets(RuleBasedStateMachine):
 
 TestOffsets = Offsets.TestCase
 TestOffsets.settings = settings(
-    max_examples=120, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(120), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )

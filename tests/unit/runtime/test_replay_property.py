@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.unit.runtime.coordinator_world import P0, CoordinatorWorld
 from tests.unit.runtime.fake_ports import MemoryLog
 
@@ -58,7 +59,9 @@ def _damaged(random: Random, data: bytes) -> bytes:
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(seed=st.integers(0, 2**32))
 def test_damaged_records_leave_the_partition_alive(seed: int, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.support.examples import examples
 from tests.unit.runtime.fake_ports import Pledge
 from tests.unit.runtime.transaction_world import P0, TransactionWorld, close_unfinished
 
@@ -208,4 +209,4 @@ class Transactions(RuleBasedStateMachine):
 
 
 TestTransactions = Transactions.TestCase
-TestTransactions.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestTransactions.settings = settings(max_examples=examples(50), stateful_step_count=30, deadline=None)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 from klamm.spark.session_builder import settings_for
 
 
@@ -21,24 +18,3 @@ def test_a_cluster_keeps_its_own_driver_address_and_shuffle() -> None:
 
     assert "spark.driver.host" not in settings
     assert "spark.sql.shuffle.partitions" not in settings
-
-
-def test_importing_klamm_spark_imports_no_pyspark() -> None:
-    """Only using it does."""
-    code = "import sys, klamm.spark; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_without_pyspark_the_error_says_what_to_install() -> None:
-    """In one line, where the name is used."""
-    code = (
-        "import sys; sys.modules['pyspark'] = None\n"
-        "import klamm, klamm.spark\n"
-        "for use in (lambda: klamm.spark.session(), lambda: klamm.spark.KlammDataSource):\n"
-        "    try: use()\n"
-        "    except klamm.KlammError as error: assert \"pip install '.[spark]'\" in str(error)\n"
-        "    else: sys.exit('no error')\n"
-    )
-
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

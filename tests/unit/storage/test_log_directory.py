@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,29 +9,13 @@ import pytest
 from tests.support.log_folder import NOW_MS, ORDERS, TOPIC_ID, LogFolder, append, batch, read_all
 
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
-from klamm.storage.log_directory import DataDirectoryInUse, InconsistentDataDirectory, LogDirectory
+from klamm.storage.log_directory import InconsistentDataDirectory, LogDirectory
 
 OTHER_ID = TopicId(bytes(reversed(range(16))))
 
 
 def _now() -> Millis:
     return NOW_MS
-
-
-def test_a_second_broker_is_kept_out(folder: LogFolder) -> None:
-    """Of the same process and of another; the error says what to do next."""
-    with pytest.raises(DataDirectoryInUse, match="stop that one first"):
-        LogDirectory(folder.path, clock=_now).lock()
-    script = (
-        "import sys; from pathlib import Path; from klamm.storage.file_lock import *\n"
-        "try: FileLock(Path(sys.argv[1]))\n"
-        "except DataDirectoryInUse: print('in use')"
-    )
-    command = [sys.executable, "-c", script, str(folder.path)]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "in use\n"
-    folder.directory.close()
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""
-    folder.start()
 
 
 def test_a_folder_of_another_cluster_is_refused(folder: LogFolder) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time, read_all
 
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -139,7 +140,9 @@ _LOGS = st.lists(st.integers(1, 12), min_size=1, max_size=40)
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=examples(40),
+    deadline=None,
 )
 @given(counts=_LOGS, segment_bytes=st.integers(800, 3000), interval=st.integers(0, 1000), data=st.data())
 def test_any_log_reads_back_as_it_was_written(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time, read_all
 
 from klamm.protocol.compression import Compression
@@ -18,7 +19,7 @@ def _first(records: list[Record], at_least: int) -> tuple[int, int] | None:
     return next(((record.timestamp_ms, record.offset) for record in records if record.timestamp_ms >= at_least), None)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(batches=_BATCHES, start=st.integers(0, 20), restart=st.booleans())
 def test_a_timestamp_finds_the_first_record_that_is_no_older(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]], start: int, restart: bool

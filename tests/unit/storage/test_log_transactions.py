@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.failing_calls import failing
 from tests.support.log_folder import NOW_MS, LogFolder, batch
 
@@ -345,7 +346,7 @@ _STEP = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_STEP, min_size=1, max_size=25), st.integers(61, 400))
 def test_whatever_happens_exactly_what_was_committed_is_seen(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], max_bytes: int
@@ -452,7 +453,7 @@ def test_a_producer_goes_on_after_a_crash_though_its_records_were_deleted(folder
     assert folder.log().log_end_offset == 4
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_LAGGING_STEP, min_size=8, max_size=30))
 def test_nothing_undecided_is_stable_while_the_high_watermark_lags(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, found_by_time, read_all, read_bytes
 
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -33,7 +34,7 @@ def _damage(path: Path, position: int, flip: int = 0x10) -> None:
         file.write(bytes([byte ^ flip]))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=25), data=st.data())
 def test_a_log_cut_anywhere_is_recovered_as_a_prefix(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], data: st.DataObject
@@ -67,7 +68,7 @@ def test_a_log_cut_anywhere_is_recovered_as_a_prefix(
     folder.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(counts=st.lists(st.integers(1, 5), min_size=2, max_size=20), data=st.data())
 def test_a_flipped_bit_is_cut_away_above_the_recovery_point_and_reported_below(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], data: st.DataObject

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time, read_all
 
 from klamm.core.log.transaction_verification import UNVERIFIED
@@ -52,7 +53,7 @@ def _answers(log: Log) -> list[object]:
     ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     suffix=st.sampled_from([INDEX_SUFFIX, TIME_INDEX_SUFFIX]),
     entry=st.integers(0, 20),

@@ -186,7 +186,7 @@ class _WideFetch:
         self._minimum_bytes = min(request.min_bytes, maximum_bytes)
         self._read = FetchRead(broker.partitions, broker.warm_reads, request, context.api_version, maximum_bytes)
         self._observed: list[Partition] = []
-        self._came_bytes = 0
+        self._arrived_bytes = 0
         """Bytes appended since the last read began. That read may have included some of them."""
         self._missing_bytes = 0
         self._is_interrupted = False
@@ -202,7 +202,7 @@ class _WideFetch:
                 yield from self._observe()
             while True:
                 is_last = self._is_interrupted or loop.time() >= ends
-                self._came_bytes = 0
+                self._arrived_bytes = 0
                 result = yield from self._read_all()
                 if is_last or (yield from self._is_enough(result)):
                     body = yield from self._answer(result.answers)
@@ -254,18 +254,17 @@ class _WideFetch:
                     self._missing_bytes = 1
                     break
                 yield None
-        if self._came_bytes < self._missing_bytes and not self._is_interrupted:
+        if self._arrived_bytes < self._missing_bytes and not self._is_interrupted:
             self._woken = loop.create_future()
             yield from wait_for(_within(self._woken, ends - loop.time()))
             self._woken = None
 
-    # -- while it waits: the partitions' observer
-    # ------------------------------------------------------------------------------------
+    # -- while it waits: the partitions' observer ----------------------------------------------------------------------
 
     def appended(self, size_bytes: int) -> None:
         """Counts the appended bytes. When they reach the minimum, the request reads its partitions again."""
-        self._came_bytes += size_bytes
-        if self._came_bytes >= self._missing_bytes:
+        self._arrived_bytes += size_bytes
+        if self._arrived_bytes >= self._missing_bytes:
             self._wake()
 
     def interrupted(self) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -17,8 +17,9 @@ from klamm.protocol.types import Millis, Offset, PartitionIndex
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
     from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.runtime.ports import Runnable
 
-__all__ = ["LoopTimers", "PartitionLogs", "RandomIds", "ThreadExecutor"]
+__all__ = ["CodeImport", "LoopTimers", "PartitionLogs", "RandomIds", "ThreadExecutor"]
 
 _READ_BYTES: Final = 256 * 1024
 
@@ -146,6 +147,16 @@ class Alarm:
         self._handle.cancel()
 
 
+class CodeImport(NamedTuple):
+    """The work for an executor that imports code before it is needed."""
+
+    load: Callable[[], object]
+
+    def run(self) -> object:
+        """Imports the code."""
+        return self.load()
+
+
 class ThreadExecutor:
     """A single worker thread, started with the first task."""
 
@@ -153,9 +164,9 @@ class ThreadExecutor:
         self._loop = loop
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
 
-    def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
-        """Runs `run` on the thread, and calls `done` on the loop with its return value or exception."""
-        future = self._pool.submit(run)
+    def submit(self, task: Runnable, done: Callable[[object], None]) -> None:
+        """Runs the task on the thread, and calls `done` on the loop with its return value or exception."""
+        future = self._pool.submit(task.run)
         future.add_done_callback(lambda future: self._report(future, done))
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.services.coordinator_ports import LoopTimers, PartitionLogs, RandomIds, ThreadExecutor
+from klamm.broker.services.coordinator_ports import CodeImport, LoopTimers, PartitionLogs, RandomIds, ThreadExecutor
 from klamm.broker.services.history_loading import history_of_groups
 from klamm.broker.services.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klamm.broker.services.transaction_services import TransactionServices
@@ -82,7 +82,7 @@ class CoordinatorServices:
         )
         self._handover = WarmHandover(registry, partitions.warm_reads)
         # Load the code before the first group needs it, but after the first responses.
-        self._group_code = loop.call_later(_GROUP_CODE_S, executor.submit, load_shard_class, _ignore)
+        self._group_code = loop.call_later(_GROUP_CODE_S, executor.submit, CodeImport(load_shard_class), _ignore)
 
     def start(self) -> None:
         """Starts the coordinators, and observes which partitions this broker leads."""

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from klamm.broker.services.coordinator_ports import CodeImport
 from klamm.protocol.types import PartitionIndex
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class LazyHistory:
             self._alarm = self._timers.call_at(self._timers.now_ms() + _MOMENT_MS, tell)
 
     def _bring_code(self) -> None:
-        self._executor.submit(self._load, self._on_code)
+        self._executor.submit(CodeImport(self._load), self._on_code)
 
     def _on_code(self, _outcome: object) -> None:
         # If the import failed, `begin` raises the reason.

@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import Iterable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from klamm.cli.arguments import duration, timestamp_ms, topic_partitions
 from klamm.cli.cluster_options import access_of, add_cluster_options
@@ -20,9 +20,6 @@ from klamm.insight.group_picture import GroupPicture, MemberPicture
 from klamm.insight.group_snapshot import GroupObserver, Snapshot
 from klamm.insight.listed_states import listed_states
 from klamm.insight.words import PartitionKey, count
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["configure", "run"]
 

@@ -44,11 +44,13 @@ def replay(arguments: argparse.Namespace) -> int:
         summary = _Summary()
         show = _Json() if arguments.json else _Text()
         for message in _until(arguments, reader.read(TOPIC, arguments.partition)):
-            record = state.apply(bytes(message.key() or b""), _value(message), message.timestamp()[1])
+            key, timestamp_ms, offset = bytes(message.key() or b""), message.timestamp()[1], message.offset() or 0
+            record = state.apply(key, _value(message), timestamp_ms, offset)
             if arguments.group is None or record.group_id == arguments.group:
                 summary.add(message, record)
-                show.record(message, record, state.groups.get(record.group_id or ""))
-        groups = [state.groups[name] for name in sorted(state.groups) if arguments.group in (None, name)]
+                show.record(message, record, state.group(record.group_id or ""))
+        wanted = sorted(state.group_ids()) if arguments.group is None else [arguments.group]
+        groups = [group for group in map(state.group, wanted) if group is not None]
         show.summary(arguments, summary, groups)
     finally:
         reader.close()

@@ -9,10 +9,10 @@ A shard makes the decisions for one partition of an internal topic. Its state is
   put into the `Result`, as `on_append`, `on_commit` or `on_failure`.
 
 The runtime processes a `Result` in this order: it arms and cancels the timers, appends the records, replays them, calls
-`on_append`, starts the tasks, waits until the high watermark has passed everything written so far, then releases the
-replies, publishes the events and calls `on_commit`. If the append fails or the wait times out, replies to other
-requests are still released, `on_failure` decides again, and the request itself fails with the mapped error unless
-`on_failure` answered it.
+`on_append`, starts the tasks and sends the requests, waits until the high watermark has passed everything written so
+far, then releases the replies, publishes the events and calls `on_commit`. If the append fails or the wait times out,
+replies to other requests are still released, `on_failure` decides again, and the request itself fails with the mapped
+error unless `on_failure` answered it.
 
 The records of one kind of request may linger before they are appended, so that later ones replace them. The shard
 keeps these records (`put_aside`), and the runtime takes them back (`take_lingering`) before it decides anything except
@@ -39,6 +39,7 @@ __all__ = [
     "CoordinatorRecord",
     "DeletedTopic",
     "EndOfTransaction",
+    "RequestToSend",
     "Result",
     "Shard",
     "ReusableAnswer",
@@ -53,7 +54,7 @@ Ticket = NewType("Ticket", int)
 
 
 class TimerKind:
-    """A kind of timer or background task. Kinds are compared by identity, so two kinds cannot be confused."""
+    """A kind of timer. Kinds are compared by identity, so two kinds cannot be confused."""
 
     __slots__ = ("_name",)
 
@@ -69,13 +70,13 @@ class TimerKind:
 
 
 class TimerKey(NamedTuple):
-    """Identifies a timer or a background task of a shard. Arming an armed key moves its deadline."""
+    """Identifies a timer of a shard. Arming an armed key moves its deadline."""
 
     kind: TimerKind
     owner_id: str = ""
     """The group or the transactional id to which it belongs; "" if it belongs to the whole shard."""
-    detail: str | int = ""
-    """The member of the group, or the epoch in which a task was started."""
+    detail: str = ""
+    """The member of the group; "" if the timer belongs to the whole group."""
 
 
 class ClientContext(NamedTuple):
@@ -104,15 +105,30 @@ class DeletedTopic(NamedTuple):
     topic_id: TopicId
 
 
-class BackgroundTask(NamedTuple):
-    """Work that would block the event loop for too long: a pure function without arguments, run outside of the loop.
+class BackgroundTask(Protocol):
+    """Work that would block the event loop for too long, as a value: a class for each kind, its fields are the inputs.
 
-    `Shard.handle_task` receives its result or exception, with the key. By then the state may have changed, so the
-    shard compares epochs before it uses the outcome.
+    The runtime calls `run` outside of the loop. `Shard.handle_outcome` then gets the task with the result of `run`, or
+    with its exception. By then the state may have changed, so the shard compares epochs before it uses the outcome.
     """
 
-    key: TimerKey
-    run: Callable[[], object]
+    @property
+    def owner_id(self) -> str:
+        """The group to which the task belongs."""
+
+    def run(self) -> object:
+        """Does the work. It depends on the fields alone, and changes nothing."""
+
+
+class RequestToSend(Protocol):
+    """A request to the leaders of partitions, as a value: a class for each kind, whose fields are the content.
+
+    The runtime sends it. `Shard.handle_outcome` gets the request with the answers.
+    """
+
+    @property
+    def owner_id(self) -> str:
+        """The transactional id to which the request belongs."""
 
 
 class TransactionalWrite(NamedTuple):
@@ -156,9 +172,9 @@ class Result:
     `records` are appended as one batch. With `atomic` False they may be split into several batches, because each record
     is valid alone (expiry, deletion of topics). `replies` answer this request or parked ones; a request whose ticket
     isn't among them stays parked. `timers` are pairs of key and delay; a delay of None cancels. `events` describe what
-    happened; no decision depends on them. `tasks` are started after the append.
+    happened; no decision depends on them. `tasks` and `requests` are started after the append.
     With a `linger_epoch`, the records and the replies may linger. Of two records with the same key and epoch, the later
-    one replaces the other. Such a result has no events, tasks or callbacks.
+    one replaces the other. Such a result has no events, tasks, requests or callbacks.
     With a `transaction`, the records belong to it, or there are no records and a marker ends it.
     `framed` are the first records of an atomic result, already encoded for a batch by a background task; at least one
     more record follows them.
@@ -175,6 +191,7 @@ class Result:
         "on_failure",
         "records",
         "replies",
+        "requests",
         "reusable_answer",
         "tasks",
         "timers",
@@ -191,6 +208,7 @@ class Result:
         self.timers: list[tuple[TimerKey, int | None]] = []
         self.events: list[object] = []
         self.tasks: list[BackgroundTask] = []
+        self.requests: list[RequestToSend] = []
         self.reusable_answer: ReusableAnswer | None = None
         self.on_append: Callable[[], None] | None = None
         self.on_commit: Callable[[Millis], Result] | None = None
@@ -243,8 +261,8 @@ class Shard(Protocol):
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decides what follows from a timer that ran out."""
 
-    def handle_task(self, key: TimerKey, outcome: object, now: Millis) -> Result:
-        """Decides what follows from a background task's outcome: its result, or the exception that it raised."""
+    def handle_outcome(self, effect: BackgroundTask | RequestToSend, outcome: object, now: Millis) -> Result:
+        """Decides what follows from the outcome of a task (its result or exception), or from a request's answers."""
 
     def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
         """Derives the volatile state from the durable one after the replay of the whole log, and arms the timers.

@@ -11,9 +11,11 @@ from typing import Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.shard_contract import (
+    BackgroundTask,
     ClientContext,
     CoordinatorRecord,
     DeletedTopic,
+    RequestToSend,
     Result,
     Ticket,
     TimerKey,
@@ -217,9 +219,9 @@ class GroupShard:
         self._incremental_work.add(self._expire(), result)
         return result
 
-    def handle_task(self, key: TimerKey, outcome: object, now: Millis) -> Result:
+    def handle_outcome(self, effect: BackgroundTask | RequestToSend, outcome: object, now: Millis) -> Result:
         """Decides what follows from the outcome of a background task; only consumer groups start such tasks."""
-        return on_consumer_task(self.consumer_groups, key, outcome, now)
+        return on_consumer_task(self.consumer_groups, effect, outcome, now)
 
     def _expire(self) -> Iterator[Result]:
         yield from expire_groups(self.groups, self.config, lambda: self._incremental_work.now)

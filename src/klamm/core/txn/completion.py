@@ -1,13 +1,14 @@
 """Completes transactions: has the markers written to all partitions, and then writes the Complete record.
 
 Theory of operation. The end of a transaction starts with a Prepare record. Once that record is committed, the outcome
-is final, and a background task writes a marker to each partition. Partitions whose marker is committed are removed from
-the list; the others are retried with a back-off without limit, because consumers with isolation level read_committed
-wait for the markers. When no partition is left, a Complete record follows, and the transactional id is free again.
-After a restart, the Prepare records in the log start this again; a marker that is written twice does no harm.
+is final, and a request asks the leader of each partition to write a marker. Partitions whose marker is committed are
+removed from the list; the others are retried with a back-off without limit, because consumers with isolation level
+read_committed wait for the markers. When no partition is left, a Complete record follows, and the transactional id is
+free again. After a restart, the Prepare records in the log start this again; a marker that is written twice does no
+harm.
 
-The task's function only returns the wanted marker; the runtime has it written, and passes back the result of
-`MarkerWriter.write_markers`. Only this module knows which partitions already have their markers: the log contains
+The runtime has the marker of a `WriteMarkers` written, and passes back the result of `MarkerWriter.write_markers`. Only
+this module knows which partitions already have their markers: the log contains
 either all or none. After Apache Kafka's `TransactionMarkerChannelManager` and
 `TransactionMarkerRequestCompletionHandler`.
 """
@@ -15,13 +16,12 @@ either all or none. After Apache Kafka's `TransactionMarkerChannelManager` and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
 from typing import Final
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
-from klamm.core.coordinator.shard_contract import BackgroundTask, Result, TimerKey, TimerKind
+from klamm.core.coordinator.shard_contract import Result, TimerKey, TimerKind
 from klamm.core.txn.events import TransactionRemark
-from klamm.core.txn.markers import TransactionMarker
+from klamm.core.txn.markers import TransactionMarker, WriteMarkers
 from klamm.core.txn.transaction import Transaction, completed
 from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.errors import ErrorCode
@@ -30,7 +30,7 @@ from klamm.protocol.types import Millis, TopicPartition
 __all__ = ["MARKERS", "Completions"]
 
 MARKERS: Final = TimerKind("markers")
-"""The task that writes markers, and the timer that retries."""
+"""The timer after which the remaining markers are requested again."""
 _FIRST_BACKOFF_MS: Final = 100
 _MAX_BACKOFF_MS: Final = 5000
 
@@ -97,16 +97,15 @@ class Completions:
         self.follow(result, [key.owner_id])
         return result
 
-    def on_outcome(self, key: TimerKey, outcome: object, now: Millis) -> Result:
+    def on_outcome(self, request: WriteMarkers, outcomes: Mapping[TopicPartition, ErrorCode], now: Millis) -> Result:
         """Handles the outcome of a marker, by partition: completes the transaction, or retries later."""
         result = Result(atomic=False)
-        transactional_id = key.owner_id
+        transactional_id = request.owner_id
         ending = self._endings.get(transactional_id)
         transaction = self._store.find(transactional_id)
         if ending is None or transaction is None or not transaction.is_ending:
             return result
         ending.is_waiting_for_outcome = False
-        outcomes: Mapping[TopicPartition, ErrorCode] = outcome if isinstance(outcome, Mapping) else {}
         for partition, code in outcomes.items():
             if code is ErrorCode.NONE or self._is_given_up(transaction, partition, code, result):
                 ending.remaining.discard(partition)
@@ -134,10 +133,9 @@ class Completions:
                 to_complete.append(completed(transaction, now))
             elif not ending.is_waiting_for_outcome:
                 ending.is_waiting_for_outcome = True
-                run = partial(_wanted, self._marker(transaction, ending))
-                result.tasks.append(BackgroundTask(TimerKey(MARKERS, transactional_id), run))
-        if result.tasks:
-            # A task must not depend on whether the append of an unrelated record succeeds.
+                result.requests.append(WriteMarkers(transactional_id, self._marker(transaction, ending)))
+        if result.requests:
+            # A request must not depend on whether the append of an unrelated record succeeds.
             for transaction in to_complete:
                 result.arm(TimerKey(MARKERS, transaction.transactional_id), 0)
         elif to_complete:
@@ -193,10 +191,6 @@ class Completions:
             delay_ms = ending.backoff_ms
             ending.backoff_ms = min(2 * delay_ms, _MAX_BACKOFF_MS)
         result.arm(TimerKey(MARKERS, transactional_id), delay_ms)
-
-
-def _wanted(marker: TransactionMarker) -> TransactionMarker:
-    return marker
 
 
 def _remark(transaction: Transaction, text: str) -> TransactionRemark:

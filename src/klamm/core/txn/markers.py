@@ -1,6 +1,7 @@
 """The interface through which the transaction coordinator writes markers to a transaction's partitions.
 
-The coordinator passes a `TransactionMarker` to a `MarkerWriter`, and repeats this for the partitions that failed until
+The coordinator asks for a `TransactionMarker` by a `WriteMarkers`, which the runtime passes to a `MarkerWriter`. It
+repeats this for the partitions that failed until
 all have their marker. After Apache Kafka's `TxnMarkerEntry` and `TransactionMarkerChannelManager`.
 """
 
@@ -13,7 +14,7 @@ from typing import Protocol
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 
-__all__ = ["MarkerWriter", "TransactionMarker"]
+__all__ = ["MarkerWriter", "TransactionMarker", "WriteMarkers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,14 @@ class TransactionMarker:
     is_commit: bool
     partitions: tuple[TopicPartition, ...]
     transaction_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMarkers:
+    """The request that the leaders of the marker's partitions write it."""
+
+    owner_id: str
+    marker: TransactionMarker
 
 
 class MarkerWriter(Protocol):

@@ -7,14 +7,16 @@ until both records are committed. So clients get CONCURRENT_TRANSACTIONS only wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.shard_contract import (
+    BackgroundTask,
     ClientContext,
     CoordinatorRecord,
     DeletedTopic,
+    RequestToSend,
     Result,
     Ticket,
     TimerKey,
@@ -25,6 +27,7 @@ from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.endings import end_transaction
 from klamm.core.txn.expiry import ABORT, Expiry
 from klamm.core.txn.initializations import initialize_producer
+from klamm.core.txn.markers import WriteMarkers
 from klamm.core.txn.transaction import EPOCH_BUMP_VERSION
 from klamm.core.txn.transaction_description import describe_transactions, list_transactions
 from klamm.core.txn.transaction_store import TransactionStore
@@ -114,9 +117,11 @@ class TransactionShard:
             return self._completions.on_timer(key)
         return self._lapses.abort_timed_out(now) if key == ABORT else self._lapses.expire_ids(now)
 
-    def handle_task(self, key: TimerKey, outcome: object, now: Millis) -> Result:
-        """Handles the outcome of written markers."""
-        return self._completions.on_outcome(key, outcome, now)
+    def handle_outcome(self, effect: BackgroundTask | RequestToSend, outcome: object, now: Millis) -> Result:
+        """Handles the outcome of written markers, by partition; transactions start no other effects."""
+        assert isinstance(effect, WriteMarkers)
+        assert isinstance(outcome, Mapping)
+        return self._completions.on_outcome(effect, outcome, now)
 
     # Requests
 

@@ -94,7 +94,8 @@ def finish_swaps(directory: Path) -> None:
         else:
             begun.add(offset)
     if cleaned:
-        # Not earlier: until the `.swap` files are gone, the `.cleaned` files must show that the swap had not begun.
+        # The `.swap` files are gone from the disk before the first `.cleaned` file goes: a `.cleaned` file shows that
+        # the swap had not begun.
         sync_directory(directory)
         for name in cleaned:
             (directory / name).unlink(missing_ok=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import Iterator
 
 import pytest
 from tests.support.event_loop import in_loop
 
-from klamm.broker.services import garbage_collection
 from klamm.broker.services.garbage_collection import GarbageCollection
 from klamm.broker.time_slices import turn
 
@@ -91,29 +89,3 @@ def test_cycles_are_found_when_it_looks_at_everything(collection: GarbageCollect
         assert collection.collect() >= 1
 
     collect()
-
-
-def test_it_looks_at_everything_when_it_is_quiet(
-    collection: GarbageCollection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And not more often than it has to."""
-    monkeypatch.setattr(garbage_collection, "LOOK_S", 0.01)
-    monkeypatch.setattr(garbage_collection, "QUIET_SHARE", 100.0)
-
-    @in_loop
-    async def wait() -> None:
-        collect = collection.collect
-        has_looked = asyncio.Event()
-
-        def count() -> int:
-            has_looked.set()
-            return collect()
-
-        monkeypatch.setattr(collection, "collect", count)
-        collection.start()
-        await asyncio.sleep(0.1)
-        assert not has_looked.is_set()
-        monkeypatch.setattr(garbage_collection, "HOUR_S", 0.0)
-        await asyncio.wait_for(has_looked.wait(), 10)
-
-    wait()

@@ -34,14 +34,14 @@ class _Replay:
         self.names = MemberNames()
 
     def words(self, key_and_value: tuple[bytes, bytes | None]) -> str:
-        found = self.state.apply(*key_and_value, 0)
-        group = self.state.groups.get(GROUP)
+        found = self.state.apply(*key_and_value, 0, 0)
+        group = self.state.group(GROUP)
         for each in group.members.values() if group is not None else ():
             self.names.add(each.member_id, each.instance_id, each.client_id)
         return record_words(found, group, self.names)
 
     def lines(self) -> list[str]:
-        return list(group_lines(self.state.groups.get(GROUP), self.names))
+        return list(group_lines(self.state.group(GROUP), self.names))
 
 
 def test_each_record_of_a_consumer_group_has_its_words() -> None:

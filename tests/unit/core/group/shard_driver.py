@@ -220,7 +220,7 @@ class ShardDriver:
                 outcome = task.run()
             except Exception as error:
                 outcome = error
-            self.apply(self.shard.handle_task(task.key, outcome, self.now))
+            self.apply(self.shard.handle_outcome(task, outcome, self.now))
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, and fire what becomes due on the way, in order."""

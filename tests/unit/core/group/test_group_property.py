@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.examples import examples
 from tests.unit.core.group.clients import PARTITIONS, REBALANCE_MS, SESSION_MS, STATIC_SESSION_MS, Client, ClientState
 from tests.unit.core.group.log_replica import LogReplica
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, subscription
@@ -269,9 +270,9 @@ class BatchingGroupMachine(GroupMachine):
 
 TestBatchingGroup = pytest.mark.timeout(300)(BatchingGroupMachine.TestCase)
 TestBatchingGroup.settings = settings(
-    max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(200), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestGroup = pytest.mark.timeout(300)(GroupMachine.TestCase)
 TestGroup.settings = settings(
-    max_examples=400, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(400), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -124,20 +123,6 @@ def test_a_start_that_is_gone_fails_or_is_skipped(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(DataLoss, match=r"range \[2, 10\) for partition t-0: the log has \[4, 10\)"):
         read(2, 10)
     assert offsets_in(read(2, 10, fail=False)) == [4, 5, 6, 7, 8, 9]
-
-
-@pytest.mark.parametrize("fail", [True, False])
-def test_an_offset_that_is_refused_and_there_is_asked_for_again(monkeypatch: pytest.MonkeyPatch, fail: bool) -> None:
-    """A leader that was elected just now may refuse what it has. Nothing is lost, and nobody waits for ever."""
-    log = FakeLog(monkeypatch, batch(0, 10))
-    haste = replace(CONFIG, retry_backoff_ms=1, retry_backoff_max_ms=1)
-    log.refusals = 3
-    assert offsets_in(read(2, 10, fail=fail, config=haste)) == list(range(2, 10))
-
-    log.refusals = 1_000_000
-    impatient = replace(haste, default_api_timeout_ms=20)
-    with pytest.raises(GaveUp, match=r"gave up to read t-0 .*OFFSET_OUT_OF_RANGE at offset 2, though the log has it"):
-        read(2, 10, fail=fail, config=impatient)
 
 
 @pytest.mark.parametrize("failure", [LogEndsEarly("it ends early"), PartitionMissing("it is gone")])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,16 +17,14 @@ from klamm.storage.cleaner.swap import finish_swaps
 from klamm.storage.gaps import note_gap
 from klamm.storage.log import Log
 
-PROJECT = Path(__file__).parents[4]
-
 Values = list[tuple[int, bytes | None, bytes | None]]
 
 
-def _values(log: Log) -> Values:
+def values_of(log: Log) -> Values:
     return [(record.offset, record.key, record.value) for record in read_all(log)]
 
 
-def _fill(folder: LogFolder, count: int) -> None:
+def fill(folder: LogFolder, count: int) -> None:
     for number in range(count):
         key = b"k%d" % (number % 3 if number < count // 2 else number % 5)
         value = None if number % 7 == 3 else b"v%d" % number
@@ -41,60 +36,11 @@ def _fill(folder: LogFolder, count: int) -> None:
         )
 
 
-def test_a_process_that_ends_anywhere_in_a_cleaning_leaves_every_value(tmp_path: Path) -> None:
-    """I8, I9, I10: after each, all is as before or as after for every group of segments; the next cleaning gets
-    everything to the end; and nothing is left lying about."""
-    folder = LogFolder(tmp_path / "origin", CONFIG)
-    folder.create()
-    _fill(folder, 20)
-    before = _values(folder.log())
-    folder.close()
-    subprocess.run(
-        [sys.executable, "-m", "tests.support.cleaner_crashes", str(tmp_path / "origin"), str(tmp_path)],
-        check=True,
-        cwd=PROJECT,
-    )
-    copies = sorted((path for path in tmp_path.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
-    assert len(copies) > 20, "each of so many changes was the last one once"
-    seen = [_after_crash(copy) for copy in copies]
-    after = seen[-1]
-    assert after != before
-    assert seen[0] == before
-    swaps = 0
-    for earlier, later in pairwise(seen):
-        assert len(later) <= len(earlier)
-        assert set(after) <= set(later) <= set(before)
-        swaps += earlier != later
-    assert 2 <= swaps <= 4, "each group of segments is exchanged at one moment"
-
-
-def _after_crash(path: Path) -> Values:
-    """What is in the log once it is open again; checks that it can be lived with."""
-    folder = LogFolder(path, CONFIG)
-    log = folder.log()
-    assert not log.is_offline
-    assert log.log_end_offset == 20
-    log.advance_high_watermark(log.log_end_offset)
-    values = _values(log)
-    names = [each.name for each in log.directory.iterdir()]
-    assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
-    stems = {name.partition(".")[0] for name in names if name.endswith(".log")}
-    assert {name.partition(".")[0] for name in names if name.endswith(("index",))} == stems
-    entry = dict(log.producers.active())
-    assert [entry[producer].last_sequence for producer in sorted(entry)] == [9, 9]
-    clean(folder)
-    latest = {key: value for _, key, value in values if value is not None}
-    cleaned = {key: value for _, key, value in _values(log) if value is not None}
-    assert {key: latest[key] for key in cleaned} == cleaned
-    folder.close()
-    return values
-
-
 def _interrupted(tmp_path: Path) -> tuple[LogFolder, Path, Values]:
     """A closed folder whose first segments were cleaned, all but renaming them."""
     folder = LogFolder(tmp_path / "data", replace(CONFIG, segment_bytes=400))
     folder.create()
-    _fill(folder, 20)
+    fill(folder, 20)
     folder.config = replace(folder.config, segment_bytes=100_000)
     folder.log().update_config(folder.config)
     old = {
@@ -103,7 +49,7 @@ def _interrupted(tmp_path: Path) -> tuple[LogFolder, Path, Values]:
         if path.suffix not in (".snapshot", ".tmp")
     }
     assert clean(folder)
-    values = _values(folder.log())
+    values = values_of(folder.log())
     folder.kill()
     directory = folder.log_files()[0].parent
     for path in directory.glob(f"{0:020d}.*"):
@@ -122,7 +68,7 @@ def test_a_swap_that_had_begun_is_finished(tmp_path: Path) -> None:
     folder, directory, values = _interrupted(tmp_path)
     assert len(list(directory.glob("*.log"))) > 3
     folder.start()
-    assert _values(folder.log()) == values
+    assert values_of(folder.log()) == values
     assert folder.log().segment_count == 2
     folder.close()
 
@@ -144,7 +90,7 @@ def test_a_swap_that_had_not_begun_is_undone(tmp_path: Path) -> None:
     log = directory / f"{0:020d}.timeindex.swap"
     log.rename(log.with_name(f"{0:020d}.timeindex.cleaned"))
     folder.start()
-    assert len(_values(folder.log())) == 20 > len(values)
+    assert len(values_of(folder.log())) == 20 > len(values)
     folder.close()
 
 
@@ -197,5 +143,5 @@ def test_a_cleaned_segment_tells_up_to_where_it_reaches(tmp_path: Path, reader: 
     if reader == "headers":
         assert headers[-1].next_offset == 5
     else:
-        assert [offset for offset, _, _ in _values(log)] == [4]
+        assert [offset for offset, _, _ in values_of(log)] == [4]
     folder.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.log_folder import batch
 
 from klamm.protocol.record_batch import iterate_batches, restamp
@@ -50,7 +51,9 @@ def test_a_sound_segment_is_all_batches(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+    max_examples=examples(80),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
 )
 @given(st.integers(0, 4), st.data())
 def test_one_damaged_batch_costs_no_other(tmp_path: Path, number: int, data: st.DataObject) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.shard_contract import Result, TimerKey, TimerKind
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
 from klamm.core.group.consumer.held_back import on_back_off_timer, watch_held_back
-from klamm.core.group.consumer.load_trigger import WEIGHED, on_load_timer, on_weighed
+from klamm.core.group.consumer.load_trigger import WeighLoad, on_load_timer, on_weighed
 from klamm.core.group.consumer.member_removal import on_rebalance_timer, on_session_timer
 from klamm.core.group.consumer.migration.classic_members import on_member_late
-from klamm.core.group.consumer.regexes import RESOLVED, on_regexes_resolved
+from klamm.core.group.consumer.regexes import ResolveRegexes, on_regexes_resolved
 from klamm.core.group.consumer.target_assignment import (
-    TARGET_MADE,
+    MakeTarget,
     arm_target_timer,
     on_target_made,
     on_target_timer,
@@ -63,10 +63,10 @@ def on_consumer_timer(groups: ConsumerGroups, key: TimerKey, now: Millis) -> Res
     return decision.result
 
 
-def on_consumer_task(groups: ConsumerGroups, key: TimerKey, outcome: object, now: Millis) -> Result:
+def on_consumer_task(groups: ConsumerGroups, task: object, outcome: object, now: Millis) -> Result:
     """Decides on the outcome of a background task; an exception means that the task raised it."""
     decision = Decision(groups, Result(), now)
-    _TASKS[key.kind](decision, key, outcome)
+    _TASKS[type(task)](decision, task, outcome)
     return decision.result
 
 
@@ -96,12 +96,12 @@ CONSUMER_TIMERS: Final[Mapping[TimerKind, Callable[[Decision, TimerKey], None]]]
 }
 """The handler of an expired timer, by its kind."""
 
-_TASKS: Final[Mapping[TimerKind, Callable[[Decision, TimerKey, object], None]]] = {
-    TARGET_MADE: on_target_made,
-    WEIGHED: on_weighed,
-    RESOLVED: on_regexes_resolved,
+_TASKS: Final[Mapping[type, Callable[[Decision, Any, Any], None]]] = {
+    MakeTarget: on_target_made,
+    WeighLoad: on_weighed,
+    ResolveRegexes: on_regexes_resolved,
 }
-"""The handler of a finished background task, by its kind."""
+"""The handler of a finished background task, by its class. It gets the task, and the result or exception of `run`."""
 
 
 def _loaded(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -> GroupLoaded:

@@ -8,10 +8,9 @@ task, where their targets are made, too.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Final
+from dataclasses import dataclass
 
-from klamm.core.coordinator.shard_contract import BackgroundTask, Result, TimerKey, TimerKind
+from klamm.core.coordinator.shard_contract import Result
 from klamm.core.group.assignors.assignor import AssignorFailed
 from klamm.core.group.assignors.load import LoadAssignor, is_improvement
 from klamm.core.group.consumer.assignor_input import Description, describe
@@ -27,10 +26,21 @@ from klamm.core.group.events import Cause, Remark
 from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.types import Millis
 
-__all__ = ["WEIGHED", "on_load_timer", "on_traffic", "on_weighed"]
+__all__ = ["WeighLoad", "on_load_timer", "on_traffic", "on_weighed"]
 
-WEIGHED: Final = TimerKind("weigh the load of a consumer group")
-"""The kind of the background task that weighs a large group."""
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WeighLoad:
+    """The background task that weighs a large group: is another assignment worth a rebalance?"""
+
+    owner_id: str
+    epoch: int
+    described: Description
+    assigned_at_ms: Millis
+
+    def run(self) -> bool:
+        """Returns whether it is."""
+        return is_improvement(self.described.specification(), self.assigned_at_ms)
 
 
 def on_traffic(groups: ConsumerGroups, traffic: Traffic, now: Millis) -> Result:
@@ -59,12 +69,12 @@ def _weigh(decision: Decision, group: ConsumerGroup) -> None:
     groups, result, now = decision
     group_id = group.group_id
     described = describe(groups, group, None, None, now, is_by_load=True)
-    weigh = partial(_is_improvement, described, group.assigned_at_ms)
+    task = WeighLoad(group_id, group.epoch, described, group.assigned_at_ms)
     if described.size > INLINE_LIMIT:
-        result.tasks.append(BackgroundTask(TimerKey(WEIGHED, group_id, group.epoch), weigh))
+        result.tasks.append(task)
         return
     try:
-        is_worth_it = weigh()
+        is_worth_it = task.run()
     except AssignorFailed as failure:
         result.events.append(Remark(group_id, f"the load could not be weighed: {failure}"))
         return
@@ -72,14 +82,10 @@ def _weigh(decision: Decision, group: ConsumerGroup) -> None:
         _rebalance(decision, group)
 
 
-def _is_improvement(described: Description, assigned_at_ms: Millis) -> bool:
-    return is_improvement(described.specification(), assigned_at_ms)
-
-
-def on_weighed(decision: Decision, key: TimerKey, outcome: object) -> None:
+def on_weighed(decision: Decision, task: WeighLoad, outcome: bool | BaseException) -> None:
     """Starts a rebalance if the weighing of a large group calls for one and the group has not changed meanwhile."""
     groups, result, _ = decision
-    _, group_id, epoch = key
+    group_id, epoch = task.owner_id, task.epoch
     group = groups.get(group_id)
     if isinstance(outcome, BaseException):
         result.events.append(Remark(group_id, f"the load could not be weighed: {outcome!r}"))

@@ -9,13 +9,12 @@ costs one rebalance. After Apache Kafka's
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
-from klamm.core.coordinator.shard_contract import BackgroundTask, TimerKey, TimerKind
 from klamm.core.group.consumer.changed_subscriptions import after_resolution
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_group_records import ResolvedRegex, regex_record, regex_tombstone
@@ -29,10 +28,8 @@ from klamm.core.group.events import Cause, Remark
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis
 
-__all__ = ["RegexChange", "is_refresh_due", "RESOLVED", "on_regexes_resolved", "update_regexes"]
+__all__ = ["RegexChange", "ResolveRegexes", "is_refresh_due", "on_regexes_resolved", "update_regexes"]
 
-RESOLVED: Final = TimerKind("resolve the regular expressions of a consumer group")
-"""The kind of the background task that resolves regular expressions."""
 _MIN_REFRESH_MS: Final = 10_000
 """Minimum time between two resolutions in a group (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
 
@@ -61,6 +58,26 @@ class RegexChange(Enum):
     RESOLVED = "changed and already resolved"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ResolveRegexes:
+    """The background task that finds the topics of all regular expressions of a group."""
+
+    owner_id: str
+    regexes: frozenset[str]
+    topics: ClusterTopics
+    now: Millis
+
+    def run(self) -> dict[str, ResolvedRegex]:
+        """Returns the topics that match, by regular expression."""
+        names = list(self.topics.names())
+        found = {}
+        for regex in sorted(self.regexes):
+            matches = _compile(regex).fullmatch
+            topics = frozenset(name for name in names if matches(name))
+            found[regex] = ResolvedRegex(topics, self.topics.version, self.now)
+        return found
+
+
 def update_regexes(
     decision: Decision, group: ConsumerGroup, old: ConsumerGroupMember, new: ConsumerGroupMember
 ) -> RegexChange:
@@ -81,16 +98,17 @@ def update_regexes(
     groups, result, now = decision
     regexes = _regexes_after(group, old_regex, new_regex)
     if is_refresh_due(groups, group, regexes, now):
-        run = partial(_resolve, frozenset(regexes), groups.topics, now)
-        result.tasks.append(BackgroundTask(TimerKey(RESOLVED, group.group_id), run))
+        result.tasks.append(ResolveRegexes(group.group_id, frozenset(regexes), groups.topics, now))
         after_append(result, lambda: groups.resolving.add(group.group_id))
     return change
 
 
-def on_regexes_resolved(decision: Decision, key: TimerKey, outcome: object) -> None:
+def on_regexes_resolved(
+    decision: Decision, task: ResolveRegexes, outcome: Mapping[str, ResolvedRegex] | BaseException
+) -> None:
     """Writes the topics of the regular expressions; raises the group epoch if the group's topics have changed."""
     groups, result, _ = decision
-    group_id = key.owner_id
+    group_id = task.owner_id
     groups.resolving.discard(group_id)
     group = groups.get(group_id)
     if isinstance(outcome, BaseException):
@@ -98,10 +116,7 @@ def on_regexes_resolved(decision: Decision, key: TimerKey, outcome: object) -> N
         return
     if group is None:
         return
-    assert isinstance(outcome, dict)
-    resolved: Mapping[str, ResolvedRegex] = {
-        regex: found for regex, found in outcome.items() if regex in group.regex_counts
-    }
+    resolved = {regex: found for regex, found in outcome.items() if regex in group.regex_counts}
     result.records += [regex_record(group_id, regex, found) for regex, found in resolved.items()]
     changes = [
         _describe(regex, group.regexes.get(regex), found.topics)
@@ -154,15 +169,6 @@ def is_refresh_due(groups: ConsumerGroups, group: ConsumerGroup, regexes: Collec
         or latest.version < groups.new_topics_version
         or now > latest.resolved_at_ms + groups.config.consumer_regex_refresh_interval_ms
     )
-
-
-def _resolve(regexes: Collection[str], topics: ClusterTopics, now: Millis) -> dict[str, ResolvedRegex]:
-    names = list(topics.names())
-    found = {}
-    for regex in sorted(regexes):
-        matches = _compile(regex).fullmatch
-        found[regex] = ResolvedRegex(frozenset(name for name in names if matches(name)), topics.version, now)
-    return found
 
 
 def _check(regex: str) -> None:

@@ -8,11 +8,11 @@ Kafka's `GroupMetadataManager.maybeUpdateTargetAssignment` and `TargetAssignment
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from klamm.core.coordinator.shard_contract import BackgroundTask, CoordinatorRecord, TimerKey, TimerKind
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
 from klamm.core.group.assignors.assignor import Assignor, AssignorFailed
 from klamm.core.group.assignors.load import LoadAssignor
 from klamm.core.group.consumer.assignor_input import Change, Description, describe, remember_owners
@@ -36,16 +36,14 @@ from klamm.protocol.records import FramedRecords, frame_records
 from klamm.protocol.types import Millis
 
 __all__ = [
+    "MakeTarget",
     "arm_target_timer",
-    "TARGET_MADE",
     "make_target",
     "may_make_target",
     "on_target_made",
     "on_target_timer",
 ]
 
-TARGET_MADE: Final = TimerKind("make the target assignment of a consumer group")
-"""The kind of the background task that makes the target of a large group."""
 INLINE_LIMIT: Final = 800
 """Largest size of a group whose target is made at once: subscriptions of members to topics, plus partitions. The
 built-in assignors take one to four microseconds for each."""
@@ -64,6 +62,44 @@ class Prepared(NamedTuple):
     """One for each member whose part has changed or who is held back."""
     framed: FramedRecords | None = None
     """The same records in the format of a batch, if a background task made the target."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MakeTarget:
+    """The background task that makes the target of a large group."""
+
+    owner_id: str
+    epoch: int
+    """The group epoch for which the target is made."""
+    assignor: Assignor
+    described: Description
+
+    def run(self) -> Prepared:
+        """Makes the target, and encodes its records: for a thousand members that takes as long as replaying them."""
+        prepared = self.prepare()
+        return prepared._replace(framed=frame_records(map(encode_record, prepared.records)))
+
+    def prepare(self) -> Prepared:
+        """Runs the assignor and builds the records: all the slow work of a small group."""
+        spec, known = self.described.specification(), self.described.target
+        assigned = self.assignor.assign(spec)
+        target = {member_id: assigned.get(member_id) or NO_TARGET for member_id in spec.members}
+        records = []
+        for member_id, wanted in target.items():
+            if not spec.members[member_id].may_be_assigned:
+                records.append(target_tombstone(self.owner_id, member_id))  # Marks the member in the log as held back.
+            elif known.get(member_id) != wanted:
+                records.append(target_record(self.owner_id, member_id, wanted))  # A new member gets an empty one, too.
+        return Prepared(
+            epoch=self.epoch,
+            assignor=self.assignor.name,
+            target=target,
+            assignments={
+                member_id: {spec.topics[topic_id].name: partitions for topic_id, partitions in wanted.items()}
+                for member_id, wanted in target.items()
+            },
+            records=records,
+        )
 
 
 def may_make_target(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -> int | None:
@@ -100,16 +136,13 @@ def make_target(
     is_by_load = chosen.name == LoadAssignor.name
     described = describe(groups, group, subscriptions, change, now, is_by_load=is_by_load)
     watch_back_offs(decision, group, described)
-    prepare = partial(_prepare, chosen, described, group.group_id, epoch)
+    task = MakeTarget(group.group_id, epoch, chosen, described)
     if described.size > INLINE_LIMIT:
-        # The task also frames the records: for a thousand members that takes as long as replaying them.
-        result.tasks.append(
-            BackgroundTask(TimerKey(TARGET_MADE, group.group_id, epoch), partial(_prepare_and_frame, prepare))
-        )
+        result.tasks.append(task)
         after_append(result, lambda: groups.assigning.__setitem__(group.group_id, epoch))
         return None
     try:
-        prepared = prepare()
+        prepared = task.prepare()
     except AssignorFailed as failure:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -139,10 +172,10 @@ def on_target_timer(decision: Decision, group_id: str) -> None:
         retry_on_failure(result, target_timer(group_id))
 
 
-def on_target_made(decision: Decision, key: TimerKey, outcome: object) -> None:
+def on_target_made(decision: Decision, task: MakeTarget, outcome: Prepared | BaseException) -> None:
     """Writes the target of a background task, if the group is still the one that it was made for."""
     groups, result, _ = decision
-    _, group_id, epoch = key
+    group_id, epoch = task.owner_id, task.epoch
     if groups.assigning.get(group_id) == epoch:
         del groups.assigning[group_id]
     group = groups.get(group_id)
@@ -153,40 +186,11 @@ def on_target_made(decision: Decision, key: TimerKey, outcome: object) -> None:
         result.events.append(Remark(group_id, text))
         result.arm(target_timer(group_id), max(RETRY_MS, groups.group_config_of(group_id).assignment_interval_ms))
         return
-    assert isinstance(outcome, Prepared)
     if group.epoch != epoch or not outcome.target.keys() <= group.members.keys():
         result.arm(target_timer(group_id), 0)
         return
     _write(decision, group, outcome, None)
     retry_on_failure(result, target_timer(group_id))
-
-
-def _prepare(assignor: Assignor, described: Description, group_id: str, epoch: int) -> Prepared:
-    """Runs the assignor and builds the records: all the slow work."""
-    spec, known = described.specification(), described.target
-    assigned = assignor.assign(spec)
-    target = {member_id: assigned.get(member_id) or NO_TARGET for member_id in spec.members}
-    records = []
-    for member_id, wanted in target.items():
-        if not spec.members[member_id].may_be_assigned:
-            records.append(target_tombstone(group_id, member_id))  # Marks the member in the log as held back.
-        elif known.get(member_id) != wanted:
-            records.append(target_record(group_id, member_id, wanted))  # A new member gets an empty one, too.
-    return Prepared(
-        epoch=epoch,
-        assignor=assignor.name,
-        target=target,
-        assignments={
-            member_id: {spec.topics[topic_id].name: partitions for topic_id, partitions in wanted.items()}
-            for member_id, wanted in target.items()
-        },
-        records=records,
-    )
-
-
-def _prepare_and_frame(prepare: Callable[[], Prepared]) -> Prepared:
-    prepared = prepare()
-    return prepared._replace(framed=frame_records(map(encode_record, prepared.records)))
 
 
 def _write(decision: Decision, group: ConsumerGroup, prepared: Prepared, change: Change | None) -> None:

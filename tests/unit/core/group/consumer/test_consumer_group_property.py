@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.examples import examples
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, name_of, slow
 from tests.unit.core.group.consumer.consumers import Consumer, ConsumerState
 from tests.unit.core.group.log_replica import LogReplica
@@ -302,5 +303,5 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
 TestConsumerGroup = pytest.mark.timeout(300)(ConsumerGroupMachine.TestCase)
 TestConsumerGroup.settings = settings(
-    max_examples=250, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(250), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

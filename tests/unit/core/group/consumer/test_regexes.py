@@ -210,7 +210,7 @@ def test_failure_leaves_what_was_known() -> None:
     driver.enter("a", names=None, regex="e.*")
     (task,) = driver.tasks
     driver.tasks.clear()
-    driver.apply(driver.shard.handle_task(task.key, RuntimeError("no"), driver.now))
+    driver.apply(driver.shard.handle_outcome(task, RuntimeError("no"), driver.now))
     assert len(driver.happened(Remark)) == 1
     driver.beat("a", 1)
     driver.run_tasks()

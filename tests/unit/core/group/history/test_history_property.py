@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import invariant
+from tests.support.examples import examples
 from tests.unit.core.group.history.shard_history import ShardHistory
 from tests.unit.core.group.test_group_property import GroupMachine
 
@@ -77,5 +78,5 @@ class HistoryMachine(GroupMachine):
 
 TestHistory = HistoryMachine.TestCase
 TestHistory.settings = settings(
-    max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(200), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

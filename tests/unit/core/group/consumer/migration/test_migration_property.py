@@ -10,6 +10,7 @@ from collections import Counter
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.examples import examples
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, slow
 from tests.unit.core.group.consumer.consumers import Consumer, ConsumerState
 from tests.unit.core.group.consumer.migration.classic_consumers import SESSION_MS, ClassicConsumer, ClassicState
@@ -233,5 +234,5 @@ class MigrationMachine(RuleBasedStateMachine):
 
 TestMigration = MigrationMachine.TestCase
 TestMigration.settings = settings(
-    max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(200), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -1,0 +1,52 @@
+"""Large requests that wait for memory, with turns that end after some real time."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from tests.support.event_loop import in_loop
+from tests.unit.broker.network.test_request_memory import LIMIT, Clients, frame
+
+
+@in_loop
+async def test_half_requests_do_not_keep_others_out(caplog: pytest.LogCaptureFixture) -> None:
+    """They hold all the memory and never go on.
+
+    Small requests are answered at once. Large ones wait for those that have the turn and do not use it, which are
+    closed one after the other until there is room.
+    """
+    clients = Clients(turn_s=0.01)
+    halves = [clients.connect() for _ in range(5)]
+    for peer in halves:
+        clients.send(peer, frame(100_000)[:50_000])
+    assert not clients.memory.has_room
+    small, large = clients.connect(), clients.connect()
+    clients.send(small, frame(3_000))
+    assert clients.answered == [3_000]
+    with caplog.at_level(logging.WARNING, "klamm"):
+        for size in (300_000, 200_000):
+            clients.send(large, frame(size))
+            await clients.wait_for(size)
+    assert "lacks 50000 bytes that do not come, and others wait for the memory" in caplog.text
+    assert large.socket.state == "open"
+    for peer in halves:
+        peer.connection.connection_lost(None)
+    assert clients.memory.held_bytes == 0
+
+
+@in_loop
+async def test_requests_that_drip_have_no_turn_without_end() -> None:
+    """A client that sends a byte now and then loses its connection as one that sends nothing."""
+    clients = Clients(turn_s=0.05)
+    dripping, large = clients.connect(), clients.connect()
+    data = frame(400_000)
+    clients.send(dripping, data[:LIMIT])
+    clients.send(large, frame(400_000))
+    for _ in range(10_000):
+        if dripping.socket.state != "open":
+            break
+        clients.send(dripping, b"x")
+        await clients.wait()
+    assert dripping.socket.state == "aborted"
+    await clients.wait_for(400_000)

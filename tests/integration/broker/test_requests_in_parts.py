@@ -1,0 +1,247 @@
+"""Produce and Fetch for very many partitions: the answers are those that a request for few partitions gets."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.integration.broker.handlers.test_produce_and_fetch import FETCH_VERSIONS, PRODUCE_VERSIONS, batch
+from tests.support.wire import Wire
+
+from klamm.broker import time_slices
+from klamm.broker.handlers import fetch
+from klamm.broker.partitions import wide_fetch, wide_produce
+from klamm.broker.server import BrokerServer
+from klamm.protocol import produce
+from klamm.protocol.api import ApiKey
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_client import FetchResponse, encode_fetch_request
+from klamm.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from klamm.protocol.produce import ProduceRequest, ProduceTopic
+from klamm.protocol.produce_client import encode_produce_request
+from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
+from klamm.protocol.types import TopicId
+from klamm.testing import Broker
+
+PARTITIONS = 7
+UNKNOWN_ID = TopicId(b"?" * 16)
+
+
+@pytest.fixture(scope="module", params=["none", "ack"])
+def served(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """A broker whose commits wait for the disk, and one whose commits don't."""
+    with Broker(config={"klamm.fsync": request.param} if request.param == "ack" else {}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def wire(served: Broker) -> Iterator[Wire]:
+    """A raw connection."""
+    with Wire(served.bootstrap_servers) as wire:
+        yield wire
+
+
+@pytest.fixture
+def topic(wire: Wire) -> tuple[str, TopicId]:
+    """A new topic."""
+    name = f"topic-{time.monotonic_ns()}"
+    wish = CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1)
+    answer = wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[wish], timeout_ms=10_000))
+    return name, TopicId(answer.topics[0].topic_id)
+
+
+def take_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every request is taken for one of many partitions, and done in steps of one or two."""
+    monkeypatch.setattr(produce, "_MOST_AT_ONCE", 0)
+    monkeypatch.setattr(wide_produce, "PARTITIONS_AT_ONCE", 2)
+    monkeypatch.setattr(fetch, "READ_AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(fetch, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(wide_fetch, "PARTITIONS_AT_ONCE", 2)
+    monkeypatch.setattr(time_slices, "STEP_S", -1.0)
+
+
+def produce_request(version: int, topic: tuple[str, TopicId], indexes: list[int], acks: int = -1) -> ProduceRequest:
+    """A record for each partition, and a batch for a topic that is not there."""
+    name, topic_id = topic
+    records: list[tuple[int, memoryview | None]] = [(index, memoryview(batch(b"%d" % index))) for index in indexes]
+    if version >= 13:
+        topics = [ProduceTopic(None, topic_id, records), ProduceTopic(None, UNKNOWN_ID, records[:1])]
+    else:
+        topics = [ProduceTopic(name, None, records), ProduceTopic("unknown", None, records[:1])]
+    return ProduceRequest(None, acks, 10_000, topics)
+
+
+def fetch_request(
+    version: int, topic: tuple[str, TopicId], indexes: list[int], *, session: tuple[int, int] = (0, -1), **options: int
+) -> FetchRequest:
+    """All partitions from their beginning, and one of a topic that is not there."""
+    name, topic_id = topic
+    wanted = [FetchPartition(index, -1, 0, -1, -1, 1_000_000) for index in indexes]
+    if version >= 13:
+        topics = [FetchTopic(None, UNKNOWN_ID, wanted[:1]), FetchTopic(None, topic_id, wanted)]
+    else:
+        topics = [FetchTopic("unknown", None, wanted[:1]), FetchTopic(name, None, wanted)]
+    values = {"max_wait_ms": 0, "min_bytes": 1, "isolation_level": 0} | options
+    return FetchRequest(
+        -1, values["max_wait_ms"], values["min_bytes"], 50_000_000, values["isolation_level"], *session, topics, []
+    )
+
+
+def without_session_id(response: FetchResponse) -> object:
+    """What two answers have in common if only their sessions differ."""
+    return response._replace(session_id=bool(response.session_id))
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_produce_answers_as_for_few(
+    monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId], version: int
+) -> None:
+    """Each partition that is there once, what is said of it last; offsets rise."""
+    indexes = [*range(PARTITIONS), 1, 99]
+    first = wire.produce(version, produce_request(version, topic, indexes))
+    take_many_partitions(monkeypatch)
+    second = wire.produce(version, produce_request(version, topic, indexes))
+    for before, after in zip(first.topics, second.topics, strict=True):
+        assert [each.index for each in after.partitions] == [each.index for each in before.partitions]
+        for one, other in zip(before.partitions, after.partitions, strict=True):
+            assert other.base_offset == (one.base_offset + 1 if one.error_code == 0 else one.base_offset)
+            assert other._replace(base_offset=0) == one._replace(base_offset=0)
+    codes = [[each.error_code for each in of.partitions] for of in second.topics]
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes == [[0] * PARTITIONS + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], [unknown]]
+
+
+def test_produce_without_an_answer(monkeypatch: pytest.MonkeyPatch, served: Broker, topic: tuple[str, TopicId]) -> None:
+    """An error closes the connection; what could be written is written."""
+    take_many_partitions(monkeypatch)
+    with Wire(served.bootstrap_servers) as other:
+        request = produce_request(9, topic, list(range(PARTITIONS)), acks=0)
+        other.send(ApiKey.PRODUCE, 9, encode_produce_request(9, request._replace(topics=request.topics[:1])))
+        other.send(ApiKey.PRODUCE, 9, encode_produce_request(9, request))
+        assert other.socket.recv(1) == b""
+    with Wire(served.bootstrap_servers) as other:
+        committed: list[int] = []
+        while committed != [2] * PARTITIONS:
+            time.sleep(0.01)
+            response = other.fetch(12, fetch_request(12, topic, list(range(PARTITIONS))))
+            (own,) = [each for each in response.topics if each.name == topic[0]]
+            committed = [each.high_watermark for each in own.partitions]
+            assert max(committed) <= 2
+
+
+@pytest.mark.parametrize("isolation_level", [0, 1, 7])
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_fetch_answers_as_for_few(
+    monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId], version: int, isolation_level: int
+) -> None:
+    """The same bytes, whether with a session or without; an isolation level that is none is refused."""
+    wire.produce(9, produce_request(9, topic, [0, 2, 3]))
+    indexes = [*range(PARTITIONS), 1, 99]
+    session = (0, -(version % 2))
+    request = fetch_request(version, topic, indexes, session=session, isolation_level=isolation_level)
+    at_once = wire.fetch(version, request)
+    take_many_partitions(monkeypatch)
+    in_parts = wire.fetch(version, request)
+    assert without_session_id(in_parts) == without_session_id(at_once)
+    if isolation_level < 2:
+        assert [each.index for of in in_parts.topics for each in of.partitions if each.records] == [0, 2, 3]
+
+
+@pytest.mark.parametrize("version", [7, 12, 13, 18])
+def test_incremental_requests_of_a_wide_session(
+    monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId], version: int
+) -> None:
+    """Only what changed is answered; what is forgotten is told of no more; another epoch is an error."""
+    take_many_partitions(monkeypatch)
+    name, topic_id = topic
+    begun = wire.fetch(version, fetch_request(version, topic, list(range(PARTITIONS)), session=(0, 0)))
+    session_id = begun.session_id
+    assert session_id
+    gone = ForgottenTopic(None, topic_id, [0]) if version >= 13 else ForgottenTopic(name, None, [0])
+    wire.produce(9, produce_request(9, topic, [0, 2]))
+    request = FetchRequest(-1, 0, 1, 50_000_000, 0, session_id, 1, [], [gone])
+    response = wire.fetch(version, request)
+    told = [
+        (each.index, bool(each.records))
+        for of in response.topics
+        if of.name == name or of.topic_id == topic_id
+        for each in of.partitions
+    ]
+    assert told == [(2, True)]
+    assert wire.fetch(version, request).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+@pytest.mark.parametrize("isolation_level", [0, 1])
+def test_wide_fetch_waits_until_there_is_enough(
+    monkeypatch: pytest.MonkeyPatch, served: Broker, wire: Wire, topic: tuple[str, TopicId], isolation_level: int
+) -> None:
+    """A record in any of its partitions is answered as soon as it is there."""
+    take_many_partitions(monkeypatch)
+    request = fetch_request(12, topic, list(range(PARTITIONS)), max_wait_ms=60_000, isolation_level=isolation_level)
+    request = request._replace(topics=request.topics[1:])
+    answers: list[FetchResponse] = []
+    with Wire(served.bootstrap_servers) as other:
+        waiting = threading.Thread(target=lambda: answers.append(other.fetch(12, request)))
+        waiting.start()
+        while not answers:
+            wire.produce(9, produce_request(9, topic, [5]))
+            waiting.join(0.2)
+        waiting.join()
+    assert [each.index for each in answers[0].topics[0].partitions if each.records] == [5]
+
+
+def test_wide_fetch_answers_when_its_time_is_up(
+    monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId]
+) -> None:
+    """With what there is: nothing."""
+    take_many_partitions(monkeypatch)
+    request = fetch_request(12, topic, [1, 2], max_wait_ms=300)
+    response = wire.fetch(12, request._replace(topics=request.topics[1:]))
+    assert [each.records for each in response.topics[0].partitions] == [b"", b""]
+
+
+def test_wide_fetch_ends_with_its_connection(
+    monkeypatch: pytest.MonkeyPatch, served: Broker, wire: Wire, topic: tuple[str, TopicId]
+) -> None:
+    """It observes nothing any more, and its session is closed."""
+    take_many_partitions(monkeypatch)
+    name, _ = topic
+
+    async def observers(server: BrokerServer) -> int:
+        assert server.context is not None
+        partitions = server.context.partitions.by_name[name].partitions
+        return sum(len(partition._observers) for partition in partitions if partition is not None)
+
+    other = Wire(served.bootstrap_servers)
+    begun = other.fetch(12, fetch_request(12, topic, [1, 2], session=(0, 0)))
+    other.send(
+        ApiKey.FETCH,
+        12,
+        encode_fetch_request(12, FetchRequest(-1, 60_000, 1, 1_000_000, 0, begun.session_id, 1, [], [])),
+    )
+    while served.run_in_broker(observers) != 2:
+        time.sleep(0.01)
+    other.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # no FIN, but a reset
+    other.socket.close()
+    while served.run_in_broker(observers):
+        time.sleep(0.01)
+    again = FetchRequest(-1, 0, 1, 1_000_000, 0, begun.session_id, 2, [], [])
+    assert wire.fetch(12, again).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_session_is_not_begun_for_more_partitions_than_it_may_have(
+    monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId]
+) -> None:
+    """The client goes on without; a session that outgrows the limit is closed."""
+    take_many_partitions(monkeypatch)
+    monkeypatch.setattr(wide_fetch, "WIDEST_SESSION", 4)
+    assert not wire.fetch(12, fetch_request(12, topic, list(range(PARTITIONS)), session=(0, 0))).session_id
+    session_id = wire.fetch(12, fetch_request(12, topic, [0], session=(0, 0))).session_id
+    assert session_id
+    request = fetch_request(12, topic, list(range(PARTITIONS)), session=(session_id, 1))
+    assert wire.fetch(12, request).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -1,0 +1,143 @@
+"""The `klamm` command as a whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests.integration.cli.conftest import PATIENCE_S, Command
+
+from klamm import __version__
+
+# Nobody listens there: the port is reserved.
+NOBODY = "127.0.0.1:1"
+
+
+def test_it_tells_its_version(klamm: Command) -> None:
+    """And needs no client library to do so."""
+    assert klamm.done("--version") == f"klamm {__version__}\n"
+    code = (
+        "import sys; from klamm.cli.main import main\n"
+        "try: main(['--version'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name.partition('.')[0] in ('confluent_kafka', 'asyncio', 'rich') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL).returncode == 0
+
+
+@pytest.mark.parametrize("noun", ["serve", "topic", "produce", "consume", "group", "env", "log", "context"])
+def test_help_is_there_for_every_noun(klamm: Command, noun: str) -> None:
+    """What there is to say is said on standard output, with exit status 0."""
+    assert klamm.done(noun, "--help").startswith(f"usage: klamm {noun}")
+    assert noun in klamm.done("--help")
+
+
+def test_alone_it_shows_its_help(klamm: Command) -> None:
+    """So does a command that needs a further word, as a complaint: a script may have lost the word."""
+    assert klamm.done() == klamm.done("--help")
+    for noun in ("topic", "group", "txn", "env", "log", "context"):
+        finished = klamm(noun)
+        assert (finished.status, finished.stdout) == (2, "")
+        assert finished.stderr.startswith(klamm.done(noun, "--help"))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("topics",), "klamm: error: argument COMMAND: invalid choice: 'topics' (choose from"),
+        (("group", "descrbe", "g"), "klamm group: error: argument VERB: invalid choice: 'descrbe'"),
+        (
+            ("serve", "--data-dri", "x"),
+            "klamm serve: error: unrecognized arguments: --data-dri x (did you mean --data-dir?)",
+        ),
+        (("group", "list", "--outptu=json"), "unrecognized arguments: --outptu=json (did you mean --output?)"),
+        (("topic", "list", "--castle"), "klamm topic list: error: unrecognized arguments: --castle\n"),
+    ],
+)
+def test_a_typo_is_told_with_what_may_be_meant(klamm: Command, words: tuple[str, ...], complaint: str) -> None:
+    """The command that it was meant for says so, and shows its own usage."""
+    finished = klamm(*words)
+    assert (finished.status, finished.stdout) == (2, "")
+    assert complaint in finished.stderr
+    for word, meant in (("topics", "topic"), ("descrbe", "describe")):
+        assert word not in words or finished.stderr.endswith(f"(did you mean {meant}?)\n")
+
+
+def test_a_key_of_a_topic_that_does_not_exist_is_told_with_what_may_be_meant(klamm: Command) -> None:
+    """When it is made, and when it is altered."""
+    finished = klamm("topic", "create", "castle-keys", "-c", "retenton.ms=1000")
+    assert finished.status == 1
+    assert finished.stderr.endswith("Unknown topic config name: retenton.ms (did you mean retention.ms?)\n")
+    klamm.done("topic", "create", "castle-keys", "-p", "1")
+    finished = klamm("topic", "alter", "castle-keys", "-c", "cleanup.polcy=compact")
+    assert finished.stderr.endswith("Unknown topic config name: cleanup.polcy (did you mean cleanup.policy?)\n")
+
+
+def test_a_variable_that_nobody_reads_is_told(klamm: Command) -> None:
+    """On standard error, as with a broker; those of a broker's keys and of other commands are known."""
+    klamm.environment |= {"KLAMM_NUM_PARTITIONS": "3", "KLAMM_CONFIG": "/nonexistent/contexts.toml"}
+    assert klamm("topic", "list").stderr == ""
+    klamm.environment["KLAMM_BOOTSTRAP_SERVERS"] = NOBODY
+    finished = klamm("topic", "list")
+    assert finished.status == 0
+    assert finished.stderr == (
+        "klamm: the environment variable KLAMM_BOOTSTRAP_SERVERS (did you mean KLAMM_BOOTSTRAP_SERVER?) stands for "
+        "nothing and is ignored\n"
+    )
+
+
+@pytest.mark.parametrize("words", [("castle",), ("--castle",), ("--",)])
+def test_what_is_no_command_is_wrong_use(klamm: Command, words: tuple[str, ...]) -> None:
+    """The usage is shown on standard error."""
+    finished = klamm(*words)
+    assert (finished.status, finished.stdout) == (2, "")
+    assert "usage: klamm" in finished.stderr
+
+
+def test_where_no_broker_is_every_command_says_what_to_do(klamm: Command) -> None:
+    """In one line, with exit status 1, and long before librdkafka's own patience ends."""
+    commands = [
+        ("topic", "list"),
+        ("topic", "create", "orders"),
+        ("topic", "describe", "orders"),
+        ("topic", "describe", "orders", "--configs"),
+        ("topic", "alter", "orders", "-p", "2"),
+        ("topic", "delete", "orders"),
+        ("produce", "orders", "/dev/null"),
+        ("consume", "orders", "-e"),
+        ("consume", "orders", "-g", "billing"),
+        ("group", "list"),
+        ("group", "describe", "billing"),
+        ("group", "reset", "billing", "--to-earliest"),
+        ("group", "delete", "billing"),
+        ("group", "history", "billing"),
+        ("group", "watch", "billing"),
+        ("group", "explain", "billing"),
+        ("group", "clone", "prod.billing", "dev.billing"),
+        ("env", "compare", "billing"),
+        ("log", "replay", "__consumer_offsets-0"),
+    ]
+    running = [(words, klamm.start(*words, "-b", NOBODY)) for words in commands]
+    for words, process in running:
+        output, complaint = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, output) == (1, b""), words
+        assert complaint.decode().startswith(f"klamm {words[0]}: no answer from {NOBODY}: "), words
+        assert "`klamm serve` starts one; -b HOST:PORT or KLAMM_BOOTSTRAP_SERVER names another." in complaint.decode()
+        assert complaint.count(b"\n") == 1, complaint
+
+
+def test_one_of_several_brokers_is_enough(klamm: Command) -> None:
+    """-b takes a list, as every Kafka client does, and goes before the environment."""
+    bootstrap = klamm.environment["KLAMM_BOOTSTRAP_SERVER"]
+    klamm.environment["KLAMM_BOOTSTRAP_SERVER"] = NOBODY
+    klamm.done("topic", "list", "-b", f"{NOBODY},{bootstrap}")
+
+
+def test_properties_reach_the_client(klamm: Command) -> None:
+    """-X sets any of librdkafka's properties, for what no option is there for."""
+    klamm.done("topic", "list", "-X", "client.id=somebody", "-X", "socket.timeout.ms=2000")
+    finished = klamm("topic", "list", "-X", "security.protocol=ssl")
+    assert finished.status == 1
+    assert finished.stderr.startswith("klamm topic: ")
+    assert finished.stderr.count("\n") == 1

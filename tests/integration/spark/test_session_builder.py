@@ -1,0 +1,27 @@
+"""The settings of klamm's Spark session."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_importing_klamm_spark_imports_no_pyspark() -> None:
+    """Only using it does."""
+    code = "import sys, klamm.spark; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_pyspark_the_error_says_what_to_install() -> None:
+    """In one line, where the name is used."""
+    code = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "import klamm, klamm.spark\n"
+        "for use in (lambda: klamm.spark.session(), lambda: klamm.spark.KlammDataSource):\n"
+        "    try: use()\n"
+        "    except klamm.KlammError as error: assert \"pip install '.[spark]'\" in str(error)\n"
+        "    else: sys.exit('no error')\n"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,27 @@
+"""One data directory, and two processes that want it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests.support.log_folder import NOW_MS, LogFolder
+
+from klamm.storage.log_directory import DataDirectoryInUse, LogDirectory
+
+
+def test_a_second_broker_is_kept_out(folder: LogFolder) -> None:
+    """Of the same process and of another; the error says what to do next."""
+    with pytest.raises(DataDirectoryInUse, match="stop that one first"):
+        LogDirectory(folder.path, clock=lambda: NOW_MS).lock()
+    script = (
+        "import sys; from pathlib import Path; from klamm.storage.file_lock import *\n"
+        "try: FileLock(Path(sys.argv[1]))\n"
+        "except DataDirectoryInUse: print('in use')"
+    )
+    command = [sys.executable, "-c", script, str(folder.path)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "in use\n"
+    folder.directory.close()
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""
+    folder.start()

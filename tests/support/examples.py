@@ -1,0 +1,15 @@
+"""How many examples a property test tries: fewer in `make unit`, which answers within a minute."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+__all__ = ["examples"]
+
+_DIVISOR: Final = int(os.environ.get("KLAMM_EXAMPLES_DIVISOR", "1"))
+
+
+def examples(count: int) -> int:
+    """Returns the number of examples to try: `count`, or a part of it if KLAMM_EXAMPLES_DIVISOR is set."""
+    return max(5, count // _DIVISOR)

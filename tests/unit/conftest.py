@@ -1,0 +1,110 @@
+"""Keeps the unit tests free of sockets, processes and sleeps, so that they are fast and never fail by chance.
+
+A socket pair is allowed: an event loop wakes itself with one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Final, SupportsIndex
+
+import pytest
+
+_PROCESSES: Final = frozenset(
+    {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn"}
+)
+_NETWORK: Final = frozenset({"socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname"})
+_UNIT: Final = Path(__file__).parent
+_WHERE: Final = "a test that needs this belongs to tests/integration; time is an argument (CONTRIBUTING.md, Tests)"
+
+
+class NotAUnitTest(AssertionError):
+    """A unit test opened a socket, started a process or slept."""
+
+
+class _Guard:
+    """Refuses what a unit test must not do, in the threads of the test that runs.
+
+    Threads that are older than the test are not the test's: a broker of an integration test may still run in them.
+    """
+
+    def __init__(self) -> None:
+        self._is_on = False
+        self._others: frozenset[int] = frozenset()
+        self._breaches: list[str] = []
+
+    def start(self) -> None:
+        """Begins to watch the threads that do not run yet, and this one."""
+        here = threading.get_ident()
+        self._others = frozenset(thread.ident or 0 for thread in threading.enumerate()) - {here}
+        self._breaches.clear()
+        self._is_on = True
+
+    def stop(self) -> None:
+        """Allows everything again."""
+        self._is_on = False
+
+    def check(self) -> None:
+        """Raises NotAUnitTest if something was refused, also if the code under test has caught that error."""
+        if self._breaches:
+            raise NotAUnitTest(f"{', '.join(dict.fromkeys(self._breaches))}: {_WHERE}")
+
+    def refuse(self, what: str) -> None:
+        """Raises NotAUnitTest if a unit test runs in this thread."""
+        if self._is_on and threading.get_ident() not in self._others:
+            self._breaches.append(what)
+            raise NotAUnitTest(f"{what}: {_WHERE}")
+
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Judges an audit event of the interpreter."""
+        if event in _PROCESSES:
+            self.refuse("this starts a process")
+        elif event in _NETWORK or (event == "socket.__new__" and arguments[1] != socket.AF_UNIX):
+            self.refuse("this opens a socket")
+
+
+_GUARD: Final = _Guard()
+_sleep, _sleep_in_loop = time.sleep, asyncio.sleep
+
+
+def _guarded_sleep(seconds: float | SupportsIndex) -> None:
+    if seconds != 0:
+        _GUARD.refuse("this sleeps")
+    _sleep(seconds)
+
+
+async def _guarded_sleep_in_loop(delay: float, result: Any = None) -> Any:
+    if delay > 0:
+        _GUARD.refuse("this sleeps")
+    return await _sleep_in_loop(delay, result)
+
+
+sys.addaudithook(_GUARD.hear)
+time.sleep = _guarded_sleep
+asyncio.sleep = _guarded_sleep_in_loop
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Of pytest: a fixture of a unit test is watched like the test. Tests of other folders come here, too."""
+    if _UNIT not in item.path.parents:
+        return (yield)
+    _GUARD.start()
+    try:
+        return (yield)
+    finally:
+        _GUARD.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Of pytest: an error that the code under test has caught still fails the test."""
+    result = yield
+    _GUARD.check()
+    return result
