@@ -1,22 +1,14 @@
-"""Sends rows as records, and watches their deliveries."""
+"""Sends rows as finished record batches, and watches their deliveries."""
 
 from __future__ import annotations
 
-import random
-import time
-from typing import Final
-
 from klamm.client.producer.outcome import Delivery
-from klamm.client.producer.partitioner import StickyPartitioner
 from klamm.client.producer.producer import BlockingProducer
-from klamm.protocol.types import Millis
-from klamm.spark.sink.errors import RowRefused
+from klamm.spark.sink.row_batches import RowBatches
 from klamm.spark.sink.sink_options import SinkOptions
 from klamm.spark.sink.topic_rows import TopicRows
 
 __all__ = ["RowSender"]
-
-_MANY_PARTITIONS: Final = 1 << 20
 
 
 class RowSender:
@@ -24,35 +16,17 @@ class RowSender:
 
     def __init__(self, producer: BlockingProducer, options: SinkOptions) -> None:
         self._producer = producer
-        self._options = options
+        self._batches = RowBatches(options)
         self._deliveries: list[Delivery] = []
-        self._keyless: dict[str, StickyPartitioner] = {}
 
     def send(self, rows: TopicRows) -> None:
         """Sends rows of one topic; waits only for the producer's memory.
 
         Raises `RowRefused` for a partition that the topic does not have, and the errors of the producer.
         """
-        count = self._producer.partitions_of(rows.topic)
-        producer, ignores_keys = self._producer, self._options.ignores_keys
-        values = rows.values.to_pylist()
-        nothing = [None] * len(values)
-        keys = nothing if rows.keys is None else rows.keys.to_pylist()
-        partitions = nothing if rows.partitions is None else rows.partitions.to_pylist()
-        headers = nothing if rows.headers is None else rows.headers.to_pylist()
-        now = Millis(time.time_ns() // 1_000_000)
-        for value, key, partition, pairs in zip(values, keys, partitions, headers, strict=True):
-            place = partition
-            if partition is None and ignores_keys:
-                place = self._partition_without_key(rows.topic, len(value or b"") + len(key or b""), count)
-            elif partition is not None and not 0 <= partition < count:
-                raise RowRefused(
-                    f"a row names partition {partition} of the topic {rows.topic!r}, which has {count} partitions"
-                )
-            named = () if pairs is None else tuple((pair["key"], pair["value"]) for pair in pairs)
-            self._deliveries.append(
-                producer.send(rows.topic, value, key, partition=place, headers=named, timestamp_ms=now)
-            )
+        producer = self._producer
+        for batch in self._batches.build(rows, producer.partitions_of(rows.topic)):
+            self._deliveries.append(producer.send_batch(rows.topic, batch.partition, batch.data))
         self._check()
 
     def finish(self) -> None:
@@ -68,12 +42,3 @@ class RowSender:
             elif delivery.error is not None:
                 raise delivery.error
         self._deliveries = left
-
-    def _partition_without_key(self, topic: str, size_bytes: int, count: int) -> int:
-        partitioner = self._keyless.get(topic)
-        if partitioner is None:
-            producer = self._options.producer
-            partitioner = self._keyless[topic] = StickyPartitioner(
-                producer.partitioner, producer.batch_size_bytes, random.randrange(_MANY_PARTITIONS)
-            )
-        return partitioner.partition(None, size_bytes, count)
