@@ -51,6 +51,11 @@ class AsyncProducer:
 
     # Records.
 
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory of the records that are not acknowledged yet, of `buffer.memory`."""
+        return self._machine.used_bytes
+
     async def partitions_of(self, topic: str) -> int:
         """Returns the number of the topic's partitions. Raises `PartitionMissing` if the topic does not exist."""
         if (count := self._front.count(topic)) is not None:
