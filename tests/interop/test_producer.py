@@ -398,7 +398,7 @@ def test_batches_that_are_too_large(site: Site, config: ClientConfig) -> None:
     assert offsets_are_dense([*deliveries, last])
     for refused in (finished, single):
         assert isinstance(refused.error, DeliveryRefused)
-        assert refused.error.code is ErrorCode.message_too_large
+        assert refused.error.code is ErrorCode.MESSAGE_TOO_LARGE
     assert "max.message.bytes" in str(finished.error)
     assert consumed(site, topic)[0] == [*(b"%04d" % number * 20 for number in range(200)), b"last"]
 
