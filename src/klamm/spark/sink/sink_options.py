@@ -7,6 +7,7 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from klamm.client.producer.config import ProducerConfig
@@ -63,22 +64,31 @@ class SinkOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Parses the options of a writer. Keys are case-insensitive. Raises `OptionError`."""
-        given = {key.lower(): value for key, value in options.items()}
-        _refuse_unknown(given)
-        # Spark writes the column `headers` whatever this says, but refuses other words than true and false.
-        parse_truth("includeHeaders", given.get("includeheaders", "false"))
-        producer, ignores_keys = parse_producer_options(given)
-        partitioner = parse_word(
-            "klamm.partitioner", given.get("klamm.partitioner", "murmur2"), "murmur2", "consistent_random"
-        )
-        return cls(
-            producer=dataclasses.replace(producer, partitioner=partitioner),  # type: ignore[arg-type]
-            topic=_parse_topic(given),
-            ignores_keys=ignores_keys,
-            semantics=_parse_semantics(given),
-            micro_batch=_parse_micro_batch(given),
-        )
+        """Parses the options of a writer. Keys are case-insensitive. Raises `OptionError`.
+
+        A process parses equal options once: a stream makes two writers for each micro-batch, which would repeat each
+        warning.
+        """
+        return _parse_once(frozenset((key.lower(), value) for key, value in options.items()))
+
+
+@lru_cache(maxsize=16)
+def _parse_once(items: frozenset[tuple[str, str]]) -> SinkOptions:
+    given = dict(items)
+    _refuse_unknown(given)
+    # Spark writes the column `headers` whatever this says, but refuses other words than true and false.
+    parse_truth("includeHeaders", given.get("includeheaders", "false"))
+    producer, ignores_keys = parse_producer_options(given)
+    partitioner = parse_word(
+        "klamm.partitioner", given.get("klamm.partitioner", "murmur2"), "murmur2", "consistent_random"
+    )
+    return SinkOptions(
+        producer=dataclasses.replace(producer, partitioner=partitioner),  # type: ignore[arg-type]
+        topic=_parse_topic(given),
+        ignores_keys=ignores_keys,
+        semantics=_parse_semantics(given),
+        micro_batch=_parse_micro_batch(given),
+    )
 
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:
