@@ -69,7 +69,9 @@ class SinkOptions:
         A process parses equal options once: a stream makes two writers for each micro-batch, which would repeat each
         warning.
         """
-        return _parse_once(frozenset((key.lower(), value) for key, value in options.items()))
+        given = {key.lower(): value for key, value in options.items()}
+        micro_batch = _take_micro_batch(given)
+        return dataclasses.replace(_parse_once(frozenset(given.items())), micro_batch=micro_batch)
 
 
 @lru_cache(maxsize=16)
@@ -87,7 +89,6 @@ def _parse_once(items: frozenset[tuple[str, str]]) -> SinkOptions:
         topic=_parse_topic(given),
         ignores_keys=ignores_keys,
         semantics=_parse_semantics(given),
-        micro_batch=_parse_micro_batch(given),
     )
 
 
@@ -127,8 +128,9 @@ def _parse_semantics(given: Mapping[str, str]) -> Literal["at-least-once"]:
     return "at-least-once"
 
 
-def _parse_micro_batch(given: Mapping[str, str]) -> MicroBatch | None:
-    query_id, batch_id = given.get(QUERY_ID_OPTION.lower()), given.get(BATCH_ID_OPTION.lower())
+def _take_micro_batch(given: dict[str, str]) -> MicroBatch | None:
+    """Removes the options that name a micro-batch, and parses them."""
+    query_id, batch_id = given.pop(QUERY_ID_OPTION.lower(), None), given.pop(BATCH_ID_OPTION.lower(), None)
     if query_id is None and batch_id is None:
         return None
     if not query_id or batch_id is None:

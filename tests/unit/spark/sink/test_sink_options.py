@@ -138,8 +138,8 @@ def test_the_brokers_must_be_named() -> None:
 def test_keys_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
     """In one warning, even if a stream parses its options for each micro-batch."""
     with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            parse(kafka__metric__reporters="x.Y")
+        for batch_id in ("0", "1"):
+            parse(kafka__metric__reporters="x.Y", klamm__sink__queryId="q", klamm__sink__batchId=batch_id)
 
     assert caplog.text.count("'metric.reporters' has no effect") == 1
 
