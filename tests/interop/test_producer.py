@@ -85,8 +85,9 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with DroppingProxy() as proxy, pytest.MonkeyPatch.context() as patch:
         config = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
         if name.startswith("kafka"):
-            with ApacheKafka(config, features={"transaction.version": 2 if uses_v2 else 1}) as kafka:
-                proxy.target = kafka.bootstrap_servers
+            kafka = ApacheKafka(config, features={"transaction.version": 2 if uses_v2 else 1})
+            proxy.target = lambda: kafka.bootstrap_servers
+            with kafka:
                 yield Site(proxy, kafka, uses_v2)
             return
         if not uses_v2:
@@ -96,7 +97,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         # The command line names the listener, so it has to name the advertised one, too.
         options = [word for key, value in config.items() for word in ("-X", f"{key}={value}")]
         klamm = BrokerProcess(tmp_path_factory.mktemp("klamm"), {}, options=options)
-        proxy.target = klamm.bootstrap_servers
+        proxy.target = lambda: klamm.bootstrap_servers
         yield Site(proxy, klamm, uses_v2)
         klamm.stop()
         assert "Traceback" not in klamm.log(), klamm.log()[-4000:]
@@ -393,7 +394,7 @@ def test_batches_that_are_too_large(site: Site, config: ClientConfig) -> None:
         producer.flush()
         last = producer.send(topic, b"last", partition=0)
         producer.flush()
-        with pytest.raises(RecordTooLarge, match="max.request.size"):
+        with pytest.raises(RecordTooLarge, match=r"max\.request\.size"):
             producer.send(topic, b"z" * 2_000_000)
     assert offsets_are_dense([*deliveries, last])
     for refused in (finished, single):
