@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -67,7 +68,7 @@ def _plain() -> bytes:
     return encode_batch([(1, b"k", b"v", ()), (2, None, b"w", ())])
 
 
-def _with(**fields: int) -> bytes:
+def _with(**fields: Any) -> bytes:
     batch = _plain()
     return pack_header(read_batch_header(batch)._replace(**fields), batch[61:]) + batch[61:]
 

@@ -9,7 +9,6 @@ from tests.support.cluster_model import OFFERS_V2, TOPIC, ClusterModel
 from tests.support.producer_world import ProducerWorld, Script
 
 from klamm.client.config import ClientConfig
-from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.errors import (
     DeliveryRefused,
     DeliveryTimedOut,
@@ -23,6 +22,7 @@ from klamm.client.producer.errors import (
 )
 from klamm.client.producer.machine import ProducerMachine
 from klamm.client.producer.outcome import Delivery, Operation
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.record_batch import read_batch_header
 from klamm.protocol.records import encode_batch
@@ -69,7 +69,7 @@ def begin(world: ProducerWorld) -> None:
 
 def produced(world: ProducerWorld) -> list[tuple[int, int, int]]:
     """Producer id, epoch and base sequence of each batch that was sent, in the order of the attempts."""
-    found = []
+    found: list[tuple[int, int, int]] = []
     for request in world.sent:
         if request.api_key == PRODUCE:
             # The batch is the last field but for three bytes of empty tagged fields.

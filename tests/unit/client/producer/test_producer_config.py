@@ -6,7 +6,7 @@ import pytest
 
 from klamm.client.config import ClientConfig
 from klamm.client.errors import ClientConfigError
-from klamm.client.producer.config import ProducerConfig
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.compression import Compression
 
 SERVERS = {"bootstrap.servers": "one:9092"}
