@@ -22,7 +22,6 @@ from klamm.client.config import ClientConfig
 from klamm.client.connection import Connection
 from klamm.client.conversation import Offers
 from klamm.client.producer.aio_producer import AsyncProducer
-from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.errors import (
     DeliveryRefused,
     ProducerFenced,
@@ -31,6 +30,7 @@ from klamm.client.producer.errors import (
 )
 from klamm.client.producer.outcome import Delivery
 from klamm.client.producer.producer import BlockingProducer
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.transactions import GroupMember, OffsetToCommit
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -85,8 +85,9 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with DroppingProxy() as proxy, pytest.MonkeyPatch.context() as patch:
         config = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
         if name.startswith("kafka"):
-            with ApacheKafka(config, features={"transaction.version": 2 if uses_v2 else 1}) as kafka:
-                proxy.target = kafka.bootstrap_servers
+            kafka = ApacheKafka(config, features={"transaction.version": 2 if uses_v2 else 1})
+            proxy.target = lambda: kafka.bootstrap_servers
+            with kafka:
                 yield Site(proxy, kafka, uses_v2)
             return
         if not uses_v2:
@@ -96,7 +97,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         # The command line names the listener, so it has to name the advertised one, too.
         options = [word for key, value in config.items() for word in ("-X", f"{key}={value}")]
         klamm = BrokerProcess(tmp_path_factory.mktemp("klamm"), {}, options=options)
-        proxy.target = klamm.bootstrap_servers
+        proxy.target = lambda: klamm.bootstrap_servers
         yield Site(proxy, klamm, uses_v2)
         klamm.stop()
         assert "Traceback" not in klamm.log(), klamm.log()[-4000:]
@@ -147,9 +148,9 @@ def consumed(site: Site, topic: str, isolation_level: str = "read_committed") ->
         message = consumer.poll(60)
         assert message is not None, "no records and no end for a minute"
         if message.error() is not None:
-            at_end.add(message.partition())
+            at_end.add(message.partition() or 0)
         else:
-            found[message.partition()].append(message.value())
+            found[message.partition() or 0].append(message.value() or b"")
     consumer.close()
     return found
 
@@ -282,9 +283,11 @@ def test_lost_requests_and_answers_change_no_transaction(
                 producer.send(topic, b"%d.%d" % (number, part), partition=0)
             producer.send_offsets({place(topic, 0): OffsetToCommit(Offset(number))}, topic)
             producer.commit_transaction() if commits or number == 2 else producer.abort_transaction()
-    # The second protocol has no requests to add anything. The producer id is asked for until the first answer.
+    # In the second protocol only brokers send requests to add anything. Apache Kafka's broker sends them through its
+    # advertised listener, so that the proxy loses those. The producer id is asked for until the first answer.
     is_absent = site.uses_v2 and api_key in (ADD_PARTITIONS, ADD_OFFSETS)
-    assert site.proxy.lost == (0 if is_absent else 4 if api_key == INIT_PRODUCER_ID else 5)
+    if not is_absent:
+        assert site.proxy.lost == (4 if api_key == INIT_PRODUCER_ID else 5)
     numbers = range(3) if commits else (2,)
     assert consumed(site, topic)[0] == [b"%d.%d" % each for each in itertools.product(numbers, range(8))]
     assert committed(site, topic, topic) == 2
@@ -294,7 +297,8 @@ def test_lost_requests_and_answers_change_no_transaction(
 def test_lost_produce_answers_write_nothing_twice(site: Site, config: ClientConfig, topic: str, is_async: bool) -> None:
     """With many connections lost under many batches, each record is in the log once, in order, at its offset."""
     settings = ProducerConfig(config, batch_size_bytes=300)
-    site.proxy.lose(PRODUCE, *([None] * 5 + ["answer", None, None, "request"]) * 5)
+    plan: tuple[Loss | None, ...] = (*[None] * 5, "answer", None, None, "request")
+    site.proxy.lose(PRODUCE, *plan * 5)
     numbers = range(3000)
 
     async def send() -> list[Delivery]:
@@ -393,7 +397,7 @@ def test_batches_that_are_too_large(site: Site, config: ClientConfig) -> None:
         producer.flush()
         last = producer.send(topic, b"last", partition=0)
         producer.flush()
-        with pytest.raises(RecordTooLarge, match="max.request.size"):
+        with pytest.raises(RecordTooLarge, match=r"max\.request\.size"):
             producer.send(topic, b"z" * 2_000_000)
     assert offsets_are_dense([*deliveries, last])
     for refused in (finished, single):

@@ -10,6 +10,7 @@ import socket
 import struct
 import threading
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 from typing import Literal
 
@@ -22,7 +23,7 @@ _API_KEY = struct.Struct(">h")
 
 
 class DroppingProxy:
-    """A proxy of its own thread for each direction of each connection: `with DroppingProxy() as proxy: proxy.target = …`.
+    """A proxy with a thread for each direction of each connection: `with DroppingProxy() as proxy: …`.
 
     `lose` plans which requests to lose; `lost` tells how many were.
     """
@@ -30,8 +31,9 @@ class DroppingProxy:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
-        self.target = ""
-        """The broker's address, as host:port."""
+        self.target: Callable[[], str] = str
+        """Returns the broker's address, as host:port. A broker that starts may be told of the proxy before its port is
+        known."""
         self.lost = 0
         self._lock = threading.Lock()
         self._planned: dict[int, deque[Loss | None]] = {}
@@ -56,10 +58,10 @@ class DroppingProxy:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                host, _, port = self.target.rpartition(":")
+                host, _, port = self.target().rpartition(":")
                 try:
                     broker = socket.create_connection((host, int(port)))
-                except OSError:
+                except (OSError, ValueError):
                     self._close(client)
                     continue
                 self._sockets |= {client, broker}
