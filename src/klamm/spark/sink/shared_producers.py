@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.producer import BlockingProducer
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.types import Millis
 
 __all__ = ["BorrowedProducer", "borrow_producer"]

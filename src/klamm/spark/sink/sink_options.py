@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from klamm.client.producer.config import ProducerConfig
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.config.nearest import nearest
 from klamm.spark.sink.producer_options import parse_producer_options
 from klamm.spark.source.errors import OptionError

@@ -6,7 +6,10 @@ import logging
 
 import pytest
 
+from klamm.client.config import HONOURED_KEYS
+from klamm.client.producer.producer_config import PRODUCER_KEYS
 from klamm.protocol.compression import Compression
+from klamm.spark.sink import producer_options
 from klamm.spark.sink.sink_options import MicroBatch, SinkOptions
 from klamm.spark.source.errors import OptionError
 
@@ -166,3 +169,9 @@ def test_every_key_of_kafkas_producer_is_known(key: str) -> None:
         SinkOptions.parse({**MINIMUM, f"kafka.{key}": "h:1" if key == "bootstrap.servers" else "x"})
     except OptionError as error:
         assert "unknown" not in str(error)  # noqa: PT017
+
+
+def test_what_is_passed_on_is_a_key_of_klamms_producer() -> None:
+    """So none of it is refused there as unknown."""
+    assert producer_options._PRODUCER_KEYS <= PRODUCER_KEYS
+    assert producer_options._CLIENT_KEYS <= HONOURED_KEYS
