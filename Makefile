@@ -21,7 +21,7 @@ help:
 	@echo 'make faults   kill the broker and take its power away 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
 	@echo 'make checker  let many clients work while the broker is killed and loses its power, four times, and check what they saw'
 	@echo 'make bench    measure klamm beside its peers'
-	@echo 'make test-spark-on-kafka  the tests of the Spark source again, with Apache Kafka as their broker'
+	@echo 'make test-spark-on-kafka  the tests of the Spark source and sink again, with Apache Kafka as their broker'
 	@echo 'make install  only set up $(VENV)'
 
 install: $(STAMP)
@@ -45,7 +45,7 @@ unit: install
 test: install
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
 
-# The source must not be able to tell the brokers apart.
+# Source and sink must not be able to tell the brokers apart.
 SPARK_TESTS ?= tests/spark
 test-spark-on-kafka: install
 	@KLAMM_SPARK_TEST_BROKER=apache-kafka $(BIN)/python -m pytest $(SPARK_TESTS) --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)

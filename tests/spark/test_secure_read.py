@@ -139,7 +139,7 @@ def test_a_writer_takes_the_options_of_sparks_connector(
     for source in (connector, "klamm"):
         _written(frame, source, secure_topic, keys[listener])
 
-    written = [record.value for record in itertools.chain(*secure_topic.records()) if record.key is not None]
+    written = [record.key for record in itertools.chain(*secure_topic.records()) if record.key is not None]
     assert sorted(written) == sorted(2 * [str(number).encode() for number in range(10)])
 
 

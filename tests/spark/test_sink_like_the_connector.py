@@ -186,7 +186,11 @@ REFUSALS: list[tuple[list[str], dict[str, Any], str | tuple[str, str]]] = [
     (ROW, {"topic": " "}, ("InvalidTopicException", "the option 'topic' is empty")),
     (ROW, {"topic": "a b"}, ("InvalidTopicException: a b", "INVALID_TOPIC_EXCEPTION")),
     (ROW, {"kafka.acks": "2"}, ("Invalid value 2 for configuration acks", "kafka.acks=2: it is all, 1 or 0")),
-    (ROW, {"kafka.transactional.id": "t"}, ("transactionalId 't'", "Kafka option 'transactional.id' is not supported")),
+    (
+        ROW,
+        {"kafka.transactional.id": "t", "kafka.max.block.ms": "300"},
+        ("transactionalId 't'", "Kafka option 'transactional.id' is not supported"),
+    ),
     (ROW, {"kafka.interceptor.classes": "x.Y"}, ("Failed to construct", "'interceptor.classes' is not supported")),
     (["repeat('a', 2000000) value"], {}, ("RecordTooLargeException", "max.request.size")),
 ]

@@ -130,12 +130,10 @@ class PartitionModel:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             self.producers[header.producer_id] = ProducerEntry(header.producer_epoch)
             return ErrorCode.NONE, -1
-        for first, last, base_offset in entry.batches:
-            if (first, last) == (header.base_sequence, header.last_sequence):
-                return ErrorCode.NONE, base_offset
-        if header.base_sequence != entry.last_sequence + 1:
+        known = [batch for batch in entry.batches if batch[:2] == (header.base_sequence, header.last_sequence)]
+        if not known and header.base_sequence != entry.last_sequence + 1:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-        return ErrorCode.NONE, -1
+        return ErrorCode.NONE, known[0][2] if known else -1
 
     def mark(self, producer_id: int, epoch: int, *, commits: bool) -> None:
         """Ends the producer's transaction, as a marker of this epoch."""
@@ -178,6 +176,10 @@ class ClusterModel:
         self.group_offsets: dict[int, int] = {}
         self.error_rate = 0.0
         """How often a request is answered with a transient error, before or after it was applied."""
+        self.hint_rate = 0.5
+        """How often a broker that does not lead a partition names the one that does (KIP-951)."""
+        self.throttle_time_ms = 0
+        """How long clients are told to wait after a Produce request."""
         self._next_producer_id = 100
 
     def move(self, index: int) -> None:
@@ -249,7 +251,9 @@ class ClusterModel:
                     endpoints[node_id] = NodeEndpoint(BrokerId(node_id), *self.addresses[node_id])
                 answers.append(answer)
             response = [ProduceTopicResponse(topic.name, topic.topic_id, answers)]
-        return encode_produce_response(version, response, node_endpoints=list(endpoints.values()))
+        return encode_produce_response(
+            version, response, throttle_time_ms=self.throttle_time_ms, node_endpoints=list(endpoints.values())
+        )
 
     def _produce_one(
         self, broker: int, version: int, transactional_id: str | None, index: int, records: memoryview
@@ -257,7 +261,7 @@ class ClusterModel:
         leader, epoch = self.leaders[index]
         if broker != leader:
             # Only some brokers know the new leader already.
-            hint = (leader, epoch) if self.random.random() < 0.5 else None
+            hint = (leader, epoch) if self.random.random() < self.hint_rate else None
             return ProducePartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=hint)
         if code := self._transient(ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CORRUPT_MESSAGE):
             return ProducePartitionResponse(index, code)
@@ -310,28 +314,32 @@ class ClusterModel:
     def _init_producer_id(self, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
         if code := self._transient(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
             return InitProducerIdResponse(error_code=code)
-        if request.transactional_id is None:
-            self._next_producer_id += 1
-            return InitProducerIdResponse(producer_id=self._next_producer_id, producer_epoch=0)
-        transaction = self.transactions.get(request.transactional_id)
+        transaction = self.transactions.get(request.transactional_id or "")
         if transaction is None:
             self._next_producer_id += 1
-            transaction = self.transactions[request.transactional_id] = TransactionModel(self._next_producer_id, 0)
-            return InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=0)
+            if request.transactional_id is not None:
+                self.transactions[request.transactional_id] = TransactionModel(self._next_producer_id, 0)
+            return InitProducerIdResponse(producer_id=self._next_producer_id, producer_epoch=0)
+        code = self._raise_epoch(transaction, request)
+        if code is not ErrorCode.NONE:
+            return InitProducerIdResponse(error_code=code)
+        transaction.state = "Empty"
+        return InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=transaction.epoch)
+
+    def _raise_epoch(self, transaction: TransactionModel, request: InitProducerIdRequest) -> ErrorCode:
         if transaction.state.startswith("Prepare"):
-            return InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         if transaction.state == "Ongoing":
             transaction.epoch, transaction.last_epoch = transaction.epoch + 1, -1
             transaction.state, transaction.commits = "PrepareAbort", False
-            return InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         if request.producer_id == -1:
             transaction.epoch, transaction.last_epoch = transaction.epoch + 1, -1
         elif request.producer_epoch == transaction.epoch:
             transaction.epoch, transaction.last_epoch = transaction.epoch + 1, transaction.epoch
         elif request.producer_epoch != transaction.last_epoch:
-            return InitProducerIdResponse(error_code=ErrorCode.PRODUCER_FENCED)
-        transaction.state = "Empty"
-        return InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=transaction.epoch)
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.NONE
 
     def _join(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
         """Makes the transaction ongoing for a request that adds to it."""

@@ -7,10 +7,10 @@ end, records with an upper limit of their size.
 from __future__ import annotations
 
 from klamm.client.producer.batch import BatchState, PendingBatch, record_size_bytes
-from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.errors import RecordTooLarge
 from klamm.client.producer.lane import PartitionLane
 from klamm.client.producer.outcome import Delivery, Operation
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES
 from klamm.protocol.records import UnstampedRecord, decode_batch
 from klamm.protocol.types import Millis, TopicPartition

@@ -14,10 +14,10 @@ from klamm.client.config import Address
 from klamm.client.conversation import Pending
 from klamm.client.errors import AuthenticationFailed, ConnectionFailed
 from klamm.client.producer.actions import Connect, Disconnect, Send
-from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.errors import ProducerClosed
 from klamm.client.producer.front import ProducerFront
 from klamm.client.producer.outcome import Delivery, Operation
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.transactions import GroupMember, OffsetToCommit
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.records import Header, UnstampedRecord
@@ -50,6 +50,11 @@ class AsyncProducer:
         self._is_closed = False
 
     # Records.
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory of the records that are not acknowledged yet, of `buffer.memory`."""
+        return self._machine.used_bytes
 
     async def partitions_of(self, topic: str) -> int:
         """Returns the number of the topic's partitions. Raises `PartitionMissing` if the topic does not exist."""

@@ -19,7 +19,7 @@ class Backoff:
     """Computes pauses within `retry.backoff.ms` and `retry.backoff.max.ms`."""
 
     def __init__(self, config: ClientConfig, jitter: Callable[[], float]) -> None:
-        """`jitter` returns a factor near 1 for each pause."""
+        """Takes a function `jitter`, which returns a factor near 1 for each pause."""
         self._first_ms = config.retry_backoff_ms
         self._longest_ms = config.retry_backoff_max_ms
         self._jitter = jitter

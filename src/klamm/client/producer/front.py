@@ -6,10 +6,10 @@ import random
 from typing import Final
 
 from klamm.client.errors import GaveUp, PartitionMissing, RequestRefused
-from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.errors import BufferFull
 from klamm.client.producer.machine import ProducerMachine
 from klamm.client.producer.partitioner import StickyPartitioner
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.types import Millis, PartitionIndex, TopicPartition
 
 __all__ = ["ProducerFront"]

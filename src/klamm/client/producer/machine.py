@@ -22,11 +22,11 @@ from klamm.client.errors import ConnectionFailed, RequestTimedOut, UnsupportedBy
 from klamm.client.producer.accumulator import Accumulator
 from klamm.client.producer.actions import Action, Send
 from klamm.client.producer.backoff import Backoff
-from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.errors import ProducerClosed, ProducerFailed
 from klamm.client.producer.links import Link, Links, MetadataUnderWay, ProduceUnderWay, UnderWay
 from klamm.client.producer.metadata_refresh import MetadataRefresh
 from klamm.client.producer.outcome import Delivery, Operation
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.sender import PRODUCE, PRODUCE_FLEXIBLE_FROM, ProduceSender
 from klamm.client.producer.transaction_requests import TransactionRequest
 from klamm.client.producer.transactions import GroupMember, OffsetToCommit, TransactionManager
@@ -49,7 +49,7 @@ class ProducerMachine:
     """The state of one producer; see the module. Not thread-safe."""
 
     def __init__(self, config: ProducerConfig, jitter: Callable[[], float] = _no_jitter) -> None:
-        """`jitter` returns a factor near 1 for each pause, so that producers don't retry in step."""
+        """Takes a function `jitter` that returns a factor near 1 for each pause: producers should not retry in step."""
         self._config = config
         self._actions: list[Action] = []
         backoff = Backoff(config.client, jitter)
@@ -203,7 +203,7 @@ class ProducerMachine:
         # What was due at the last poll and is not done waits for something else, as for a connection.
         now = self._polled_at
         times = [*self._links.next_time(now), *self._sender.next_times()]
-        if (time := self._transactions.next_time()) is not None:
+        if (time := self._transactions.requests.next_time()) is not None:
             times.append(time)
         times.append(self._metadata.next_time())
         return min((time for time in times if time > now), default=float("inf"))
@@ -280,7 +280,7 @@ class ProducerMachine:
 
     def _lost(self, link: Link, error: ConnectionFailed, now: Millis) -> None:
         lost = self._links.closed(link, now)
-        self._transactions.unreachable(link.address)
+        self._transactions.requests.unreachable(link.address)
         self._metadata.refresh()
         for _, _, request in lost:
             if isinstance(request, ProduceUnderWay):
@@ -296,7 +296,7 @@ class ProducerMachine:
         request = self._transactions.next_request(now, has_unfinished_batches=self._accumulator.unfinished > 0)
         if request is None:
             return
-        link = self._links.ready(self._transactions.address_for(request), now)
+        link = self._links.ready(self._transactions.requests.address_for(request), now)
         if link is not None:
             self._transactions.offers_of(link.address, link.offers)
             self._send_message(

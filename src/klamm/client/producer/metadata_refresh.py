@@ -6,7 +6,7 @@ from typing import Final
 
 from klamm.client.cluster_view import ClusterView
 from klamm.client.producer.backoff import Backoff
-from klamm.client.producer.config import ProducerConfig
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.schema.metadata_response import MetadataResponse

@@ -14,7 +14,7 @@ from struct import unpack_from
 from typing import Final
 from zlib import crc32
 
-from klamm.client.producer.config import PartitionerName
+from klamm.client.producer.producer_config import PartitionerName
 from klamm.protocol.types import PartitionIndex
 
 __all__ = ["StickyPartitioner", "crc32_partition", "murmur2", "murmur2_partition"]
@@ -64,8 +64,10 @@ class StickyPartitioner:
     """The partitioner of one topic."""
 
     def __init__(self, name: PartitionerName, batch_size_bytes: int, start: int = 0) -> None:
-        """`start` is the first partition for records without a key, modulo the number of partitions: a random number
-        spreads producers."""
+        """Takes the first partition for records without a key as `start`, modulo the number of partitions.
+
+        A random number spreads producers.
+        """
         self._by_key = _BY_KEY[name]
         # librdkafka's consistent_random treats an empty key as none.
         self._empty_is_none = name == "consistent_random"

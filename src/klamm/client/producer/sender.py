@@ -14,11 +14,11 @@ from klamm.client.errors import RequestRefused
 from klamm.client.producer.accumulator import Accumulator
 from klamm.client.producer.backoff import Backoff
 from klamm.client.producer.batch import NO_IDENTITY, BatchState, PendingBatch
-from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.errors import DeliveryRefused, DeliveryTimedOut
 from klamm.client.producer.lane import PartitionLane
 from klamm.client.producer.links import Link, Links, ProduceUnderWay, SentBatch
 from klamm.client.producer.metadata_refresh import MetadataRefresh
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.transactions import TransactionManager
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.node_endpoint import NodeEndpoint

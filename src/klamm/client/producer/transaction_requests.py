@@ -6,18 +6,16 @@ Source of the meanings: the handlers in `TransactionManager` of Apache Kafka 4.3
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from klamm.client.cluster_view import error_code
-from klamm.client.coordinator import GROUP, TRANSACTION, coordinator_request
+from klamm.client.coordinator import TRANSACTION, coordinator_request
 from klamm.client.producer.batch import ProducerIdentity
 from klamm.client.producer.outcome import Operation
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
-from klamm.protocol.schema.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from klamm.protocol.schema.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from klamm.protocol.schema.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from klamm.protocol.schema.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from klamm.protocol.schema.end_txn_request import EndTxnRequest
@@ -26,29 +24,22 @@ from klamm.protocol.schema.find_coordinator_request import FindCoordinatorReques
 from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
 from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
 from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse
-from klamm.protocol.schema.txn_offset_commit_request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from klamm.protocol.schema.txn_offset_commit_response import TxnOffsetCommitResponse
-from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
+from klamm.protocol.types import Millis, PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
 
 if TYPE_CHECKING:
     from klamm.client.producer.transactions import TransactionManager
 
 __all__ = [
-    "AddOffsets",
+    "ABORTABLE",
+    "CONCURRENT_TRANSACTIONS_PAUSE_MS",
+    "MOVED",
     "AddPartitions",
     "CoordinatorKey",
     "EndTransaction",
     "FindCoordinator",
-    "GroupMember",
     "InitProducerId",
-    "OffsetToCommit",
     "Priority",
     "TransactionRequest",
-    "TransactionalOffsetCommit",
 ]
 
 CoordinatorKey = tuple[int, str]
@@ -56,26 +47,14 @@ CoordinatorKey = tuple[int, str]
 
 # Version caps of the first transaction protocol; the next version of each belongs to the second one (KIP-890).
 _HIGHEST_V1_END_TXN: Final = 4
-_HIGHEST_V1_TXN_OFFSET_COMMIT: Final = 4
 # From version 4 on, AddPartitionsToTxn is a request between brokers.
 _HIGHEST_ADD_PARTITIONS: Final = 3
 # The previous transaction still gets its markers: the wait is short (KAFKA-5482).
-_CONCURRENT_TRANSACTIONS_PAUSE_MS: Final = Millis(20)
+CONCURRENT_TRANSACTIONS_PAUSE_MS: Final = Millis(20)
 
-_MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
-_ABORTABLE: Final = frozenset({ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.GROUP_AUTHORIZATION_FAILED})
-# In Java's producer the last four are fatal; an abort is as safe after them as after the others.
-_ABORTABLE_FOR_OFFSETS: Final = _ABORTABLE | {
-    ErrorCode.FENCED_INSTANCE_ID,
-    ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.ILLEGAL_GENERATION,
-    ErrorCode.STALE_MEMBER_EPOCH,
-    ErrorCode.GROUP_ID_NOT_FOUND,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ErrorCode.OFFSET_METADATA_TOO_LARGE,
-    ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-}
+ABORTABLE: Final = frozenset({ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 _FATAL_FOR_PARTITIONS: Final = frozenset(
     {
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -93,23 +72,6 @@ class Priority(IntEnum):
     INIT_PRODUCER_ID = 1
     ADD = 2
     END = 3
-
-
-class OffsetToCommit(NamedTuple):
-    """An offset for a partition: the next one to be consumed."""
-
-    offset: Offset
-    leader_epoch: LeaderEpoch = LeaderEpoch(-1)
-    metadata: str = ""
-
-
-class GroupMember(NamedTuple):
-    """The member of a group on whose behalf offsets are committed; the coordinator refuses the commit of a member that
-    has lost its place."""
-
-    member_id: str
-    generation: int
-    group_instance_id: str | None = None
 
 
 class TransactionRequest:
@@ -134,6 +96,15 @@ class TransactionRequest:
         """Whether the answer to an attempt was lost."""
         self.attempts = 0
 
+    @property
+    def outlives_failure(self) -> bool:
+        """Whether the request is repeated although its transaction is to be aborted.
+
+        A request without an answer may have started the transaction at the coordinator. An abort needs to know: the
+        coordinator refuses to end what it has not begun, and what it has begun would time out and fence the producer.
+        """
+        return self.priority is not Priority.ADD or (self.starts_transaction and self.may_be_applied)
+
     def build(self, version: int) -> Message:
         """Returns the request."""
         raise NotImplementedError
@@ -147,20 +118,20 @@ class TransactionRequest:
         if self.operation is not None:
             self.operation.end(error)
 
-    def _refused(self, manager: TransactionManager, code: ErrorCode, doing: str, now: Millis) -> None:
-        """Applies an error that most of these APIs share."""
-        if code in _MOVED:
-            manager.look_up(self.coordinator)
+    def refused(self, manager: TransactionManager, code: ErrorCode, doing: str, now: Millis) -> None:
+        """Applies an error that most of these APIs share; `doing` is for its message."""
+        if code in MOVED:
+            manager.requests.look_up(self.coordinator)
             manager.retry(self, now)
         elif code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            manager.retry(self, now, _CONCURRENT_TRANSACTIONS_PAUSE_MS)
+            manager.retry(self, now, CONCURRENT_TRANSACTIONS_PAUSE_MS)
         elif code.retriable:
             manager.retry(self, now)
         elif code in _FENCED:
             manager.fenced(self)
         elif code is ErrorCode.UNKNOWN_PRODUCER_ID:
             manager.abortable_if_possible(code, doing, self)
-        elif code in _ABORTABLE:
+        elif code in ABORTABLE:
             manager.abortable(code, doing, self)
         else:
             manager.fatal(code, doing, self)
@@ -188,13 +159,13 @@ class FindCoordinator(TransactionRequest):
         code = error_code(found.error_code)
         kind, name = self.key
         if code is ErrorCode.NONE:
-            manager.found(self.key, (found.host, found.port))
+            manager.requests.found(self.key, (found.host, found.port))
         else:
             subject = f"transactional id {name!r}" if kind == TRANSACTION else f"group {name!r}"
-            if code in _MOVED:
+            if code in MOVED:
                 manager.retry(self, now)
             else:
-                self._refused(manager, code, f"find the coordinator of {subject}", now)
+                self.refused(manager, code, f"find the coordinator of {subject}", now)
 
 
 class InitProducerId(TransactionRequest):
@@ -240,7 +211,7 @@ class InitProducerId(TransactionRequest):
         ):
             manager.not_initialized(self, code, doing)
         else:
-            self._refused(manager, code, doing, now)
+            self.refused(manager, code, doing, now)
 
 
 class AddPartitions(TransactionRequest):
@@ -282,126 +253,12 @@ class AddPartitions(TransactionRequest):
             manager.added(self.partitions)
             return
         for code in refused.values():
-            if code.retriable or code in _FENCED or code in _ABORTABLE or code in _FATAL_FOR_PARTITIONS:
-                self._refused(manager, code, doing, now)
+            if code.retriable or code in _FENCED or code in ABORTABLE or code in _FATAL_FOR_PARTITIONS:
+                self.refused(manager, code, doing, now)
                 return
         # The partitions that were not attempted say nothing of the reason.
         code = max(refused.values(), key=lambda code: code is not ErrorCode.OPERATION_NOT_ATTEMPTED)
         manager.abortable(code, doing, self)
-
-
-class AddOffsets(TransactionRequest):
-    """Adds a group's offsets to the transaction, in the first transaction protocol; then commits them."""
-
-    starts_transaction = True
-    message = AddOffsetsToTxnRequest
-    answer = AddOffsetsToTxnResponse
-
-    def __init__(self, transactional_id: str, identity: ProducerIdentity, commit: TransactionalOffsetCommit) -> None:
-        super().__init__((TRANSACTION, transactional_id), commit.operation)
-        self._transactional_id = transactional_id
-        self._identity = identity
-        self._commit = commit
-
-    def build(self, version: int) -> Message:
-        """Returns the request."""
-        return AddOffsetsToTxnRequest(
-            transactional_id=self._transactional_id,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.epoch,
-            group_id=self._commit.group_id,
-        )
-
-    def answered(self, manager: TransactionManager, answer: Message, now: Millis) -> None:
-        """Goes on to commit the offsets."""
-        assert isinstance(answer, AddOffsetsToTxnResponse)
-        code = error_code(answer.error_code)
-        if code is ErrorCode.NONE:
-            manager.is_started = True
-            if manager.is_ending_badly:
-                self.end(manager.unavailable())
-            else:
-                manager.enqueue(self._commit)
-        else:
-            self._refused(manager, code, f"add group {self._commit.group_id!r} to the transaction", now)
-
-
-class TransactionalOffsetCommit(TransactionRequest):
-    """Commits a group's offsets in the transaction (TxnOffsetCommit)."""
-
-    message = TxnOffsetCommitRequest
-    answer = TxnOffsetCommitResponse
-
-    def __init__(
-        self,
-        transactional_id: str,
-        identity: ProducerIdentity,
-        offsets: Mapping[TopicPartition, OffsetToCommit],
-        group_id: str,
-        *,
-        member: GroupMember | None,
-        operation: Operation,
-        uses_v2: bool,
-    ) -> None:
-        super().__init__((GROUP, group_id), operation)
-        self.group_id = group_id
-        self.highest_version = None if uses_v2 else _HIGHEST_V1_TXN_OFFSET_COMMIT
-        self._transactional_id = transactional_id
-        self._identity = identity
-        self._offsets = dict(offsets)
-        self._member = member
-
-    def build(self, version: int) -> Message:
-        """Returns the request for the offsets that are not committed yet."""
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for (topic, partition), wanted in sorted(self._offsets.items()):
-            topics.setdefault(topic, []).append(
-                TxnOffsetCommitRequestPartition(
-                    partition_index=partition,
-                    committed_offset=wanted.offset,
-                    committed_leader_epoch=wanted.leader_epoch,
-                    committed_metadata=wanted.metadata,
-                )
-            )
-        request = TxnOffsetCommitRequest(
-            transactional_id=self._transactional_id,
-            group_id=self.group_id,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()],
-        )
-        if self._member is not None:
-            request.generation_id = self._member.generation
-            request.member_id = self._member.member_id
-            request.group_instance_id = self._member.group_instance_id
-        return request
-
-    def answered(self, manager: TransactionManager, answer: Message, now: Millis) -> None:
-        """Ends the operation once all offsets are committed; repeats those that have a retriable error."""
-        assert isinstance(answer, TxnOffsetCommitResponse)
-        codes: dict[ErrorCode, TopicPartition] = {}
-        for topic in answer.topics:
-            for each in topic.partitions:
-                topic_partition = TopicPartition(topic.name, PartitionIndex(each.partition_index))
-                code = error_code(each.error_code)
-                if code is ErrorCode.NONE:
-                    self._offsets.pop(topic_partition, None)
-                else:
-                    codes[code] = topic_partition
-        final = [code for code in codes if not code.retriable]
-        if final:
-            doing = f"commit the offset of {codes[final[0]]} for group {self.group_id!r}"
-            if final[0] in _ABORTABLE_FOR_OFFSETS:
-                manager.abortable(final[0], doing, self)
-            else:
-                self._refused(manager, final[0], doing, now)
-        elif not self._offsets:
-            self.end()
-        else:
-            if codes.keys() & (_MOVED | {ErrorCode.REQUEST_TIMED_OUT}):
-                manager.look_up(self.coordinator)
-            is_concurrent = codes.keys() == {ErrorCode.CONCURRENT_TRANSACTIONS}
-            manager.retry(self, now, _CONCURRENT_TRANSACTIONS_PAUSE_MS if is_concurrent else None)
 
 
 class EndTransaction(TransactionRequest):
@@ -439,4 +296,4 @@ class EndTransaction(TransactionRequest):
                 identity = ProducerIdentity(ProducerId(answer.producer_id), ProducerEpoch(answer.producer_epoch))
             manager.ended(self, identity)
         else:
-            self._refused(manager, code, f"{'commit' if self.commits else 'abort'} the transaction", now)
+            self.refused(manager, code, f"{'commit' if self.commits else 'abort'} the transaction", now)

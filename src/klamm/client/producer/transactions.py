@@ -9,7 +9,6 @@ Source of the rules: `TransactionManager` of Apache Kafka 4.3.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -18,7 +17,7 @@ from klamm.client.conversation import Offers
 from klamm.client.errors import RequestRefused
 from klamm.client.producer.backoff import Backoff
 from klamm.client.producer.batch import NO_IDENTITY, ProducerIdentity
-from klamm.client.producer.config import ProducerConfig
+from klamm.client.producer.coordinator_queue import CoordinatorQueue
 from klamm.client.producer.errors import (
     InvalidTransactionCall,
     ProducerFailed,
@@ -27,23 +26,23 @@ from klamm.client.producer.errors import (
     TransactionMustAbort,
 )
 from klamm.client.producer.outcome import Operation
-from klamm.client.producer.transaction_requests import (
+from klamm.client.producer.producer_config import ProducerConfig
+from klamm.client.producer.producer_states import ProducerState, TransactionState
+from klamm.client.producer.transaction_offsets import (
     AddOffsets,
-    AddPartitions,
-    CoordinatorKey,
-    EndTransaction,
-    FindCoordinator,
     GroupMember,
-    InitProducerId,
     OffsetToCommit,
-    Priority,
     TransactionalOffsetCommit,
+)
+from klamm.client.producer.transaction_requests import (
+    AddPartitions,
+    EndTransaction,
+    InitProducerId,
+    Priority,
     TransactionRequest,
 )
-from klamm.client.producer.transaction_state import TRANSITIONS, TransactionState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
-from klamm.protocol.record_batch import NO_PRODUCER_ID
 from klamm.protocol.types import Millis, ProducerEpoch, TopicPartition
 
 __all__ = ["GroupMember", "OffsetToCommit", "TransactionManager"]
@@ -58,25 +57,17 @@ _NO_TIMEOUT_MS: Final = 2**31 - 1
 _S = TransactionState
 
 
-class TransactionManager:
+class TransactionManager(ProducerState):
     """The producer id, epoch and transaction of one producer; of an idempotent one only the former two."""
 
     def __init__(self, config: ProducerConfig, backoff: Backoff) -> None:
-        self.state = _S.UNINITIALIZED
-        self.error: Exception | None = None
-        """Why the transaction, or the producer, has failed."""
-        self.identity = NO_IDENTITY
+        super().__init__(config.transactional_id)
         self.uses_v2 = False
         """Whether the present transaction is one of the second protocol."""
         self.is_started = False
         """Whether the coordinator may know of the transaction, so that it has to be ended there."""
-        self._transactional_id = config.transactional_id
         self._timeout_ms = config.transaction_timeout_ms
-        self._backoff = backoff
-        self._queue: list[tuple[int, int, TransactionRequest]] = []
-        self._enqueued = 0
-        self._under_way: TransactionRequest | None = None
-        self._coordinators: dict[CoordinatorKey, Address | None] = {}
+        self.requests = CoordinatorQueue(backoff)
         self._features_epoch = -1
         self._features_v2 = False
         self._coordinator_raises_epochs = False
@@ -90,33 +81,6 @@ class TransactionManager:
         self._ending_commits = False
 
     # What the machine asks.
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether there is a transactional id."""
-        return self._transactional_id is not None
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the producer can't be used any more."""
-        return self.state is _S.FATAL_ERROR
-
-    @property
-    def is_ending_badly(self) -> bool:
-        """Whether the transaction can't be committed any more: nothing else of it is to be sent."""
-        return self.state in (_S.ABORTING, _S.ABORTABLE_ERROR)
-
-    @property
-    def is_completing(self) -> bool:
-        """Whether a commit or abort is under way."""
-        return self.state in (_S.COMMITTING, _S.ABORTING)
-
-    def check_send(self) -> None:
-        """Raises the error for a record that may not be sent in the present state."""
-        if self.state is _S.FATAL_ERROR:
-            raise self._failure()
-        if self.is_transactional and self.state is not _S.IN_TRANSACTION:
-            raise self._misuse("send a record")
 
     def add_partition(self, topic_partition: TopicPartition) -> None:
         """Notes that a record for the partition belongs to the transaction."""
@@ -133,21 +97,17 @@ class TransactionManager:
             return False
         return self.uses_v2 or topic_partition in self._added
 
-    def unavailable(self) -> Exception:
-        """Returns the error for what is dropped because the transaction, or the producer, has failed or is aborted."""
-        return self.error or TransactionAborted("the transaction was aborted before that was acknowledged")
-
     # What the application calls.
 
     def initialize(self) -> Operation:
         """Requests a producer id for the transactional id. Returns the same operation while one is under way."""
-        self._require_transactional()
+        self.require_transactional()
         if self.state is _S.FATAL_ERROR:
-            raise self._failure()
+            raise self.failure()
         if self._initialization is not None and not self._initialization.is_done:
             return self._initialization
         if self.state is not _S.UNINITIALIZED:
-            raise self._misuse("initialize transactions")
+            raise self.misuse("initialize transactions")
         return self._request_identity(NO_IDENTITY)
 
     def request_identity(self) -> None:
@@ -161,9 +121,9 @@ class TransactionManager:
 
     def begin(self) -> None:
         """Begins a transaction."""
-        self._require_transactional()
+        self.require_transactional()
         if self._ending is not None and not self._ending.is_done:
-            raise self._misuse("begin a transaction")
+            raise self.misuse("begin a transaction")
         if self._ending is not None and self._ending.error is None:
             done, name = ("committed", "commit") if self._ending_commits else ("aborted", "abort")
             raise InvalidTransactionCall(
@@ -171,22 +131,22 @@ class TransactionManager:
                 "to learn that, then begin"
             )
         if self.state is _S.FATAL_ERROR:
-            raise self._failure()
+            raise self.failure()
         if self.state is not _S.READY:
-            raise self._misuse("begin a transaction")
-        self._become(_S.IN_TRANSACTION)
+            raise self.misuse("begin a transaction")
+        self.become(_S.IN_TRANSACTION)
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetToCommit], group_id: str, member: GroupMember | None
     ) -> Operation:
         """Commits a group's offsets in the transaction."""
-        self._require_transactional()
+        self.require_transactional()
         if self.state is not _S.IN_TRANSACTION:
-            raise self._failure() if self.has_failed else self._misuse("commit offsets in a transaction")
-        assert self._transactional_id is not None
+            raise self.failure() if self.has_failed else self.misuse("commit offsets in a transaction")
+        assert self.transactional_id is not None
         operation = Operation(f"commit offsets of group {group_id!r} in the transaction")
         commit = TransactionalOffsetCommit(
-            self._transactional_id,
+            self.transactional_id,
             self.identity,
             offsets,
             group_id,
@@ -196,30 +156,30 @@ class TransactionManager:
         )
         if self.uses_v2:
             self.is_started = True
-            self.enqueue(commit)
+            self.requests.add(commit)
         else:
-            self.enqueue(AddOffsets(self._transactional_id, self.identity, commit))
+            self.requests.add(AddOffsets(self.transactional_id, self.identity, commit))
         return operation
 
     def end_transaction(self, *, commits: bool) -> Operation:
         """Commits or aborts. Returns the same operation again until `seen` was called with it."""
-        self._require_transactional()
+        self.require_transactional()
         if self._ending is not None and self._ending_commits == commits and self._ending.error is None:
             return self._ending
         doing = "commit the transaction" if commits else "abort the transaction"
         if self.state is _S.FATAL_ERROR:
-            raise self._failure()
+            raise self.failure()
         if self.state is not _S.IN_TRANSACTION and (commits or self.state is not _S.ABORTABLE_ERROR):
-            raise self._misuse(doing)
+            raise self.misuse(doing)
         if not commits:
             self._new.clear()
             self._drop_queue(TransactionAborted("the transaction was aborted"))
-        assert self._transactional_id is not None
-        self._become(_S.COMMITTING if commits else _S.ABORTING)
+        assert self.transactional_id is not None
+        self.become(_S.COMMITTING if commits else _S.ABORTING)
         self.error = None
         self._ending, self._ending_commits = Operation(doing), commits
-        self.enqueue(
-            EndTransaction(self._transactional_id, self.identity, self._ending, commits=commits, uses_v2=self.uses_v2)
+        self.requests.add(
+            EndTransaction(self.transactional_id, self.identity, self._ending, commits=commits, uses_v2=self.uses_v2)
         )
         return self._ending
 
@@ -235,73 +195,53 @@ class TransactionManager:
         if offers.finalized_features_epoch > self._features_epoch:
             self._features_epoch = offers.finalized_features_epoch
             self._features_v2 = offers.finalized_features.get(_FEATURE, 0) >= _SECOND_PROTOCOL
-        if address in self._coordinators.values():
+        if self.requests.has(address):
             self._coordinator_raises_epochs = offers.versions.get(_INIT_PRODUCER_ID, (0, 0))[1] >= _RAISES_EPOCH_FROM
 
     def next_request(self, now: Millis, *, has_unfinished_batches: bool) -> TransactionRequest | None:
         """Returns the request to send now; `sent`, or `retry`, follows. None if there is none, or it has to wait."""
-        if self._under_way is not None:
+        if self.requests.under_way is not None:
             return None
         if self._new and self.state in (_S.IN_TRANSACTION, _S.COMMITTING) and not self._being_added:
             self._being_added, self._new = frozenset(self._new), set()
-            assert self._transactional_id is not None
-            self.enqueue(AddPartitions(self._transactional_id, self.identity, self._being_added))
-        while self._queue:
-            request = self._queue[0][2]
+            assert self.transactional_id is not None
+            self.requests.add(AddPartitions(self.transactional_id, self.identity, self._being_added))
+        while (request := self.requests.first()) is not None:
             if isinstance(request, EndTransaction):
                 if has_unfinished_batches:
                     return None
                 if not self.is_started:
-                    heapq.heappop(self._queue)
+                    self.requests.remove_first()
                     self.ended(request, None)
                     continue
-            if request.coordinator is not None and self._coordinators.get(request.coordinator) is None:
-                self.enqueue(FindCoordinator(request.coordinator))
-                request = self._queue[0][2]
+            request = self.requests.with_coordinator(request)
             return request if request.not_before <= now else None
         return None
 
-    def next_time(self) -> float | None:
-        """Returns when the first request may be sent; None if none waits."""
-        if self._under_way is not None or not self._queue:
-            return None
-        return self._queue[0][2].not_before
-
-    def address_for(self, request: TransactionRequest) -> Address | None:
-        """Returns where the request goes; None is any broker."""
-        return None if request.coordinator is None else self._coordinators[request.coordinator]
-
     def sent(self, request: TransactionRequest) -> None:
         """Notes that the request of `next_request` is under way."""
-        assert self._queue[0][2] is request
-        heapq.heappop(self._queue)
-        self._under_way = request
+        assert self.requests.first() is request
+        self.requests.under_way = self.requests.remove_first()
 
     def answered(self, request: TransactionRequest, answer: Message, now: Millis) -> None:
         """Applies the response to the request under way."""
-        assert self._under_way is request
-        self._under_way = None
+        assert self.requests.under_way is request
+        self.requests.under_way = None
         if self.has_failed:
-            request.end(self._failure())
+            request.end(self.failure())
         else:
             request.answered(self, answer, now)
 
     def disconnected(self, request: TransactionRequest, now: Millis) -> None:
         """Repeats the request under way, whose answer is lost, after the coordinator was found again."""
-        assert self._under_way is request
-        self._under_way = None
+        assert self.requests.under_way is request
+        self.requests.under_way = None
         if self.has_failed:
-            request.end(self._failure())
+            request.end(self.failure())
             return
         request.may_be_applied = True
-        self.look_up(request.coordinator)
+        self.requests.look_up(request.coordinator)
         self.retry(request, now)
-
-    def unreachable(self, address: Address) -> None:
-        """Forgets that coordinators are at an address that can't be connected to."""
-        for key, known in self._coordinators.items():
-            if known == address:
-                self._coordinators[key] = None
 
     def raise_epoch(self) -> None:
         """Gives an idempotent producer its next epoch, or requests another producer id after the last one."""
@@ -310,7 +250,7 @@ class TransactionManager:
             self.identity = self.identity._replace(epoch=ProducerEpoch(self.identity.epoch + 1))
         elif self.state is _S.READY:
             self.identity = NO_IDENTITY
-            self._become(_S.UNINITIALIZED)
+            self.become(_S.UNINITIALIZED)
             self.request_identity()
 
     def batch_failed(self, error: Exception, code: ErrorCode | None, *, leaves_gap: bool) -> None:
@@ -321,7 +261,7 @@ class TransactionManager:
         if self.has_failed:
             return
         if code is ErrorCode.PRODUCER_FENCED:
-            self._fail(ProducerFenced(self._transactional_id))
+            self._fail(ProducerFenced(self.transactional_id))
         elif code in (
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -340,41 +280,24 @@ class TransactionManager:
 
     # What the responses call.
 
-    def enqueue(self, request: TransactionRequest) -> None:
-        """Adds a request behind those of the same priority."""
-        self._enqueued += 1
-        heapq.heappush(self._queue, (request.priority, self._enqueued, request))
-
     def retry(self, request: TransactionRequest, now: Millis, pause_ms: Millis | None = None) -> None:
         """Repeats a request after a pause."""
-        if self.is_ending_badly and not _outlives_the_transaction(request):
+        if self.is_ending_badly and not request.outlives_failure:
             request.end(self.unavailable())
             return
-        request.attempts += 1
-        longest = self._backoff.pause_ms(request.attempts)
-        request.not_before = now + (longest if pause_ms is None else min(pause_ms, longest))
-        self.enqueue(request)
-
-    def look_up(self, key: CoordinatorKey | None) -> None:
-        """Forgets the coordinator: it is found again before the next request goes there."""
-        if key is not None:
-            self._coordinators[key] = None
-
-    def found(self, key: CoordinatorKey, address: Address) -> None:
-        """Notes a coordinator."""
-        self._coordinators[key] = address
+        self.requests.add_again(request, now, pause_ms)
 
     def initialized(self, request: InitProducerId, identity: ProducerIdentity) -> None:
         """Notes the producer id and epoch."""
         if self.identity == NO_IDENTITY:
             self.uses_v2 = self._features_v2
         self.identity = identity
-        self._become(_S.READY)
+        self.become(_S.READY)
         request.end()
 
     def not_initialized(self, request: InitProducerId, code: ErrorCode, doing: str) -> None:
         """Lets the application try again: the coordinator may allow it by then."""
-        self._become(_S.UNINITIALIZED)
+        self.become(_S.UNINITIALIZED)
         request.end(self._refusal(code, doing))
 
     def added(self, partitions: Iterable[TopicPartition]) -> None:
@@ -396,7 +319,7 @@ class TransactionManager:
         self._new.clear()
         self._being_added = frozenset()
         if not needs_new_epoch:
-            self._become(_S.READY)
+            self.become(_S.READY)
         elif self._coordinator_raises_epochs:
             self._request_identity(self.identity)
         else:
@@ -410,7 +333,7 @@ class TransactionManager:
 
     def fenced(self, request: TransactionRequest) -> None:
         """Ends the producer: another one has its transactional id."""
-        self._fail(ProducerFenced(self._transactional_id), request)
+        self._fail(ProducerFenced(self.transactional_id), request)
 
     def fatal(self, code: ErrorCode, doing: str, request: TransactionRequest) -> None:
         """Ends the producer after an error that leaves its state unknown."""
@@ -441,26 +364,22 @@ class TransactionManager:
     # Inside.
 
     def _request_identity(self, present: ProducerIdentity) -> Operation:
-        self._become(_S.INITIALIZING)
+        self.become(_S.INITIALIZING)
         self._initialization = Operation("get a producer id")
         timeout_ms = self._timeout_ms if self.is_transactional else _NO_TIMEOUT_MS
-        self.enqueue(InitProducerId(self._transactional_id, timeout_ms, present, self._initialization))
+        self.requests.add(InitProducerId(self.transactional_id, timeout_ms, present, self._initialization))
         return self._initialization
-
-    def _become(self, state: TransactionState) -> None:
-        assert state in TRANSITIONS[self.state], f"{self.state} to {state}"
-        self.state = state
 
     def _abortable(self, error: Exception, cause: Exception) -> None:
         error.__cause__ = cause
         if self.state is not _S.ABORTABLE_ERROR:
-            self._become(_S.ABORTABLE_ERROR)
+            self.become(_S.ABORTABLE_ERROR)
             self.error = error
         self._drop_queue(error)
 
     def _fail(self, error: Exception, request: TransactionRequest | None = None) -> None:
         if not self.has_failed:
-            self._become(_S.FATAL_ERROR)
+            self.become(_S.FATAL_ERROR)
             self.error = error
         self._drop_queue(error)
         if request is not None:
@@ -468,38 +387,11 @@ class TransactionManager:
 
     def _drop_queue(self, error: Exception) -> None:
         """Ends the requests that wait. One under way is answered, and then ended by `retry` or its outcome."""
-        queue, self._queue = self._queue, []
         self._being_added = frozenset()
-        for entry in queue:
-            if not self.has_failed and entry[2].starts_transaction and entry[2].may_be_applied:
-                heapq.heappush(self._queue, entry)
-            else:
-                entry[2].end(error)
-
-    def _failure(self) -> Exception:
-        assert self.error is not None
-        return self.error
+        for request in self.requests.remove(
+            lambda each: self.has_failed or not (each.starts_transaction and each.may_be_applied)
+        ):
+            request.end(error)
 
     def _refusal(self, code: ErrorCode, doing: str) -> RequestRefused:
         return RequestRefused(code, f"the cluster refused to {doing}")
-
-    def _require_transactional(self) -> None:
-        if not self.is_transactional:
-            raise InvalidTransactionCall("the producer has no transactional.id: set one to use transactions")
-
-    def _misuse(self, doing: str) -> Exception:
-        if self.state is _S.ABORTABLE_ERROR:
-            assert self.error is not None
-            return TransactionMustAbort(str(self.error))
-        if self.state is _S.UNINITIALIZED and self.identity.producer_id == NO_PRODUCER_ID:
-            return InvalidTransactionCall(f"can't {doing} before init_transactions")
-        return InvalidTransactionCall(f"can't {doing}: the producer is in the state {self.state.name}")
-
-
-def _outlives_the_transaction(request: TransactionRequest) -> bool:
-    """Returns whether the request is repeated although its transaction is to be aborted.
-
-    A request without an answer may have started the transaction at the coordinator. An abort needs to know: the
-    coordinator refuses to end what it has not begun, and what it has begun would time out and fence the producer.
-    """
-    return request.priority is not Priority.ADD or (request.starts_transaction and request.may_be_applied)

@@ -44,12 +44,12 @@ class AtLeastOnce:
 
     def _write(self, tables: Iterator[pa.RecordBatch]) -> None:
         from klamm.spark.sink.row_sender import RowSender
-        from klamm.spark.sink.shared_producers import shared_producer
+        from klamm.spark.sink.shared_producers import borrow_producer
         from klamm.spark.sink.topic_rows import divide_by_topic
 
         options = self._options
-        with shared_producer(options.producer) as producer:
-            sender = RowSender(producer, options)
+        with borrow_producer(options.producer) as borrowed:
+            sender = RowSender(borrowed, options)
             for table in tables:
                 for rows in divide_by_topic(table, self._columns, options.topic):
                     sender.send(rows)

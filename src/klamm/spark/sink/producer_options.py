@@ -10,7 +10,7 @@ from typing import Final
 
 from klamm.client.config import is_security_key
 from klamm.client.errors import ClientConfigError
-from klamm.client.producer.config import ProducerConfig
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.compression import Compression
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.kafka_options import KAFKA_PREFIX

@@ -15,7 +15,6 @@ from klamm.client.producer.errors import RecordTooLarge
 from klamm.protocol.batch_building import BatchBuilder, BuiltBatch, BytesColumn, HeadersColumn
 from klamm.protocol.batch_building import RecordTooLarge as RowTooLarge
 from klamm.protocol.types import Millis
-from klamm.spark.sink.errors import RowRefused
 from klamm.spark.sink.sink_options import SinkOptions
 from klamm.spark.sink.topic_rows import TopicRows
 
@@ -39,7 +38,7 @@ class RowBatches:
     def build(self, rows: TopicRows, partition_count: int) -> Iterator[BuiltBatch]:
         """Yields the batches of rows of one topic, partition by partition. All records have the present time.
 
-        Raises `RowRefused` for a partition that the topic does not have, and `RecordTooLarge`.
+        The partitions that rows name exist. Raises `RecordTooLarge`.
         """
         config = self._producer
         builder = BatchBuilder(
@@ -49,7 +48,7 @@ class RowBatches:
             headers=None if rows.headers is None else _headers_column(rows.headers),
             timestamp_ms=Millis(time.time_ns() // 1_000_000),
         )
-        places = _given_places(rows, partition_count)
+        places = _named_places(rows)
         left = len(places)
         if not self._ignores_keys:
             left = builder.place(places, partition_count, by_crc32=config.partitioner == "consistent_random")
@@ -85,16 +84,10 @@ class RowBatches:
             self._keyless_bytes[rows.topic] = int(ends[-1])
 
 
-def _given_places(rows: TopicRows, partition_count: int) -> npt.NDArray[np.int32]:
+def _named_places(rows: TopicRows) -> npt.NDArray[np.int32]:
     """Returns the partition that each row names, -1 for none."""
     if rows.partitions is None:
         return np.full(len(rows.values), -1, np.int32)
-    named = rows.partitions.drop_null().to_numpy()
-    wrong = named[(named < 0) | (named >= partition_count)]
-    if len(wrong):
-        raise RowRefused(
-            f"a row names partition {wrong[0]} of the topic {rows.topic!r}, which has {partition_count} partitions"
-        )
     return np.array(rows.partitions.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
 
 

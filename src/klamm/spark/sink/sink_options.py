@@ -7,9 +7,10 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from klamm.client.producer.config import ProducerConfig
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.config.nearest import nearest
 from klamm.spark.sink.producer_options import parse_producer_options
 from klamm.spark.source.errors import OptionError
@@ -63,22 +64,32 @@ class SinkOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Parses the options of a writer. Keys are case-insensitive. Raises `OptionError`."""
+        """Parses the options of a writer. Keys are case-insensitive. Raises `OptionError`.
+
+        A process parses equal options once: a stream makes two writers for each micro-batch, which would repeat each
+        warning.
+        """
         given = {key.lower(): value for key, value in options.items()}
-        _refuse_unknown(given)
-        # Spark writes the column `headers` whatever this says, but refuses other words than true and false.
-        parse_truth("includeHeaders", given.get("includeheaders", "false"))
-        producer, ignores_keys = parse_producer_options(given)
-        partitioner = parse_word(
-            "klamm.partitioner", given.get("klamm.partitioner", "murmur2"), "murmur2", "consistent_random"
-        )
-        return cls(
-            producer=dataclasses.replace(producer, partitioner=partitioner),  # type: ignore[arg-type]
-            topic=_parse_topic(given),
-            ignores_keys=ignores_keys,
-            semantics=_parse_semantics(given),
-            micro_batch=_parse_micro_batch(given),
-        )
+        micro_batch = _take_micro_batch(given)
+        return dataclasses.replace(_parse_once(frozenset(given.items())), micro_batch=micro_batch)
+
+
+@lru_cache(maxsize=16)
+def _parse_once(items: frozenset[tuple[str, str]]) -> SinkOptions:
+    given = dict(items)
+    _refuse_unknown(given)
+    # Spark writes the column `headers` whatever this says, but refuses other words than true and false.
+    parse_truth("includeHeaders", given.get("includeheaders", "false"))
+    producer, ignores_keys = parse_producer_options(given)
+    partitioner = parse_word(
+        "klamm.partitioner", given.get("klamm.partitioner", "murmur2"), "murmur2", "consistent_random"
+    )
+    return SinkOptions(
+        producer=dataclasses.replace(producer, partitioner=partitioner),  # type: ignore[arg-type]
+        topic=_parse_topic(given),
+        ignores_keys=ignores_keys,
+        semantics=_parse_semantics(given),
+    )
 
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:
@@ -117,8 +128,9 @@ def _parse_semantics(given: Mapping[str, str]) -> Literal["at-least-once"]:
     return "at-least-once"
 
 
-def _parse_micro_batch(given: Mapping[str, str]) -> MicroBatch | None:
-    query_id, batch_id = given.get(QUERY_ID_OPTION.lower()), given.get(BATCH_ID_OPTION.lower())
+def _take_micro_batch(given: dict[str, str]) -> MicroBatch | None:
+    """Removes the options that name a micro-batch, and parses them."""
+    query_id, batch_id = given.pop(QUERY_ID_OPTION.lower(), None), given.pop(BATCH_ID_OPTION.lower(), None)
     if query_id is None and batch_id is None:
         return None
     if not query_id or batch_id is None:

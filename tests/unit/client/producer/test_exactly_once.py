@@ -12,9 +12,9 @@ from tests.support.cluster_model import TOPIC
 from tests.support.producer_world import Faults, ProducerWorld, Script
 
 from klamm.client.config import ClientConfig
-from klamm.client.producer.config import ProducerConfig
 from klamm.client.producer.errors import TransactionMustAbort
 from klamm.client.producer.outcome import Delivery, Operation
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.transactions import OffsetToCommit
 from klamm.protocol.records import encode_batch
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicPartition

@@ -11,7 +11,6 @@ import pytest
 from klamm.client.producer.errors import RecordTooLarge
 from klamm.protocol.batch_building import BuiltBatch
 from klamm.protocol.records import decode_batch
-from klamm.spark.sink.errors import RowRefused
 from klamm.spark.sink.row_batches import RowBatches
 from klamm.spark.sink.sink_options import SinkOptions
 from klamm.spark.sink.topic_rows import TopicRows
@@ -48,14 +47,6 @@ def test_a_named_partition_comes_before_the_key() -> None:
     by_key = (-790332482 & 0x7FFFFFFF) % PARTITIONS
     found = _values(list(RowBatches(_options()).build(rows, PARTITIONS)))
     assert found == {0: [b"1"], by_key: [b"2"], 3: [b"3"]} if by_key not in (0, 3) else Counter(found)
-
-
-@pytest.mark.parametrize("partition", [-1, PARTITIONS])
-def test_a_partition_that_does_not_exist_is_refused(partition: int) -> None:
-    """The message names the partition and the number of partitions."""
-    rows = _rows([b"1", b"2"], partitions=[None, partition])
-    with pytest.raises(RowRefused, match=f"names partition {partition} of the topic 't', which has 4 partitions"):
-        list(RowBatches(_options()).build(rows, PARTITIONS))
 
 
 def test_rows_without_a_key_fill_a_batch_before_the_next_partition() -> None:

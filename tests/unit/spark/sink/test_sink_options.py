@@ -6,7 +6,10 @@ import logging
 
 import pytest
 
+from klamm.client.config import HONOURED_KEYS
+from klamm.client.producer.producer_config import PRODUCER_KEYS
 from klamm.protocol.compression import Compression
+from klamm.spark.sink import producer_options
 from klamm.spark.sink.sink_options import MicroBatch, SinkOptions
 from klamm.spark.source.errors import OptionError
 
@@ -136,11 +139,12 @@ def test_the_brokers_must_be_named() -> None:
 
 
 def test_keys_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    """In a warning."""
+    """In one warning, even if a stream parses its options for each micro-batch."""
     with caplog.at_level(logging.WARNING):
-        parse(kafka__metric__reporters="x.Y")
+        for batch_id in ("0", "1"):
+            parse(kafka__metric__reporters="x.Y", klamm__sink__queryId="q", klamm__sink__batchId=batch_id)
 
-    assert "'metric.reporters' has no effect" in caplog.text
+    assert caplog.text.count("'metric.reporters' has no effect") == 1
 
 
 # `ProducerConfig.configDef()` of Apache Kafka 4.3, without the keys that begin with `ssl.` and `sasl.`.
@@ -165,3 +169,9 @@ def test_every_key_of_kafkas_producer_is_known(key: str) -> None:
         SinkOptions.parse({**MINIMUM, f"kafka.{key}": "h:1" if key == "bootstrap.servers" else "x"})
     except OptionError as error:
         assert "unknown" not in str(error)  # noqa: PT017
+
+
+def test_what_is_passed_on_is_a_key_of_klamms_producer() -> None:
+    """So none of it is refused there as unknown."""
+    assert producer_options._PRODUCER_KEYS <= PRODUCER_KEYS
+    assert producer_options._CLIENT_KEYS <= HONOURED_KEYS
