@@ -84,7 +84,9 @@ class BlockingProducer:
         Without `partition` the partitioner chooses; without `timestamp_ms` the record gets the present time. Raises
         `RecordTooLarge`, `PartitionMissing`, and `TransactionMustAbort` when the transaction has failed.
         """
-        place = self._front.place(topic, partition, key, value, self.partitions_of(topic))
+        known = self._machine.view.topic(topic)
+        count = self.partitions_of(topic) if known is None else len(known.partitions)
+        place = self._front.place(topic, partition, key, value, count)
         record: UnstampedRecord = (
             time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms,
             key,
