@@ -40,6 +40,7 @@ SAME_MEANING: Final = {
     "heartbeats": "what follows from a heartbeat, in each kind of group",
     "list_offsets": "the API ListOffsets: its handler, its client",
     "member": "a member of a group, of each kind",
+    "offset_checks": "who may commit and fetch the offsets of a group, of each kind",
     "produce": "the API Produce: its codec, its handler, the verb of the command line",
     "shard": "a coordinator on one partition, groups' and transactions'",
     "timers": "the timers of a kind of group",

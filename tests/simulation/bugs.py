@@ -15,21 +15,20 @@ from tests.simulation.logs.bugs import LOG_BUGS
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.shard_contract import CoordinatorRecord, Result, Ticket
-from klamm.core.group import shard
+from klamm.core.group.classic import classic_shard, leaves, offset_checks, rebalance, syncs
 from klamm.core.group.classic import heartbeats as heartbeats_of_classic_groups
-from klamm.core.group.classic import leaves, rebalance, syncs
 from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.member import Member
 from klamm.core.group.classic.timers import SESSION as CLASSIC_SESSION
-from klamm.core.group.consumer import heartbeats
+from klamm.core.group.consumer import consumer_shard, heartbeats
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.consumer.member_update import Subject, take_place
 from klamm.core.group.consumer.timers import SESSION as CONSUMER_SESSION
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import RebalanceNeeded
-from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.group_store import GroupStore
 from klamm.core.group.offsets import offset_commits, offset_fetches
 from klamm.core.group.offsets.lingering_commits import LingeringCommits
@@ -158,16 +157,21 @@ def _replay_out_of_order() -> Iterator[None]:
 def _accept_a_stale_commit() -> Iterator[None]:
     """A commit of any generation or member epoch is accepted from whoever is a member now."""
 
-    def check(group: ClassicGroup, request: OffsetCommitRequest, *rest: Any) -> Member | None:
+    def check_classic(group: ClassicGroup | None, request: OffsetCommitRequest, *rest: Any) -> Member | None:
+        if group is None:
+            return offset_checks.check_commit(group, request, *rest)
         if request.generation_id_or_member_epoch < 0 and group.state is GroupState.EMPTY:
             return None
         return group.check_member(request.member_id, request.group_instance_id)
 
-    def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, *rest: Any) -> None:
+    def check_consumer(group: ConsumerGroup, request: OffsetCommitRequest, *rest: Any) -> None:
         if request.member_id not in group.members and group.members:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    with patch.object(offset_commits, "_check", check), patch.object(offset_commits, "check_commit", check_commit):
+    with (
+        patch.object(classic_shard, "check_commit", check_classic),
+        patch.object(consumer_shard, "check_commit", check_consumer),
+    ):
         yield
 
 
@@ -207,7 +211,7 @@ def _forget_markers() -> Iterator[None]:
 def _miss_heartbeats_of_a_leader() -> Iterator[None]:
     """A heartbeat does not begin a session anew while the group waits for its leader's assignment."""
 
-    def heartbeat(groups: GroupRegistry, request: HeartbeatRequest, ticket: Ticket) -> Result:
+    def heartbeat(groups: ClassicGroups, request: HeartbeatRequest, ticket: Ticket) -> Result:
         result = heartbeats_of_classic_groups.heartbeat(groups, request, ticket)
         group = groups.find(request.group_id)
         if group is not None and group.state is GroupState.COMPLETING_REBALANCE:
@@ -215,22 +219,22 @@ def _miss_heartbeats_of_a_leader() -> Iterator[None]:
             result.reusable_answer = None
         return result
 
-    with patch.object(shard, "heartbeat", heartbeat):
+    with patch.object(classic_shard, "heartbeat", heartbeat):
         yield
 
 
 @contextmanager
 def _replace_a_live_static_member() -> Iterator[None]:
     """Whoever joins a consumer group with an instance id gets its place, be its member away or not."""
-    find = heartbeats.Heartbeat._find_static_member
+    find = heartbeats._Heartbeat._find_static_member
 
-    def find_static_member(heartbeat: heartbeats.Heartbeat, member_id: str, instance_id: str) -> Subject:
+    def find_static_member(heartbeat: heartbeats._Heartbeat, member_id: str, instance_id: str) -> Subject:
         present = heartbeat.group.static_member(instance_id)
         if heartbeat.request.member_epoch == 0 and present is not None:
             return take_place(heartbeat.decision, heartbeat.group, present, member_id)
         return find(heartbeat, member_id, instance_id)
 
-    with patch.object(heartbeats.Heartbeat, "_find_static_member", find_static_member):
+    with patch.object(heartbeats._Heartbeat, "_find_static_member", find_static_member):
         yield
 
 

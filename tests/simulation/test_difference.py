@@ -12,14 +12,16 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
+from tests.simulation.checkers.group_views import StoreView, view
 from tests.simulation.difference import difference
 from tests.simulation.notes import in_words
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
 from klamm.core.group.classic.group_metadata import GroupMetadata, MemberMetadata, group_metadata_record
 from klamm.core.group.consumer.consumer_group_records import epoch_record
+from klamm.core.group.consumer.consumer_store import ConsumerStore
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.group_store import GroupStore
+from klamm.core.group.group_kinds import empty_store
 from klamm.core.group.offsets.offset_records import offset_commit_record
 from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
@@ -118,9 +120,9 @@ def test_reports_are_bounded() -> None:
     assert len(line) < 400
 
 
-def store(*, epoch: int = 3, assigned: tuple[int, ...] = (0, 1), offset: int = 7) -> GroupStore:
-    """A store with a consumer group, a classic group, and offsets."""
-    found = GroupStore()
+def store(*, epoch: int = 3, assigned: tuple[int, ...] = (0, 1), offset: int = 7) -> StoreView:
+    """The view of a store with a consumer group, a classic group, and offsets."""
+    found = empty_store()
     records: list[CoordinatorRecord] = [epoch_record("orders", epoch, 0)]
     member = MemberMetadata("B", None, "client", "/10.0.0.1", 1_000, 1_000, b"", b"")
     metadata = GroupMetadata(Generation(4), "consumer", "range", "B", Millis(5), (member,))
@@ -141,8 +143,8 @@ def store(*, epoch: int = 3, assigned: tuple[int, ...] = (0, 1), offset: int = 7
     for number, record in enumerate(records):
         found.replay(Offset(number), ProducerId(-1), record)
     partitions = {TOPIC: {PartitionIndex(index): 1 for index in assigned}}
-    found.consumer_groups["orders"].put_member(ConsumerGroupMember("A", member_epoch=2, assigned=partitions))
-    return found
+    found.of(ConsumerStore).groups["orders"].put_member(ConsumerGroupMember("A", member_epoch=2, assigned=partitions))
+    return view(found)
 
 
 def test_stores_differ_in_named_groups_members_and_partitions() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.simulation.checkers.log_model import LogModel
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
-from klamm.core.group import group_store as store_module
+from klamm.core.group.classic import classic_store
 from klamm.core.group.classic.group_metadata import (
     GroupMetadata,
     MemberMetadata,
@@ -36,6 +36,7 @@ from klamm.core.group.consumer.consumer_group_records import (
     target_tombstone,
 )
 from klamm.core.group.consumer.member import ConsumerGroupMember
+from klamm.core.group.group_kinds import empty_store
 from klamm.core.group.group_store import GroupStore
 from klamm.core.group.offsets.offset_records import offset_commit_record, offset_tombstone
 from klamm.protocol.types import Generation, LeaderEpoch, Millis, Offset, PartitionIndex, ProducerId, TopicId
@@ -49,7 +50,7 @@ class Log:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.store = GroupStore()
+        self.store = empty_store()
         self.model = LogModel()
         self.end = 0
 
@@ -193,7 +194,7 @@ BUGS: dict[str, Callable[[], Any]] = {
         lambda store, offset, producer_id, record: (Offset(offset + 1), producer_id, record)
     ),
     "a group keeps its former leader": lambda: patch.object(
-        store_module, "group_metadata", lambda value: group_metadata(value)._replace(leader_id="m-1")
+        classic_store, "group_metadata", lambda value: group_metadata(value)._replace(leader_id="m-1")
     ),
     "a member keeps what it had": lambda: patch.object(
         consumer_replay, "with_assignment", lambda member, value: member._replace(member_epoch=value.member_epoch)

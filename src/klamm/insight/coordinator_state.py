@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
+from klamm.core.group.classic.classic_store import ClassicStore
 from klamm.core.group.classic.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 from klamm.core.group.classic.group_metadata import NO_METADATA, GroupMetadata, MemberMetadata
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_store import ConsumerStore
 from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember
 from klamm.core.group.group_store import GroupStore
@@ -162,7 +164,9 @@ class CoordinatorState:
 
     def __init__(self, topic_names: TopicNames) -> None:
         self._topic_name = topic_names
-        self._store = GroupStore()
+        self._store = GroupStore([ClassicStore(), ConsumerStore()])
+        self._classic_groups = self._store.of(ClassicStore).groups
+        self._consumer_groups = self._store.of(ConsumerStore).groups
         self._seen: dict[str, _Seen] = {}
 
     def apply(self, key: bytes, value: bytes | None, timestamp_ms: int, offset: int) -> ReplayedRecord:
@@ -195,8 +199,8 @@ class CoordinatorState:
         group = ReplayedGroup(
             group_id, seen.other_kind, seen.other_epoch, offsets=self._offsets(group_id), others=dict(seen.others)
         )
-        consumer_group = self._store.consumer_groups.get(group_id)
-        metadata = self._store.groups.get(group_id, NO_METADATA)
+        consumer_group = self._consumer_groups.get(group_id)
+        metadata = self._classic_groups.get(group_id, NO_METADATA)
         if consumer_group is not None:
             self._describe_consumer_group(group, consumer_group, seen)
         elif metadata is not NO_METADATA:
@@ -204,17 +208,16 @@ class CoordinatorState:
         return group
 
     def _has(self, group_id: str) -> bool:
-        store = self._store
         seen = self._seen[group_id]
-        consumer_group = store.consumer_groups.get(group_id)
+        consumer_group = self._consumer_groups.get(group_id)
         return (
             seen.has_epoch
             or (
                 consumer_group is not None
                 and bool(consumer_group.members or consumer_group.target or consumer_group.regexes)
             )
-            or store.groups.get(group_id, NO_METADATA) is not NO_METADATA
-            or bool(store.offsets_of(group_id))
+            or self._classic_groups.get(group_id, NO_METADATA) is not NO_METADATA
+            or bool(self._store.offsets_of(group_id))
             or bool(seen.others)
         )
 

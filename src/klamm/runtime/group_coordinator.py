@@ -160,7 +160,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         None if the group is not led here, or not loaded yet.
         """
         shard = self._shard_of(group_id)
-        group = None if shard is None else shard.groups.find(group_id)
+        group = None if shard is None else shard.classic_groups.find(group_id)
         return None if group is None else group.awaited()
 
     # -- members -------------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
 
         A partition without groups yields one empty slice.
         """
-        return self._slices(lambda shard: (*shard.store.groups, *shard.store.consumer_groups), size)
+        return self._slices(lambda shard: shard.store.group_ids(), size)
 
     def list_groups(
         self,

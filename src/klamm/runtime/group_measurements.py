@@ -50,7 +50,7 @@ class GroupMeasurements:
         """
         seen: set[str] = set()
         for shard in self._runtime.shards():
-            for group_id in [*shard.store.groups, *shard.store.consumer_groups]:
+            for group_id in shard.store.group_ids():
                 if shard.groups.is_known(group_id):  # The group may have been deleted between two steps.
                     seen.add(group_id)
                     yield (yield from self._measure(shard, group_id))

@@ -1,37 +1,36 @@
 """Encodes and decodes the records of `__consumer_offsets` for the group coordinator's shard.
 
-The shard knows the record types of classic and consumer groups only. Other types (share and streams groups) are
-skipped, and stay in the log.
+The shard knows the record types of offsets and of each kind of group in `core/group/group_kinds.py`. Other types (share
+and streams groups) are skipped, and stay in the log.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, Protocol
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
-from klamm.core.group.consumer.replay import CONSUMER_KEYS
 from klamm.metadata.topic_name import GROUP_METADATA_TOPIC
 from klamm.protocol.coordinator_records import decode_group_record, encode_record_key, encode_record_value
-from klamm.protocol.message import Message
 from klamm.protocol.offset_commit_records import (
     VALUE_VERSION,
     encode_offset_commit_key,
     encode_offset_commit_value,
 )
-from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
 from klamm.protocol.schema.legacy_offset_commit_key import LegacyOffsetCommitKey
 from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
 from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
 
 __all__ = ["GroupRecordSerde", "RecordSerde"]
 
-_KEYS: Final[tuple[type[Message], ...]] = (
-    LegacyOffsetCommitKey,
-    OffsetCommitKey,
-    GroupMetadataKey,
-    *CONSUMER_KEYS,
-)
-_UNDERSTOOD: Final = frozenset((key_class.API_KEY or 0).to_bytes(2, "big") for key_class in _KEYS)
+
+@cache
+def _understood() -> frozenset[bytes]:
+    """Returns the prefixes of the keys that the shard knows: those of offsets, and those of each kind of group."""
+    from klamm.core.group.group_kinds import GROUP_KINDS  # imported with the first group, as the shard is
+
+    keys = {LegacyOffsetCommitKey, OffsetCommitKey}.union(*(kind.store.keys for kind in GROUP_KINDS))
+    return frozenset((key_class.API_KEY or 0).to_bytes(2, "big") for key_class in keys)
 
 
 class RecordSerde(Protocol):
@@ -56,7 +55,7 @@ class RecordSerde(Protocol):
 
 
 class GroupRecordSerde:
-    """Encodes and decodes the records of classic groups, consumer groups and their offsets."""
+    """Encodes and decodes the records of groups of all kinds, and of their offsets."""
 
     topic: Final = GROUP_METADATA_TOPIC
     owner_word: Final = "group"
@@ -78,7 +77,7 @@ class GroupRecordSerde:
 
         Raises MalformedMessage for malformed bytes and for an unknown version of the value.
         """
-        if len(key) >= 2 and key[:2] not in _UNDERSTOOD:
+        if len(key) >= 2 and key[:2] not in _understood():
             return None
         decoded = decode_group_record(key, value)
         if decoded is None:

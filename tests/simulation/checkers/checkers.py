@@ -23,6 +23,7 @@ from tests.simulation.plan import LEDGER_GROUPS
 from tests.simulation.violation import Violation
 
 from klamm.core.coordinator.java_hash import partition_for
+from klamm.core.group.consumer.consumer_store import ConsumerStore
 from klamm.core.group.group_store import GroupStore
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.errors import ErrorCode
@@ -188,7 +189,7 @@ class Checkers:
         if written.record.value is not None:
             return
         # A group that changes its protocol leaves the records of the other one behind.
-        if isinstance(key, GroupMetadataKey) and key.group not in store.consumer_groups:
+        if isinstance(key, GroupMetadataKey) and key.group not in store.of(ConsumerStore).groups:
             self.records.on_group_gone(written.partition, key.group)
         elif isinstance(key, ConsumerGroupMetadataKey):
             self.records.on_group_gone(written.partition, key.group_id)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from klamm.core.group.classic.group_metadata import NO_METADATA
+from klamm.core.group.classic.classic_store import ClassicStore
+from klamm.core.group.classic.group_metadata import NO_METADATA, GroupMetadata
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
-from klamm.core.group.group_store import GroupStore
+from klamm.core.group.consumer.consumer_store import ConsumerStore
+from klamm.core.group.consumer.topic_index import TopicIndex
+from klamm.core.group.group_store import GroupStore, TopicOffsets
 from klamm.protocol.message import Message
 from klamm.protocol.schema.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from klamm.protocol.schema.consumer_group_current_member_assignment_value import TopicPartitions
@@ -19,7 +22,7 @@ from klamm.protocol.schema.consumer_group_target_assignment_member_key import Co
 from klamm.protocol.schema.consumer_group_target_assignment_metadata_key import ConsumerGroupTargetAssignmentMetadataKey
 from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
 
-__all__ = ["GroupKey", "Values", "all_in", "derived", "in_log", "in_store", "key_of"]
+__all__ = ["GroupKey", "StoreView", "Values", "all_in", "derived", "in_log", "in_store", "key_of", "view"]
 
 
 class GroupKey(NamedTuple):
@@ -35,6 +38,30 @@ class GroupKey(NamedTuple):
 
 Values = dict[GroupKey, Any]
 """The latest values of one group's records."""
+
+
+class StoreView(NamedTuple):
+    """All that counts of a store, for comparisons."""
+
+    consumer_groups: dict[str, ConsumerGroup]
+    groups: dict[str, GroupMetadata]
+    topic_index: TopicIndex
+    offsets: dict[str, TopicOffsets]
+    open_transactions: object
+    pending_offsets: object
+
+
+def view(store: GroupStore) -> StoreView:
+    """All that counts of a store."""
+    consumer = store.of(ConsumerStore)
+    return StoreView(
+        consumer.groups,
+        store.of(ClassicStore).groups,
+        consumer.index,
+        store.offsets,
+        store.open_transactions,
+        store.pending_offsets,
+    )
 
 
 def key_of(key: Any) -> GroupKey:
@@ -57,10 +84,10 @@ def in_store(store: GroupStore, about: GroupKey) -> object:
 
 def all_in(store: GroupStore) -> Iterator[GroupKey]:
     """All that klamm has of groups."""
-    for name, metadata in store.groups.items():
+    for name, metadata in store.of(ClassicStore).groups.items():
         if metadata != NO_METADATA:
             yield GroupKey(GroupMetadataKey, name, "")
-    for group_id, group in store.consumer_groups.items():
+    for group_id, group in store.of(ConsumerStore).groups.items():
         yield GroupKey(ConsumerGroupMetadataKey, group_id, "")
         yield GroupKey(ConsumerGroupPartitionMetadataKey, group_id, "")
         for kind, names in (
@@ -103,7 +130,7 @@ def _classic_in_log(values: Values, about: GroupKey) -> object:
 
 
 def _classic_in_store(store: GroupStore, about: GroupKey) -> object:
-    group = store.groups.get(about.group_id)
+    group = store.of(ClassicStore).groups.get(about.group_id)
     if group is None or group == NO_METADATA:
         return None
     members = {}
@@ -131,7 +158,7 @@ def _epochs_in_log(values: Values, about: GroupKey) -> object:
 
 
 def _epochs_in_store(store: GroupStore, about: GroupKey) -> object:
-    group = store.consumer_groups.get(about.group_id)
+    group = store.of(ConsumerStore).groups.get(about.group_id)
     if group is None:
         return None
     return {name: getattr(group, name) for name in ("epoch", "metadata_hash", "target_epoch", "assigned_at_ms")}
@@ -182,7 +209,7 @@ def _partitions(topics: Iterable[TopicPartitions], member_epoch: int) -> dict[by
 
 
 def _member_in_store(store: GroupStore, about: GroupKey) -> object:
-    group = store.consumer_groups.get(about.group_id)
+    group = store.of(ConsumerStore).groups.get(about.group_id)
     member = None if group is None else group.members.get(about.name)
     return None if member is None else member._asdict()
 
@@ -193,7 +220,7 @@ def _target_in_log(values: Values, about: GroupKey) -> object:
 
 
 def _target_in_store(store: GroupStore, about: GroupKey) -> object:
-    group = store.consumer_groups.get(about.group_id)
+    group = store.of(ConsumerStore).groups.get(about.group_id)
     target = None if group is None else group.target.get(about.name)
     return None if target is None else [dict(target)]
 
@@ -204,7 +231,7 @@ def _regex_in_log(values: Values, about: GroupKey) -> object:
 
 
 def _regex_in_store(store: GroupStore, about: GroupKey) -> object:
-    group = store.consumer_groups.get(about.group_id)
+    group = store.of(ConsumerStore).groups.get(about.group_id)
     regex = None if group is None else group.regexes.get(about.name)
     return None if regex is None else tuple(regex)
 
@@ -214,7 +241,7 @@ def _legacy_in_log(values: Values, about: GroupKey) -> object:
 
 
 def _legacy_in_store(store: GroupStore, about: GroupKey) -> object:
-    group = store.consumer_groups.get(about.group_id)
+    group = store.of(ConsumerStore).groups.get(about.group_id)
     return group is not None and group.has_legacy_metadata
 
 
@@ -253,7 +280,7 @@ def derived(store: GroupStore) -> tuple[dict[str, object], dict[str, object]]:
     the two differ."""
     found: dict[str, object] = {}
     expected: dict[str, object] = {}
-    for group_id, group in store.consumer_groups.items():
+    for group_id, group in store.of(ConsumerStore).groups.items():
         topics = {name for member in group.members.values() for name in member.subscribed_topic_names}
         topics.update(name for regex in group.regexes.values() for name in regex.topics)
         pairs: tuple[tuple[str, object, object], ...] = (
@@ -263,7 +290,7 @@ def derived(store: GroupStore) -> tuple[dict[str, object], dict[str, object]]:
                 set(group.static_members),
                 {member.instance_id for member in group.members.values() if member.instance_id is not None},
             ),
-            ("topics", {name for name in topics if group_id in store.index.groups_of(name)}, topics),
+            ("topics", {name for name in topics if group_id in store.of(ConsumerStore).index.groups_of(name)}, topics),
         )
         for what, kept, counted in pairs:
             if kept != counted:

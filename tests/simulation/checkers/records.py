@@ -93,7 +93,7 @@ class Records:
         gone = []
         for partition, group_id in self._gone:
             store = stores[partition]
-            if group_id in store.groups or group_id in store.consumer_groups:
+            if store.is_known(group_id):
                 continue
             if group_id in self._had_members:
                 raise Violation(17, f"group {group_id} was removed, and had members")

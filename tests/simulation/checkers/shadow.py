@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tests.simulation.checkers.group_views import StoreView, view
 from tests.simulation.checkers.log_model import LogModel
 from tests.simulation.difference import difference
 from tests.simulation.disk import Batch, Disk
@@ -18,6 +19,7 @@ from tests.simulation.violation import Violation
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
 from klamm.core.group.classic.group_metadata import NO_METADATA
+from klamm.core.group.group_kinds import empty_store
 from klamm.core.group.group_store import GroupStore
 from klamm.protocol.control_batch import read_end_transaction_marker
 from klamm.protocol.records import decode_batch
@@ -26,10 +28,7 @@ from klamm.runtime.record_serde import GroupRecordSerde
 
 __all__ = ["Shadow", "WrittenRecord"]
 
-_HINTS = ("taken_back", "_last_ended")
-"""What compaction may take away."""
-_COMPARED = [name for name in GroupStore.__slots__ if name not in _HINTS]
-_SKIPPED = [*(f"GroupStore.{name}" for name in _HINTS), "ConsumerGroup.index"]
+_SKIPPED = ["ConsumerGroup.index"]
 
 
 class WrittenRecord(NamedTuple):
@@ -52,7 +51,7 @@ class Shadow:
         self._serde = GroupRecordSerde()
         self._on_record = on_record
         self._on_marker = on_marker
-        self.stores = {PartitionIndex(index): GroupStore() for index in range(partitions)}
+        self.stores = {PartitionIndex(index): empty_store() for index in range(partitions)}
         self.models = {partition: LogModel() for partition in self.stores}
         self.unchecked: set[PartitionIndex] = set()
         """Partitions that have changed since the last comparison."""
@@ -86,7 +85,7 @@ class Shadow:
 
     def replay(self, disk: Disk, partition: PartitionIndex) -> GroupStore:
         """A store made of the whole log."""
-        store = GroupStore()
+        store = empty_store()
         for batch in disk.replicas[partition].batches:
             for written in self._read(partition, batch):
                 store.replay(written.offset, batch.producer_id, written.record)
@@ -139,20 +138,21 @@ def _are_alike(left: GroupStore, right: GroupStore) -> bool:
     """Whether stores differ only in groups that have nothing: a simple group whose offsets are gone is in no record of
     a compacted log.
     """
-    names = [name for name in _COMPARED if name != "groups"]
-    return _something(left) == _something(right) and all(getattr(left, name) == getattr(right, name) for name in names)
+    return _something(left) == _something(right)
 
 
-def _something(store: GroupStore) -> dict[str, object]:
-    return {
+def _something(store: GroupStore) -> StoreView:
+    whole = view(store)
+    groups = {
         group_id: group
-        for group_id, group in store.groups.items()
+        for group_id, group in whole.groups.items()
         if group != NO_METADATA or group_id in store.offsets or group_id in store.open_transactions
     }
+    return whole._replace(groups=groups)
 
 
 def _report(found: GroupStore, expected: GroupStore) -> str:
-    return difference(found, expected, skipped=_SKIPPED)
+    return difference(view(found), view(expected), skipped=_SKIPPED)
 
 
 def _is_commit(batch: Batch) -> bool:

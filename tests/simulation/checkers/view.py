@@ -51,10 +51,10 @@ def transaction_shard(broker: Broker) -> TransactionShard | None:
 
 def find_group(shard: GroupShard, group_id: str) -> ClassicGroup | ConsumerGroup | None:
     """The group, if there is one."""
-    consumer = shard.store.consumer_groups.get(group_id)
+    consumer = shard.consumer_groups.store.groups.get(group_id)
     if consumer is not None:
         return consumer
-    if group_id not in shard.store.groups:
+    if group_id not in shard.classic_groups.store.groups:
         return None
     group = shard.groups.peek(group_id)
     assert isinstance(group, ClassicGroup)

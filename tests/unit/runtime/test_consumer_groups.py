@@ -205,10 +205,10 @@ def test_removal_that_is_written_but_late_does_not_cost_the_member_that_came_bac
     enter(world, "a")
     world.log.holds_high_watermark = True
     world.timers.advance(46_000)
-    assert "a" not in world.shard().store.consumer_groups[GROUP].members
+    assert "a" not in world.shard().consumer_groups.store.groups[GROUP].members
     back = beat(world, "a", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["events"], topic_partitions=[])
     world.timers.advance(9_000)
     assert world.now(back).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert "a" in world.shard().store.consumer_groups[GROUP].members
+    assert "a" in world.shard().consumer_groups.store.groups[GROUP].members
     removals = [event for event in world.events if isinstance(event, MemberRemoved)]
     assert [removal.member_id for removal in removals] == ["a"], "what was written is told of, and once"

@@ -137,7 +137,7 @@ def test_assignment_that_cannot_be_written_is_nobodys() -> None:
     leader = world.sync(ids[0], 1, ids)
     codes = {world.now(answer).error_code for answer in (leader, follower)}
     assert codes == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    group = world.shard().groups.find(GROUP)
+    group = world.shard().classic_groups.find(GROUP)
     assert group is not None
     assert group.state is GroupState.PREPARING_REBALANCE
 
@@ -187,7 +187,7 @@ def test_expiry_of_much_is_spread_over_batches() -> None:
         assert world.commit_code(index, topic=f"topic-{index}") is ErrorCode.NONE
     before = world.log.appends
     world.timers.advance(1000)
-    assert world.shard().store.groups == {}
+    assert world.shard().classic_groups.store.groups == {}
     assert world.log.appends > before + 3
     assert world.commit_code(1, topic="x" * 500) is ErrorCode.UNKNOWN_SERVER_ERROR
 

@@ -107,7 +107,7 @@ def test_records_of_other_group_types_are_skipped() -> None:
     log.append(P0, encode_batch([(1, b"\x00\x63unheard of", b"\x00\x00?", ())]))
     world = CoordinatorWorld(log=log)
     assert world.fetched() == 5
-    assert list(world.shard().store.groups) == [GROUP]
+    assert list(world.shard().classic_groups.store.groups) == [GROUP]
     assert world.commit_code(6) is ErrorCode.NONE
 
 
@@ -214,7 +214,7 @@ def test_large_batch_is_read_in_steps() -> None:
         world = CoordinatorWorld(log=log, is_loaded=False)
         assert world.commit_code(1) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.timers.advance(1)
-    assert len(world.shard().store.groups) == 1000
+    assert len(world.shard().classic_groups.store.groups) == 1000
 
 
 def test_groups_with_members_are_taken_over_in_steps() -> None:
@@ -246,7 +246,7 @@ def test_groups_with_members_are_taken_over_in_steps() -> None:
     assert len(led.alarms) == len(groups) + 1
     assert again.fetched(group_id="simple") == -1
     again.timers.advance(60_000)
-    assert {again.shard().groups.summary(group_id)[0] for group_id in groups} == {GroupState.EMPTY}
+    assert {again.shard().classic_groups.summary(group_id)[0] for group_id in groups} == {GroupState.EMPTY}
 
 
 def test_leadership_lost_while_groups_are_taken_over() -> None:

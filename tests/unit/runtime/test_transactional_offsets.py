@@ -150,7 +150,7 @@ def test_a_group_that_is_not_known_is_a_simple_one() -> None:
     world = CoordinatorWorld()
     assert commit_code(world, 1, generation=3, member="m") is ErrorCode.ILLEGAL_GENERATION
     assert commit_code(world, 1) is ErrorCode.NONE
-    assert GROUP in world.shard().store.groups
+    assert GROUP in world.shard().classic_groups.store.groups
 
 
 def test_metadata_has_its_limit() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from klamm.broker.time_slices import Work, answer_of
 from klamm.core.coordinator.append_errors import coordinator_error
 from klamm.core.coordinator.shard_contract import ClientContext
-from klamm.core.group.group_listing import STATE_NAMES, TYPE_NAMES
+from klamm.core.group.group_kinds import STATE_NAMES, TYPE_NAMES
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.list_groups_request import ListGroupsRequest
 from klamm.protocol.schema.list_groups_response import ListGroupsResponse

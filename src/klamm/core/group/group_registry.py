@@ -1,76 +1,54 @@
-"""The groups of a shard, with the volatile state (the round) of each classic group.
-
-The store contains every group. A round is created from the store at the first access, and is kept while the group
-exists.
-"""
+"""The groups of a shard, of all kinds: finds a group, and the kind that decides on it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from klamm.core.group.classic.classic_group import ClassicGroup
-from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.events import GroupType
 from klamm.core.group.group import Group
+from klamm.core.group.group_kind import KindShard
 from klamm.core.group.group_store import GroupStore
 
 __all__ = ["GroupRegistry"]
 
 
 class GroupRegistry:
-    """The volatile rounds of classic groups, on top of the durable store."""
+    """All groups; `shards` are the kinds, in the order of the table."""
 
-    __slots__ = ("_rounds", "store")
+    __slots__ = ("_by_type", "_first", "_first_groups", "_others", "shards", "store")
 
-    def __init__(self, store: GroupStore) -> None:
+    def __init__(self, store: GroupStore, shards: Sequence[KindShard]) -> None:
         self.store = store
-        self._rounds: dict[str, ClassicGroup] = {}
+        self.shards = shards
+        self._first = shards[0]
+        self._first_groups = shards[0].store.groups
+        self._others = tuple((shard.store.groups, shard) for shard in shards[1:])
+        self._by_type = {shard.store.group_type: shard for shard in shards}
 
-    def find(self, group_id: str) -> ClassicGroup | None:
-        """Returns the classic group with that id, or None."""
-        group = self._rounds.get(group_id)
-        if group is None and group_id in self.store.groups:
-            group = self._rounds[group_id] = self._from_store(group_id)
-        return group
+    def kind_of(self, group_id: str) -> KindShard:
+        """Returns the kind that has the group; if there is no such group, the first kind."""
+        if group_id not in self._first_groups:
+            for groups, shard in self._others:
+                if group_id in groups:
+                    return shard
+        return self._first
 
-    def find_any(self, group_id: str) -> Group | None:
-        """Returns the group with that id, of either protocol, or None."""
-        return self.store.consumer_groups.get(group_id) or self.find(group_id)
+    def find(self, group_id: str) -> Group | None:
+        """Returns the group with that id, of any kind, or None."""
+        return self.kind_of(group_id).find(group_id)
 
     def peek(self, group_id: str) -> Group:
-        """Returns an existing group, for reading only: a round that has to be created is not kept."""
-        return self.store.consumer_groups.get(group_id) or self._rounds.get(group_id) or self._from_store(group_id)
-
-    def summary(self, group_id: str) -> tuple[GroupState, str | None]:
-        """Returns state and protocol type of an existing classic group. Cheap, for lists of very many groups."""
-        group = self._rounds.get(group_id)
-        if group is not None:
-            return group.state, group.protocol_type
-        metadata = self.store.groups[group_id]
-        return GroupState.STABLE if metadata.members else GroupState.EMPTY, metadata.protocol_type
+        """Returns an existing group, for reading only. Cheap in memory, for iterating over very many groups."""
+        return self.kind_of(group_id).peek(group_id)
 
     def is_known(self, group_id: str) -> bool:
-        """Returns whether the group exists, with either protocol."""
-        return group_id in self.store.groups or group_id in self.store.consumer_groups
+        """Returns whether the group exists, of any kind."""
+        return self.store.is_known(group_id)
 
     def member_count(self, group_id: str) -> int:
         """Returns the number of members of an existing group. Cheap, for iterating over very many groups."""
-        consumer_group = self.store.consumer_groups.get(group_id)
-        if consumer_group is not None:
-            return len(consumer_group.members)
-        group = self._rounds.get(group_id)
-        return len(self.store.groups[group_id].members if group is None else group.members)
+        return self.kind_of(group_id).member_count(group_id)
 
-    def install(self, group: ClassicGroup) -> None:
-        """Keeps the round of a group that was just created."""
-        self._rounds[group.group_id] = group
-
-    def forget(self, group_id: str) -> None:
-        """Drops the round of a group that is deleted."""
-        self._rounds.pop(group_id, None)
-
-    def rounds(self) -> Iterator[ClassicGroup]:
-        """Iterates over all rounds that were created."""
-        return iter(self._rounds.values())
-
-    def _from_store(self, group_id: str) -> ClassicGroup:
-        return ClassicGroup.from_metadata(group_id, self.store.groups[group_id])
+    def forget(self, group_type: GroupType, group_id: str) -> None:
+        """Drops the volatile state that this kind has of a group that has ended."""
+        self._by_type[group_type].forget(group_id)

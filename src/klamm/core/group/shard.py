@@ -1,12 +1,14 @@
 """The group coordinator on one partition of `__consumer_offsets`: passes each request to the file that decides it.
 
+A request that groups of several kinds get is decided by the kind that has the group (`group_kind.py`).
+
 After Apache Kafka's `GroupCoordinatorShard`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from itertools import chain
 from typing import Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
@@ -22,39 +24,19 @@ from klamm.core.coordinator.shard_contract import (
     TimerKind,
 )
 from klamm.core.group.assignors.assignor import Assignor
-from klamm.core.group.classic.callbacks import CLASSIC_TIMERS, on_classic_timer
-from klamm.core.group.classic.classic_events import loaded, needed
+from klamm.core.group.classic.classic_shard import ClassicShard
 from klamm.core.group.classic.group_description import describe_groups
-from klamm.core.group.classic.group_state import GroupEvent
-from klamm.core.group.classic.heartbeats import heartbeat
-from klamm.core.group.classic.joins import Join
-from klamm.core.group.classic.leaves import leave_group
-from klamm.core.group.classic.rebalance import answer_parked_requests, prepare_rebalance
-from klamm.core.group.classic.syncs import sync_group
-from klamm.core.group.consumer.callbacks import (
-    CONSUMER_TIMERS,
-    GROUPS_PER_LOAD_STEP,
-    on_consumer_groups_loaded,
-    on_consumer_task,
-    on_consumer_timer,
-)
-from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
-from klamm.core.group.consumer.follow_ups import after_append
+from klamm.core.group.consumer.callbacks import on_consumer_task
+from klamm.core.group.consumer.consumer_shard import ConsumerShard
 from klamm.core.group.consumer.group_description import describe_consumer_groups
 from klamm.core.group.consumer.heartbeats import consumer_group_heartbeat
 from klamm.core.group.consumer.load_trigger import on_traffic
-from klamm.core.group.consumer.migration.classic_joins import ClassicJoin
-from klamm.core.group.consumer.migration.classic_members import (
-    heartbeat_in_consumer_group,
-    leave_consumer_group,
-    sync_in_consumer_group,
-)
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
-from klamm.core.group.events import Cause
 from klamm.core.group.group_config import GroupConfigOf
+from klamm.core.group.group_kind import GroupKind, KindServices, shard_of
+from klamm.core.group.group_kinds import GROUP_KINDS, empty_store
 from klamm.core.group.group_listing import list_groups
 from klamm.core.group.group_registry import GroupRegistry
-from klamm.core.group.group_store import GroupStore
 from klamm.core.group.incremental_work import INCREMENTAL_WORK_TIMER, IncrementalWork
 from klamm.core.group.offsets.lingering_commits import LingeringCommits
 from klamm.core.group.offsets.offset_commits import commit_offsets
@@ -66,13 +48,10 @@ from klamm.core.group.removal.deleted_topics import delete_topics
 from klamm.core.group.removal.expiry import expire_groups
 from klamm.core.group.removal.group_deletion import Deletions
 from klamm.core.group.removal.removal_rules import delete_offsets
-from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from klamm.protocol.schema.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
-from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
@@ -95,7 +74,8 @@ class GroupShard:
 
     `new_member_id` creates a member id for a classic group from a client id or group instance id. `new_uuid` creates
     one for a consumer group, even if the member uses the classic protocol. `group_config_of` returns the settings of a
-    consumer group. `assignors` are the assignors for consumer groups, by name, the default first.
+    consumer group. `assignors` are the assignors for consumer groups, by name, the default first. `kinds` are the kinds
+    of groups.
     """
 
     def __init__(
@@ -106,16 +86,21 @@ class GroupShard:
         new_uuid: Callable[[], str],
         group_config_of: GroupConfigOf,
         assignors: Mapping[str, Assignor],
+        kinds: Sequence[GroupKind] = GROUP_KINDS,
     ) -> None:
         self.config = config
-        self.store = GroupStore()
-        self.groups = GroupRegistry(self.store)
-        self.consumer_groups = ConsumerGroups(
-            self.groups, config, new_member_id=new_uuid, group_config_of=group_config_of, assignors=assignors
-        )
+        self.store = empty_store(kinds)
+        services = KindServices(self.store, config, new_member_id, new_uuid, group_config_of, assignors)
+        for kind in kinds:
+            services.shards.append(kind.shard(services))
+        self.groups = GroupRegistry(self.store, services.shards)
+        self.classic_groups = shard_of(ClassicShard, services.shards).groups
+        self.consumer_groups = shard_of(ConsumerShard, services.shards).groups
+        self._on_timer = {
+            timer: shard.on_timer for kind, shard in zip(kinds, services.shards, strict=True) for timer in kind.timers
+        }
         self._lingering = LingeringCommits()
         self._loader: OffsetLoader | None = None
-        self._new_member_id = new_member_id
         self._incremental_work = IncrementalWork()
         self._deletions = Deletions(self.groups, self._incremental_work, config.looks_per_step)
         self._last_offset = Offset(-1)
@@ -126,13 +111,10 @@ class GroupShard:
         self, offset: Offset, producer_id: ProducerId, producer_epoch: ProducerEpoch, record: CoordinatorRecord
     ) -> None:
         """Applies one record to the durable state; the volatile state of a deleted group is dropped with it."""
-        self.store.replay(offset, producer_id, record)
+        ended = self.store.replay(offset, producer_id, record)
         self._last_offset = offset
-        if record.value is None:
-            if isinstance(record.key, GroupMetadataKey):
-                self.groups.forget(record.key.group)
-            elif isinstance(record.key, ConsumerGroupMetadataKey):
-                self.consumer_groups.forget(record.key.group_id)
+        if ended is not None:
+            self.groups.forget(*ended)
 
     def replay_bytes(self, offset: Offset, producer_id: ProducerId, key: bytes, value: bytes | None) -> bool:
         """Applies a record of the common kind without decoding it as a message; see `offsets/offset_loading.py`."""
@@ -150,52 +132,27 @@ class GroupShard:
     # Life
 
     def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
-        """Arms a session timer for every loaded member and the expiry timer, and starts rebalances that are due."""
+        """Lets each kind take over its groups, then arms the expiry timer."""
         self._loader = None
-        with_members = [group_id for group_id, metadata in self.store.groups.items() if metadata.members]
-        for start in range(0, len(with_members), GROUPS_PER_LOAD_STEP):
-            result = Result()
-            for group_id in with_members[start : start + GROUPS_PER_LOAD_STEP]:
-                self._on_group_loaded(group_id, result, now)
-            yield result
-        yield from on_consumer_groups_loaded(self.consumer_groups, topics, now)
+        for kind in self.groups.shards:
+            yield from kind.on_loaded(topics, now)
         result = Result()
         result.arm(EXPIRY_TIMER, self.config.expiry_interval_ms)
         yield result
 
-    def _on_group_loaded(self, group_id: str, result: Result, now: Millis) -> None:
-        group = self.groups.find(group_id)
-        if group is None:
-            return  # A timer removed the group between two steps.
-        for member in group.members.values():
-            result.arm(member.session_timer, member.session_timeout_ms)
-        result.events.append(loaded(group, now))
-        if len(group.members) > self.config.max_size:
-            detail = f"{len(group.members)} members are more than {self.config.max_size}"
-            cause = needed(group, Cause.GROUP_TOO_LARGE, None, detail, now)
-            prepare_rebalance(group, [cause], self.config, result, now)
-        elif group_id in self.store.taken_back and group.members:
-            # After a downgrade, a rebalance distributes the partitions of the members that used the consumer protocol.
-            # That rebalance is lost with the coordinator that started it. Kafka's next coordinator does not repeat it,
-            # and those partitions have no owner.
-            detail = "the group has just turned classic, and its members are to join again"
-            cause = needed(group, Cause.PROTOCOL_CHANGED, None, detail, now)
-            prepare_rebalance(group, [cause], self.config, result, now)
-
     def on_unloaded(self) -> Result:
         """Answers every parked request with NOT_COORDINATOR."""
         result = Result()
-        for group in self.groups.rounds():
-            for member in group.members.values():
-                answer_parked_requests(group, member, ErrorCode.NOT_COORDINATOR, result)
-            group.move(GroupEvent.UNLOADED, group.state_timestamp_ms or Millis(0))
+        for kind in self.groups.shards:
+            kind.on_unloaded(result)
         self._deletions.on_unloaded(result)
         return result
 
     def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
         """Starts to mark the groups that read changed topics, and to remove the offsets of deleted topics."""
         result = Result()
-        self._incremental_work.add(self.consumer_groups.on_topics(topics), result)
+        steps = [kind.on_topics(topics) for kind in self.groups.shards]
+        self._incremental_work.add(chain.from_iterable(steps), result)
         if deleted_topics:
             looks = self.config.looks_per_step
             gone = delete_topics(self.store, deleted_topics, last_offset=self._last_offset, looks_per_step=looks)
@@ -207,11 +164,10 @@ class GroupShard:
         return on_traffic(self.consumer_groups, traffic, now)
 
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
-        """Decides what follows from a timer that ran out; each kind of group has a table of its timers."""
-        if key.kind in CONSUMER_TIMERS:
-            return on_consumer_timer(self.consumer_groups, key, now)
-        if key.kind in CLASSIC_TIMERS:
-            return on_classic_timer(self.groups, self.config, key, now)
+        """Decides what follows from a timer that ran out; the table of kinds names the timers of each kind."""
+        on_timer = self._on_timer.get(key.kind)
+        if on_timer is not None:
+            return on_timer(key, now)
         if key == INCREMENTAL_WORK_TIMER:
             return self._incremental_work.step(now)
         assert key == EXPIRY_TIMER, key
@@ -234,36 +190,9 @@ class GroupShard:
     def handle_join_group(
         self, request: JoinGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """Handles JoinGroup; see `classic/joins.py`. A classic group replaces an empty consumer group."""
+        """Handles JoinGroup, in the kind that has the group; see `classic/joins.py`, `migration/classic_joins.py`."""
         self._deletions.check(request.group_id)
-        consumer_group = self.store.consumer_groups.get(request.group_id)
-        if consumer_group is not None and not consumer_group.is_empty:
-            decision = Decision(self.consumer_groups, Result(), now)
-            ClassicJoin(
-                decision,
-                consumer_group,
-                request=request,
-                context=context,
-                ticket=ticket,
-            ).decide()
-            return decision.result
-        new_member_id = ""
-        if not request.member_id:
-            instance = request.group_instance_id
-            new_member_id = self._new_member_id(context.client_id if instance is None else instance)
-        result = Join(
-            groups=self.groups,
-            topics=self.consumer_groups.topics,
-            config=self.config,
-            request=request,
-            context=context,
-            ticket=ticket,
-            now=now,
-            new_member_id=new_member_id,
-        ).decide()
-        if consumer_group is not None and result.records:
-            result.records[:0] = consumer_group.tombstones()
-        return result
+        return self.groups.kind_of(request.group_id).join_group(request, context, ticket, now)
 
     def handle_consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
@@ -275,35 +204,20 @@ class GroupShard:
     def handle_sync_group(
         self, request: SyncGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """Handles SyncGroup; see `classic/syncs.py`, for a consumer group `migration/classic_members.py`."""
-        consumer_group = self.store.consumer_groups.get(request.group_id)
-        if consumer_group is not None:
-            decision = Decision(self.consumer_groups, Result(), now)
-            sync_in_consumer_group(decision, consumer_group, request, ticket)
-            return decision.result
-        return sync_group(self.groups, self.config, request, ticket, now)
+        """Handles SyncGroup, in the kind that has the group; see `classic/syncs.py`, `migration/classic_members.py`."""
+        return self.groups.kind_of(request.group_id).sync_group(request, ticket, now)
 
     def handle_heartbeat(
         self, request: HeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """Handles Heartbeat; see `classic/heartbeats.py`, for a consumer group `migration/classic_members.py`."""
-        consumer_group = self.store.consumer_groups.get(request.group_id)
-        if consumer_group is not None:
-            decision = Decision(self.consumer_groups, Result(), now)
-            heartbeat_in_consumer_group(decision, consumer_group, request, ticket)
-            return decision.result
-        return heartbeat(self.groups, request, ticket)
+        """Handles Heartbeat, as SyncGroup; see `classic/heartbeats.py`, `migration/classic_members.py`."""
+        return self.groups.kind_of(request.group_id).heartbeat(request, ticket, now)
 
     def handle_leave_group(
         self, request: LeaveGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """Handles LeaveGroup; see `classic/leaves.py`, for a consumer group `migration/classic_members.py`."""
-        consumer_group = self.store.consumer_groups.get(request.group_id)
-        if consumer_group is not None:
-            decision = Decision(self.consumer_groups, Result(), now)
-            leave_consumer_group(decision, consumer_group, request, ticket)
-            return decision.result
-        return leave_group(self.groups, self.config, request, ticket, now)
+        """Handles LeaveGroup, as SyncGroup; see `classic/leaves.py`, `migration/classic_members.py`."""
+        return self.groups.kind_of(request.group_id).leave_group(request, ticket, now)
 
     # Offsets
 
@@ -312,9 +226,7 @@ class GroupShard:
     ) -> Result:
         """Handles OffsetCommit; see `offsets/offset_commits.py`."""
         self._deletions.check(request.group_id)
-        result = commit_offsets(self.groups, self._lingering, self.config, request, context, ticket=ticket, now=now)
-        self.consumer_groups.note_commit(request.group_id, request.member_id)
-        return result
+        return commit_offsets(self.groups, self._lingering, self.config, request, context, ticket=ticket, now=now)
 
     def handle_txn_offset_commit(
         self,
@@ -325,13 +237,9 @@ class GroupShard:
         verification_guard: int,
     ) -> Result:
         """Handles TxnOffsetCommit; see `offsets/transactional_commits.py`."""
-        topics = self.consumer_groups.topics
-        result = commit_transactional_offsets(
-            self.groups, topics, self.config, request, verification_guard, ticket=ticket, now=now
+        return commit_transactional_offsets(
+            self.groups, self.config, request, verification_guard, ticket=ticket, now=now
         )
-        if result.records:
-            after_append(result, partial(self.consumer_groups.note_commit, request.group_id, request.member_id))
-        return result
 
     def put_aside(self, result: Result, limit_bytes: int) -> bool:
         """Keeps the records of a lingering commit; see `offsets/lingering_commits.py`."""
@@ -348,7 +256,7 @@ class GroupShard:
         """Handles OffsetFetch; see `offsets/offset_fetches.py`."""
         for group in request.groups:
             self._deletions.check(group.group_id)
-        return fetch_offsets(self.store, request, ticket)
+        return fetch_offsets(self.groups, request, ticket)
 
     def handle_offset_delete(
         self, request: OffsetDeleteRequest, context: ClientContext, ticket: Ticket, now: Millis
@@ -374,7 +282,7 @@ class GroupShard:
         self, request: DescribeGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """Handles DescribeGroups; see `classic/group_description.py`."""
-        return describe_groups(self.groups, request, context, ticket)
+        return describe_groups(self.classic_groups, self.store, request, context, ticket)
 
     def handle_consumer_group_describe(
         self, request: ConsumerGroupDescribeRequest, context: ClientContext, ticket: Ticket, now: Millis
@@ -386,4 +294,4 @@ class GroupShard:
         self, request: DeleteGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """Handles DeleteGroups; see `removal/group_deletion.py`."""
-        return self._deletions.decide(request, ticket, now)
+        return self._deletions.delete_groups(request, ticket, now)

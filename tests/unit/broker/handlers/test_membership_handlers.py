@@ -66,7 +66,7 @@ def test_version_0_has_one_timeout_for_all() -> None:
     """The session timeout is the rebalance timeout too."""
     broker = GroupBroker()
     joined(broker, 0)
-    group = broker.world.shard(broker.world.coordinator.partition_for(GROUP)).groups.find(GROUP)
+    group = broker.world.shard(broker.world.coordinator.partition_for(GROUP)).classic_groups.find(GROUP)
     assert group is not None
     (member,) = group.members.values()
     assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 10_000)

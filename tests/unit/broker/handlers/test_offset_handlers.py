@@ -109,7 +109,7 @@ def test_commit_of_nothing_that_exists_does_not_ask_the_coordinator() -> None:
     """No group comes into being."""
     broker = GroupBroker()
     assert codes(commit(broker, 9, ("ghost", ZERO_UUID, [0]))) == {("ghost", 0): UNKNOWN_PARTITION}
-    assert broker.world.shard(broker.world.coordinator.partition_for(GROUP)).store.groups == {}
+    assert broker.world.shard(broker.world.coordinator.partition_for(GROUP)).classic_groups.store.groups == {}
 
 
 def fetch(broker: GroupBroker, version: int, *topics: tuple[str, bytes, list[int]], everything: bool = False) -> Any:

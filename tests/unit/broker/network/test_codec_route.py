@@ -305,7 +305,7 @@ def test_group_that_goes_between_two_steps_is_left_out() -> None:
     slices = coordinator.group_ids(3)
     assert sorted(group_id for _, group_ids in slices for group_id in group_ids) == GROUPS
     assert max(len(group_ids) for _, group_ids in slices) <= 3
-    broker.world.shard(coordinator.partition_for(GROUPS[0])).store.groups.pop(GROUPS[0])
+    broker.world.shard(coordinator.partition_for(GROUPS[0])).classic_groups.store.groups.pop(GROUPS[0])
     client: ClientContext = broker.world.client(5)
     answers = [broker.world.now(coordinator.list_groups(ListGroupsRequest(), client, each)) for each in slices]
     assert sorted(group.group_id for answer in answers for group in answer.groups) == GROUPS[1:]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tests.unit.core.group.shard_driver import Written
 
+from klamm.core.group.group_kinds import empty_store
 from klamm.core.group.group_store import GroupStore
 from klamm.protocol.types import Offset
 
@@ -16,7 +17,7 @@ class LogReplica:
     """A store that knows nothing but the log. Logs only grow here, so what was replayed before need not be again."""
 
     def __init__(self) -> None:
-        self._store = GroupStore()
+        self._store = empty_store()
         self._end = 0
 
     def follow(self, log: Sequence[Written]) -> GroupStore:

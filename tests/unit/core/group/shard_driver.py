@@ -30,6 +30,8 @@ from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.group_config import GroupConfig
+from klamm.core.group.group_kind import GroupKind
+from klamm.core.group.group_kinds import GROUP_KINDS
 from klamm.core.group.incremental_work import INCREMENTAL_WORK_TIMER
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.consumer_protocol import encode_subscription
@@ -97,6 +99,7 @@ class ShardDriver:
     """One shard, its log, its timers and its clients."""
 
     assignors: ClassVar[Mapping[str, Assignor]] = PLAIN_ASSIGNORS
+    kinds: ClassVar[Sequence[GroupKind]] = GROUP_KINDS
 
     def __init__(
         self,
@@ -120,6 +123,7 @@ class ShardDriver:
             new_uuid=lambda: f"uuid-{next(self._ids)}",
             group_config_of=lambda group_id: self.settings,
             assignors=self.assignors,
+            kinds=self.kinds,
         )
         self.log: list[Written] = []
         self.timers: dict[TimerKey, int] = {}
@@ -430,7 +434,7 @@ class ShardDriver:
     # What tests look at
 
     def group(self, group_id: str = GROUP) -> ClassicGroup:
-        group = self.shard.groups.find(group_id)
+        group = self.shard.classic_groups.find(group_id)
         assert group is not None
         return group
 

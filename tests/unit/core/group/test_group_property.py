@@ -121,7 +121,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(index=some_client)
     def zombie_commits(self, index: int) -> None:
         """I16: with any member id and generation of the past, unless they are those of the present."""
-        group = self.driver.shard.groups.find(GROUP)
+        group = self.driver.shard.classic_groups.find(GROUP)
         for member_id, generation in self.clients[index].former:
             is_current = group is not None and member_id in group.members and group.generation == generation
             if is_current or generation < 0:
@@ -188,7 +188,7 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def partition_has_one_owner(self) -> None:
         """I15: among the members whose commits are accepted."""
-        group = self.driver.shard.groups.find(GROUP)
+        group = self.driver.shard.classic_groups.find(GROUP)
         if group is None:
             return
         assigned = Counter(partition for member in group.members.values() for partition in member.assignment)
@@ -204,7 +204,7 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def books_of_the_round_are_kept(self) -> None:
         """Counts are those of the members; nobody waits whom the group does not know of."""
-        group = self.driver.shard.groups.find(GROUP)
+        group = self.driver.shard.classic_groups.find(GROUP)
         if group is None:
             return
         members = group.members
@@ -229,7 +229,7 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def every_member_is_watched(self) -> None:
         """A member has a session timer, or waits for an answer; a gathering has an end."""
-        group = self.driver.shard.groups.find(GROUP)
+        group = self.driver.shard.classic_groups.find(GROUP)
         if group is None:
             return
         for member in group.members.values():
@@ -248,7 +248,7 @@ class GroupMachine(RuleBasedStateMachine):
                 client.go_on(self.driver)
             self.driver.advance(1000)
         alive = [client for client in self.clients if client.state is not ClientState.CRASHED]
-        group = self.driver.shard.groups.find(GROUP)
+        group = self.driver.shard.classic_groups.find(GROUP)
         if not alive:
             assert group is None or (group.state is GroupState.EMPTY and not self.driver.parked)
             return

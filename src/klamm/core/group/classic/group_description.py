@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket
 from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.member import Member
-from klamm.core.group.group_registry import GroupRegistry
+from klamm.core.group.group_store import GroupStore
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.describe_groups_response import (
@@ -21,7 +22,7 @@ _GROUP_ID_NOT_FOUND_FROM = 6
 
 
 def describe_groups(
-    groups: GroupRegistry, request: DescribeGroupsRequest, context: ClientContext, ticket: Ticket
+    groups: ClassicGroups, store: GroupStore, request: DescribeGroupsRequest, context: ClientContext, ticket: Ticket
 ) -> Result:
     """Describes each group with its members.
 
@@ -33,7 +34,7 @@ def describe_groups(
         if group is not None:
             described.append(_describe(group))
         elif context.api_version >= _GROUP_ID_NOT_FOUND_FROM:
-            is_other = group_id in groups.store.consumer_groups
+            is_other = store.is_known(group_id)
             described.append(
                 DescribedGroup(
                     group_id=group_id,

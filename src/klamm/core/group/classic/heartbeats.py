@@ -8,12 +8,12 @@ from __future__ import annotations
 from klamm.core.coordinator.shard_contract import Result, Ticket
 from klamm.core.group.classic.classic_events import lost, needed, removed
 from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.member import Member
 from klamm.core.group.classic.rebalance import answer_parked_requests, complete_join, rebalance_soon
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause
-from klamm.core.group.group_registry import GroupRegistry
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
@@ -22,7 +22,7 @@ from klamm.protocol.types import Millis
 __all__ = ["heartbeat", "on_session_timer"]
 
 
-def heartbeat(groups: GroupRegistry, request: HeartbeatRequest, ticket: Ticket) -> Result:
+def heartbeat(groups: ClassicGroups, request: HeartbeatRequest, ticket: Ticket) -> Result:
     """Restarts the member's session; tells the member to join again while a rebalance gathers members.
 
     Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION.
@@ -48,7 +48,7 @@ class _ReusableAnswer:
 
     __slots__ = ("generation", "group", "groups", "instance_id", "member", "session_timeout_ms")
 
-    def __init__(self, groups: GroupRegistry, group: ClassicGroup, member: Member, instance_id: str | None) -> None:
+    def __init__(self, groups: ClassicGroups, group: ClassicGroup, member: Member, instance_id: str | None) -> None:
         self.groups = groups
         self.group = group
         self.member = member
@@ -67,7 +67,7 @@ class _ReusableAnswer:
             and member.session_timeout_ms == self.session_timeout_ms
             and (self.instance_id is None or group.static_members.get(self.instance_id) == member.member_id)
             and self.groups.find(group_id) is group
-            and group_id not in self.groups.store.consumer_groups
+            and group_id in self.groups.store.groups  # it may be of another kind by now
         )
 
 

@@ -14,6 +14,7 @@ from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket
 from klamm.core.group.classic.classic_events import assigned, is_crash_looping, joined, needed, paused, removed, stable
 from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.classic.group_metadata import NO_METADATA, group_metadata_record
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.member import Member, Protocols, protocols_of
@@ -28,20 +29,37 @@ from klamm.core.group.classic.rejoins import REJOIN_DETAILS, rejoin_cause, topic
 from klamm.core.group.classic.timers import session_timer
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded
-from klamm.core.group.group_registry import GroupRegistry
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.join_group_response import JoinGroupResponse
 from klamm.protocol.types import Millis
 
-__all__ = ["Join"]
+__all__ = ["join_group"]
 
 _MEMBER_ID_REQUIRED_FROM = 4
 _SKIP_ASSIGNMENT_FROM = 9
 
 
-class Join:
-    """The decision on one JoinGroup request; `decide` makes it. `new_member_id` is for a member that has none yet."""
+def join_group(
+    groups: ClassicGroups,
+    topics: ClusterTopics,
+    config: GroupCoordinatorConfig,
+    request: JoinGroupRequest,
+    context: ClientContext,
+    *,
+    ticket: Ticket,
+    now: Millis,
+    new_member_id: str,
+) -> Result:
+    """Decides on JoinGroup; `new_member_id` is for a member that has none yet.
+
+    The first request without a member id creates the group, with a record of its own.
+    """
+    return _Join(groups, topics, config, request, context, ticket=ticket, now=now, new_member_id=new_member_id).decide()
+
+
+class _Join:
+    """The decision on one JoinGroup request; `decide` makes it."""
 
     __slots__ = (
         "config",
@@ -58,12 +76,12 @@ class Join:
 
     def __init__(
         self,
-        *,
-        groups: GroupRegistry,
+        groups: ClassicGroups,
         topics: ClusterTopics,
         config: GroupCoordinatorConfig,
         request: JoinGroupRequest,
         context: ClientContext,
+        *,
         ticket: Ticket,
         now: Millis,
         new_member_id: str,
@@ -80,10 +98,7 @@ class Join:
         self.result = Result()
 
     def decide(self) -> Result:
-        """Decides on the request.
-
-        The first request without a member id creates the group, with a record of its own.
-        """
+        """Decides on the request."""
         request = self.request
         group = self.groups.find(request.group_id)
         if group is not None:

@@ -11,12 +11,12 @@ from typing import Final
 from klamm.core.coordinator.shard_contract import Result, Ticket
 from klamm.core.group.classic.classic_events import needed, removed
 from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.rebalance import answer_parked_requests, rebalance_soon
 from klamm.core.group.classic.timers import session_timer
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded
-from klamm.core.group.group_registry import GroupRegistry
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity
 from klamm.protocol.schema.leave_group_response import LeaveGroupResponse, MemberResponse
@@ -29,7 +29,7 @@ _ADMIN_REASON: Final = "member was removed by an admin"
 
 
 def leave_group(
-    groups: GroupRegistry, config: GroupCoordinatorConfig, request: LeaveGroupRequest, ticket: Ticket, now: Millis
+    groups: ClassicGroups, config: GroupCoordinatorConfig, request: LeaveGroupRequest, ticket: Ticket, now: Millis
 ) -> Result:
     """Removes the members that the request names, each with its own error code.
 

@@ -11,6 +11,7 @@ from klamm.core.coordinator.append_errors import coordinator_error
 from klamm.core.coordinator.shard_contract import Result, Ticket
 from klamm.core.group.classic.classic_events import assigned, lost, needed, stable, target_chosen
 from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.classic.group_metadata import group_metadata_record
 from klamm.core.group.classic.group_state import GroupEvent, GroupState
 from klamm.core.group.classic.member import Member
@@ -18,7 +19,6 @@ from klamm.core.group.classic.rebalance import answer_syncs, drop_assignments, p
 from klamm.core.group.classic.timers import sync_timer
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause
-from klamm.core.group.group_registry import GroupRegistry
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.sync_group_request import SyncGroupRequest
 from klamm.protocol.schema.sync_group_response import SyncGroupResponse
@@ -28,7 +28,7 @@ __all__ = ["on_sync_timer", "sync_group"]
 
 
 def sync_group(
-    groups: GroupRegistry, config: GroupCoordinatorConfig, request: SyncGroupRequest, ticket: Ticket, now: Millis
+    groups: ClassicGroups, config: GroupCoordinatorConfig, request: SyncGroupRequest, ticket: Ticket, now: Millis
 ) -> Result:
     """Answers with the member's assignment, or parks the request until the leader's assignment is committed."""
     result = Result()

@@ -146,7 +146,7 @@ def describe(
         size=_size(group, read, topics),
         held_back=groups.lifetimes.held_back(group_id, _after(group.members, change), now).keys(),
         is_homogeneous=read.is_homogeneous,
-        loads=_partition_loads(groups.store, groups.traffic, group_id, specs) if is_by_load else {},
+        loads=_partition_loads(groups.group_store, groups.traffic, group_id, specs) if is_by_load else {},
         previous_owners=_previous_owners(groups, group_id, max(settings.previous_owner_ms, rest_ms), now),
         previous_owner_ms=settings.previous_owner_ms,
         settings=settings.load,

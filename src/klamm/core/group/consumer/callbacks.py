@@ -23,18 +23,15 @@ from klamm.core.group.consumer.target_assignment import (
 from klamm.core.group.consumer.timers import BACK_OFF, JOIN, LOAD_TIMER, REBALANCE, SESSION, SYNC, TARGET
 from klamm.core.group.crash_loops import FIRST_BACK_OFF_MS
 from klamm.core.group.events import GroupLoaded, GroupType, MemberJoined
+from klamm.core.group.group_kind import GROUPS_PER_LOAD_STEP
 from klamm.protocol.types import Millis
 
 __all__ = [
     "CONSUMER_TIMERS",
-    "GROUPS_PER_LOAD_STEP",
     "on_consumer_groups_loaded",
     "on_consumer_task",
     "on_consumer_timer",
 ]
-
-GROUPS_PER_LOAD_STEP: Final = 50
-"""Groups with members that one step of a load takes over: two milliseconds, if they are small."""
 
 
 def on_consumer_groups_loaded(groups: ConsumerGroups, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
@@ -43,7 +40,7 @@ def on_consumer_groups_loaded(groups: ConsumerGroups, topics: ClusterTopics, now
     Every member gets a full session timeout, and a full rebalance timeout if it has to revoke partitions.
     """
     groups.on_loaded(topics)
-    with_members = [group for group in groups.store.consumer_groups.values() if group.members]
+    with_members = [group for group in groups.store.groups.values() if group.members]
     for start in range(0, len(with_members), GROUPS_PER_LOAD_STEP):
         result = Result()
         for group in with_members[start : start + GROUPS_PER_LOAD_STEP]:

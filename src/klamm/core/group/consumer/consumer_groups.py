@@ -5,22 +5,22 @@ Work in flight is volatile. After a failover it starts again, because every grou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics, TopicFacts
 from klamm.core.coordinator.shard_contract import Result
-from klamm.core.group.assignors.assignor import Assignor, PreviousOwner
+from klamm.core.group.assignors.assignor import PreviousOwner
+from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_store import ConsumerStore
 from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import Assigned, ConsumerGroupMember, Target
 from klamm.core.group.consumer.member_lifetimes import MemberLifetimes
 from klamm.core.group.consumer.timers import join_timer, rebalance_timer, session_timer, sync_timer
 from klamm.core.group.consumer.topic_index import TopicIndex
-from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, PartitionsByTopic
-from klamm.core.group.group_config import GroupConfigOf
-from klamm.core.group.group_registry import GroupRegistry
+from klamm.core.group.group_kind import KindServices
 from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, PartitionIndex, TopicId
@@ -53,25 +53,23 @@ class Decision(NamedTuple):
 
 
 class ConsumerGroups:
-    """The consumer groups of a shard, with their topics, settings and volatile state.
-
-    `assignors` are the enabled assignors by name; the first one is the default.
-    """
+    """The consumer groups of a shard, with their topics, settings and volatile state."""
 
     __slots__ = (
         "assigning",
         "assignors",
         "awaiting_join",
         "awaiting_sync",
+        "classic_groups",
         "config",
         "default_assignor",
         "group_config_of",
+        "group_store",
         "lifetimes",
         "new_member_id",
         "new_topics_version",
         "outdated",
         "previous_owners",
-        "registry",
         "resolving",
         "store",
         "to_weigh",
@@ -79,22 +77,17 @@ class ConsumerGroups:
         "traffic",
     )
 
-    def __init__(
-        self,
-        registry: GroupRegistry,
-        config: GroupCoordinatorConfig,
-        *,
-        new_member_id: Callable[[], str],
-        group_config_of: GroupConfigOf,
-        assignors: Mapping[str, Assignor],
-    ) -> None:
-        self.registry = registry
-        self.store = registry.store
-        self.config = config
-        self.new_member_id = new_member_id
-        self.group_config_of = group_config_of
-        self.assignors = assignors
-        self.default_assignor = next(iter(assignors))
+    def __init__(self, services: KindServices, classic_groups: ClassicGroups) -> None:
+        self.store = services.store.of(ConsumerStore)
+        self.group_store = services.store
+        """The groups of all kinds, and their offsets."""
+        self.classic_groups = classic_groups
+        """The classic groups, which migrate to and from consumer groups."""
+        self.config = services.config
+        self.new_member_id = services.new_uuid
+        self.group_config_of = services.group_config_of
+        self.assignors = services.assignors
+        self.default_assignor = next(iter(services.assignors))
         self.topics: ClusterTopics = NO_TOPICS
         self.traffic: Traffic = {}
         """The latest traffic figures of the partitions; empty until the first arrive."""
@@ -120,14 +113,14 @@ class ConsumerGroups:
 
     def get(self, group_id: str) -> ConsumerGroup | None:
         """Returns the consumer group with this id, or None."""
-        return self.store.consumer_groups.get(group_id)
+        return self.store.groups.get(group_id)
 
     def expect(self, group_id: str) -> ConsumerGroup:
         """Returns the consumer group with this id. Raises GROUP_ID_NOT_FOUND."""
-        group = self.store.consumer_groups.get(group_id)
+        group = self.store.groups.get(group_id)
         if group is not None:
             return group
-        if group_id in self.store.groups:
+        if self.group_store.is_known(group_id):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
@@ -141,7 +134,7 @@ class ConsumerGroups:
         """Takes the topics after a load; marks all groups outdated, as topics may have changed since their records."""
         self.topics = topics
         self.new_topics_version = topics.version
-        self.outdated = dict.fromkeys(self.store.consumer_groups, (_TAKEN_OVER,))
+        self.outdated = dict.fromkeys(self.store.groups, (_TAKEN_OVER,))
 
     def on_topics(self, topics: ClusterTopics) -> Iterator[Result]:
         """Takes the cluster's new topics; returns the steps to run afterwards.
@@ -159,7 +152,7 @@ class ConsumerGroups:
             if found is not None:
                 group_id, change = found
                 known = self.outdated.get(group_id, ())
-                if group_id in self.store.consumer_groups and len(known) < _CAUSES_KEPT:
+                if group_id in self.store.groups and len(known) < _CAUSES_KEPT:
                     self.outdated[group_id] = (*known, change)
             if looks % self.config.looks_per_step == 0:
                 yield Result()
@@ -210,7 +203,7 @@ class ConsumerGroups:
 
     def note_commit(self, group_id: str, member_id: str) -> None:
         """Notes a commit in the member's lifetime, if a member of a consumer group sent it."""
-        group = self.store.consumer_groups.get(group_id)
+        group = self.store.groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if member is not None:
             self.lifetimes.committed(group_id, member)

@@ -89,7 +89,7 @@ class _ReusableAnswer:
             group.members.get(self.member_id) is self.member
             and self.member_epoch == group.target_epoch >= group.epoch
             and group_id not in groups.outdated
-            and groups.store.consumer_groups.get(group_id) is group
+            and groups.store.groups.get(group_id) is group
             and groups.group_config_of(group_id) is self.settings
             and not (group.regex_counts and is_refresh_due(groups, group, group.regex_counts, now))
         )

@@ -66,7 +66,7 @@ def consumer_group_heartbeat(
         if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
             leave(decision, request, ticket)
         else:
-            Heartbeat(decision, request, context, ticket).decide()
+            _Heartbeat(decision, request, context, ticket).decide()
     except KafkaError as error:
         return _refused(decision, ticket, error)
     return decision.result
@@ -81,7 +81,7 @@ def _refused(decision: Decision, ticket: Ticket, error: KafkaError) -> Result:
     return result
 
 
-class Heartbeat:
+class _Heartbeat:
     """The decision on a heartbeat that may change something; `decide` makes it."""
 
     __slots__ = ("context", "decision", "group", "groups", "is_unsettled", "now", "request", "result", "ticket")
@@ -148,11 +148,12 @@ class Heartbeat:
         group = self.groups.get(group_id)
         if group is not None:
             return group
-        if self.request.member_epoch != JOINING_EPOCH:
-            if group_id in self.groups.store.groups:
-                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        is_joining = self.request.member_epoch == JOINING_EPOCH
+        classic = self.groups.classic_groups.find(group_id) if is_joining else None
+        if classic is None and self.groups.group_store.is_known(group_id):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if not is_joining:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-        classic = self.groups.registry.find(group_id)
         if classic is not None:
             if not classic.is_empty:
                 group = upgrade(self.decision, classic)

@@ -46,7 +46,7 @@ class WeighLoad:
 def on_traffic(groups: ConsumerGroups, traffic: Traffic, now: Millis) -> Result:
     """Stores the figures and starts to check the groups that are assigned by load."""
     groups.traffic = traffic
-    groups.to_weigh = list(groups.store.consumer_groups)
+    groups.to_weigh = list(groups.store.groups)
     result = Result()
     if groups.to_weigh:
         result.arm(LOAD_TIMER, 0)

@@ -7,20 +7,20 @@ request, or longer (KIP-1251): for those it is no zombie. After Apache Kafka's `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeAlias
 
+from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.member import ConsumerGroupMember
+from klamm.core.group.group_kind import PartitionCheck
+from klamm.core.group.offsets.offset_commits import is_longer
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.message import ZERO_UUID
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest
 from klamm.protocol.types import PartitionIndex, TopicId
 
-__all__ = ["PartitionCheck", "check_commit", "check_fetch", "check_transactional_commit"]
-
-PartitionCheck: TypeAlias = Callable[[str, TopicId, int], None]
-"""Refuses the whole commit if a partition may not be in it. Takes topic name, topic id where known, and index."""
+__all__ = ["check_commit", "check_fetch", "check_transactional_commit"]
 
 _CONSUMER_PROTOCOL_FROM = 9
 
@@ -49,30 +49,31 @@ def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, api_version
 
 
 def check_transactional_commit(
-    group: ConsumerGroup,
-    member_id: str,
-    epoch: int,
-    partitions: Iterable[tuple[str, TopicId, int]],
-    *,
-    names_nobody: bool,
+    group: ConsumerGroup, request: TxnOffsetCommitRequest, topics: ClusterTopics, max_metadata_length: int
 ) -> None:
-    """Checks that the sender may commit in a transaction; `names_nobody` if the request names no member, as in older
-    versions.
+    """Checks that the sender may commit in a transaction. In older versions the request names no member.
 
     Raises UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION, the only name under which producers know a wrong epoch.
     """
+    epoch = request.generation_id
+    names_nobody = epoch == -1 and not request.member_id and request.group_instance_id is None
     if names_nobody or (epoch < 0 and not group.members):
         return
-    member = _member(group, member_id)
+    member = _member(group, request.member_id)
     if epoch == member.member_epoch:
         return
     if epoch > member.member_epoch:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    for topic, topic_id, partition in partitions:
-        try:
-            _check_partition(member, epoch, topic, topic_id, partition)
-        except KafkaError as error:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
+    for topic in request.topics:
+        facts = topics.by_name(topic.name)
+        topic_id = TopicId(ZERO_UUID) if facts is None else facts.topic_id
+        for partition in topic.partitions:
+            if is_longer(partition.committed_metadata or "", max_metadata_length):
+                continue  # Refused individually, with any epoch.
+            try:
+                _check_partition(member, epoch, topic.name, topic_id, partition.partition_index)
+            except KafkaError as error:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> None:

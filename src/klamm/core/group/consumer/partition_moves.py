@@ -58,6 +58,6 @@ def _moves(
                     owner = last.member_id
                 if owner is None or owner in (member_id, known_as):
                     continue
-                committed = groups.store.offset(group.group_id, facts.name, partition)
+                committed = groups.group_store.offset(group.group_id, facts.name, partition)
                 offset = None if committed is None else committed.offset
                 yield PartitionMove(facts.name, partition, owner, member_id, offset)

@@ -1,4 +1,4 @@
-"""The replay of consumer group records, the only place where a consumer group changes.
+"""The replay of consumer group records, by type: the only place where a consumer group changes.
 
 Compaction and the expiry of tombstones may drop any part of a group's history but keep the order. A tombstone for
 something that does not exist does nothing. After Apache Kafka's `GroupMetadataManager.replay` for consumer groups.
@@ -6,13 +6,12 @@ something that does not exist does nothing. After Apache Kafka's `GroupMetadataM
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_group_records import resolved_regex, target, with_assignment, with_metadata
 from klamm.core.group.consumer.member import LEAVING_EPOCH, NO_PARTITIONS, ConsumerGroupMember
-from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.protocol.message import Message
 from klamm.protocol.schema.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from klamm.protocol.schema.consumer_group_current_member_assignment_value import (
@@ -36,27 +35,7 @@ from klamm.protocol.schema.consumer_group_target_assignment_metadata_value impor
 )
 from klamm.protocol.types import Millis
 
-__all__ = ["CONSUMER_KEYS", "replay_consumer_record"]
-
-
-def replay_consumer_record(
-    groups: dict[str, ConsumerGroup], index: TopicIndex, key: Message, value: Message | None
-) -> None:
-    """Applies one record, whose key is one of CONSUMER_KEYS.
-
-    The first record that is no tombstone creates the group.
-    """
-    group_id: str = key.group_id  # type: ignore[attr-defined]
-    group = groups.get(group_id)
-    if group is None:
-        if value is None:
-            return
-        group = groups[group_id] = ConsumerGroup(group_id, index)
-    if value is None and type(key) is ConsumerGroupMetadataKey:
-        group.forget_subscriptions()
-        del groups[group_id]
-        return
-    _REPLAY[type(key)](group, key, value)
+__all__ = ["REPLAY"]
 
 
 def _replay_epoch(group: ConsumerGroup, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue) -> None:
@@ -123,7 +102,7 @@ def _replay_regex(
     group.set_regex(key.regular_expression, None if value is None else resolved_regex(value))
 
 
-_REPLAY: Final[dict[type[Message], Callable[[ConsumerGroup, Any, Any], None]]] = {
+REPLAY: Final[Mapping[type[Message], Callable[[ConsumerGroup, Any, Any], None]]] = {
     ConsumerGroupMetadataKey: _replay_epoch,
     ConsumerGroupPartitionMetadataKey: _replay_legacy_metadata,
     ConsumerGroupMemberMetadataKey: _replay_member,
@@ -132,6 +111,4 @@ _REPLAY: Final[dict[type[Message], Callable[[ConsumerGroup, Any, Any], None]]] =
     ConsumerGroupCurrentMemberAssignmentKey: _replay_current_assignment,
     ConsumerGroupRegularExpressionKey: _replay_regex,
 }
-
-CONSUMER_KEYS: Final = frozenset(_REPLAY)
-"""The key types of consumer group records."""
+"""Applies a record to its group, by the type of the record's key. The tombstone of a group is left to the store."""

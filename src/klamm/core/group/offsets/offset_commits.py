@@ -1,8 +1,8 @@
 """Decides OffsetCommit requests.
 
 Versions 2 to 4 may contain a retention time. Version 6 added leader epochs, 7 static members, 9 consumer groups
-(KIP-848), 10 topic ids. After Apache Kafka's `OffsetMetadataManager.commitOffset` and
-`ClassicGroup.validateOffsetCommit`. Unlike Kafka, klamm does not write a commit that changes nothing.
+(KIP-848), 10 topic ids. The group's kind checks the member. After Apache Kafka's
+`OffsetMetadataManager.commitOffset`. Unlike Kafka, klamm does not write a commit that changes nothing.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klamm.core.coordinator.shard_contract import ClientContext, CoordinatorRecord, Result, Ticket
-from klamm.core.group.classic.classic_group import ClassicGroup
-from klamm.core.group.classic.group_state import GroupState
-from klamm.core.group.classic.member import Member
-from klamm.core.group.consumer.offset_checks import PartitionCheck, check_commit
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
+from klamm.core.group.group_kind import PartitionCheck
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.group_store import GroupStore
 from klamm.core.group.offsets.committed_offset import NO_EXPIRY, NO_OFFSETS
 from klamm.core.group.offsets.lingering_commits import LingeringCommits
 from klamm.core.group.offsets.offset_records import offset_commit_record
-from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -36,7 +33,6 @@ from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, To
 
 __all__ = ["commit_offsets", "is_longer"]
 
-_GROUP_ID_NOT_FOUND_FROM = 9
 _BROKER_RETENTION = -1
 _REFRESHES_PER_RETENTION = 10
 
@@ -56,27 +52,11 @@ def commit_offsets(
     Unchanged offsets are not written. The other records may linger, unless they create the group: other requests have
     to see that it exists.
 
-    Raises GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or REBALANCE_IN_PROGRESS, and
-    in consumer groups STALE_MEMBER_EPOCH or UNSUPPORTED_VERSION.
+    Raises the errors of the kind's `offset_checks.py`.
     """
     result = Result()
-    group_id = request.group_id
-    member: Member | None = None
-    consumer_group = groups.store.consumer_groups.get(group_id)
-    group = None if consumer_group is not None else groups.find(group_id)
-    check_partition: PartitionCheck | None = None
-    if consumer_group is not None:
-        check_partition = check_commit(consumer_group, request, context.api_version)
-    elif group is None:
-        # A commit without a member creates a simple group, which begins with its first offset.
-        if request.generation_id_or_member_epoch >= 0:
-            is_recent = context.api_version >= _GROUP_ID_NOT_FOUND_FROM
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if is_recent else ErrorCode.ILLEGAL_GENERATION)
-    else:
-        member = _check(group, request)
-        if member is not None:
-            # A commit is a sign of life, so the session timer starts again.
-            result.timers.append((member.session_timer, member.session_timeout_ms))
+    kind = groups.kind_of(request.group_id)
+    check_partition = kind.check_commit(request, context.api_version, result)
     commit = _Commit(groups.store, lingering, config, request, check_partition=check_partition, now=now)
     topics = []
     for topic in request.topics:
@@ -86,13 +66,11 @@ def commit_offsets(
         ]
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     result.records = commit.records
-    if member is not None and not member.has_committed:
-        # An unchanged commit counts as well: its member has nothing to read, and is in no crash loop.
-        member.has_committed = any(not each.error_code for topic in topics for each in topic.partitions)
-    is_known = group is not None or consumer_group is not None
-    if is_known and (commit.records or commit.is_lingering_already):
+    response = OffsetCommitResponse(topics=topics)
+    kind.note_commit(request, response)
+    if (commit.records or commit.is_lingering_already) and request.group_id in kind.store.groups:
         result.linger_epoch = request.generation_id_or_member_epoch
-    result.replies.append((ticket, OffsetCommitResponse(topics=topics)))
+    result.replies.append((ticket, response))
     return result
 
 
@@ -183,22 +161,6 @@ def _says(record: CoordinatorRecord, offset: int, leader_epoch: int, topic_id: b
         and value.topic_id == topic_id
         and value.expire_timestamp == NO_EXPIRY
     )
-
-
-def _check(group: ClassicGroup, request: OffsetCommitRequest) -> Member | None:
-    """Returns the committing member, or None for a commit without a member to an empty group."""
-    generation = request.generation_id_or_member_epoch
-    if generation < 0 and group.state is GroupState.EMPTY:
-        return None
-    if generation < 0 and not request.member_id and request.group_instance_id is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-    member = group.check_member(request.member_id, request.group_instance_id)
-    if generation != group.generation:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        # The member knows the generation, so it has joined; it has nothing to commit before it gets its assignment.
-        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
-    return member
 
 
 def is_longer(text: str, max_length: int) -> bool:

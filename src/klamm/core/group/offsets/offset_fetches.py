@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from klamm.core.coordinator.shard_contract import Result, Ticket
-from klamm.core.group.consumer.offset_checks import check_fetch
+from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.group_store import GroupStore
 from klamm.core.group.offsets.committed_offset import NO_OFFSETS, CommittedOffset
 from klamm.protocol.errors import ErrorCode
@@ -27,16 +27,15 @@ __all__ = ["fetch_offsets"]
 _NO_OFFSET: Final = -1
 
 
-def fetch_offsets(store: GroupStore, request: OffsetFetchRequest, ticket: Ticket) -> Result:
+def fetch_offsets(groups: GroupRegistry, request: OffsetFetchRequest, ticket: Ticket) -> Result:
     """Answers with the offsets of the request's only group; the offset is -1 for partitions and groups without one.
 
     With `require_stable`, a partition with a pending offset of an open transaction gets UNSTABLE_OFFSET_COMMIT. Raises
-    UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION if the member is not valid in its consumer group.
+    the errors of the kind's `offset_checks.py`.
     """
     (group,) = request.groups
-    consumer_group = store.consumer_groups.get(group.group_id)
-    if consumer_group is not None:
-        check_fetch(consumer_group, group.member_id, group.member_epoch)
+    groups.kind_of(group.group_id).check_fetch(group)
+    store = groups.store
     topics = (
         _all_topics(store, group.group_id, request.require_stable)
         if group.topics is None

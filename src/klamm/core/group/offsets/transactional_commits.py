@@ -4,15 +4,13 @@ The offsets are pending (unstable) until the marker of their transaction (`group
 even if it equals the committed one, and none lingers: the marker decides which offsets count.
 
 Version 2 added leader epochs, 3 the member and its generation, to fence zombies (KIP-447), 5 transaction version 2.
-After Apache Kafka's `OffsetMetadataManager.commitTransactionalOffset`, `ClassicGroup.validateOffsetCommit` and
-`ConsumerGroup.validateOffsetCommit`.
+The group's kind checks the member. After Apache Kafka's `OffsetMetadataManager.commitTransactionalOffset`.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.shard_contract import (
     CoordinatorRecord,
     EndOfTransaction,
@@ -20,17 +18,12 @@ from klamm.core.coordinator.shard_contract import (
     Ticket,
     TransactionalWrite,
 )
-from klamm.core.group.classic.classic_group import ClassicGroup
-from klamm.core.group.classic.group_state import GroupState
-from klamm.core.group.classic.member import Member
-from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.follow_ups import after_append
-from klamm.core.group.consumer.offset_checks import check_transactional_commit
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.offsets.offset_commits import is_longer
 from klamm.core.group.offsets.offset_records import offset_commit_record
-from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import ZERO_UUID
 from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from klamm.protocol.schema.txn_offset_commit_response import (
@@ -47,7 +40,6 @@ __all__ = ["commit_transactional_offsets", "end_transaction"]
 
 def commit_transactional_offsets(
     groups: GroupRegistry,
-    topics: ClusterTopics,
     config: GroupCoordinatorConfig,
     request: TxnOffsetCommitRequest,
     verification_guard: int,
@@ -57,28 +49,18 @@ def commit_transactional_offsets(
 ) -> Result:
     """Writes the offsets as part of the transaction, if the member is allowed to commit.
 
-    Raises ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+    Raises the errors of the kind's `offset_checks.py`.
     """
-    group_id = request.group_id
-    member: Member | None = None
-    consumer_group = groups.store.consumer_groups.get(group_id)
-    group = None if consumer_group is not None else groups.find(group_id)
-    if consumer_group is not None:
-        _check_consumer_group(consumer_group, request, topics, config)
-    elif group is not None:
-        member = _check_classic_group(group, request)
-    elif request.generation_id >= 0:
-        # A commit without a member creates a simple group, which begins with its first offset.
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    kind = groups.kind_of(request.group_id)
+    kind.check_transactional_commit(request)
     result = Result()
-    answers = [_commit_topic(result.records, group_id, topic, config, now) for topic in request.topics]
+    answers = [_commit_topic(result.records, request.group_id, topic, config, now) for topic in request.topics]
     if result.records:
         result.transaction = TransactionalWrite(
             ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch), verification_guard
         )
-        if member is not None:
-            # Noted after the append, because a commit that the log refuses does not count.
-            after_append(result, partial(_note_commit, member))
+        # Noted after the append, because a commit that the log refuses does not count.
+        after_append(result, partial(kind.note_transactional_commit, request))
     result.reply(ticket, TxnOffsetCommitResponse(topics=answers))
     return result
 
@@ -128,45 +110,3 @@ def _commit_topic(
             TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
         )
     return answer
-
-
-def _check_classic_group(group: ClassicGroup, request: TxnOffsetCommitRequest) -> Member | None:
-    """Returns the committing member, or None if the request names no member.
-
-    Older versions don't contain the member, so it is not checked; neither is the state of the group.
-    """
-    generation = request.generation_id
-    if generation < 0 and group.state is GroupState.EMPTY:
-        return None
-    if generation < 0 and not request.member_id and request.group_instance_id is None:
-        return None
-    member = group.check_member(request.member_id, request.group_instance_id)
-    if generation != group.generation:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    return member
-
-
-def _note_commit(member: Member) -> None:
-    member.has_committed = True
-
-
-def _check_consumer_group(
-    group: ConsumerGroup, request: TxnOffsetCommitRequest, topics: ClusterTopics, config: GroupCoordinatorConfig
-) -> None:
-    partitions = []
-    limit = config.offset_metadata_max_bytes
-    for topic in request.topics:
-        facts = topics.by_name(topic.name)
-        topic_id = TopicId(ZERO_UUID) if facts is None else facts.topic_id
-        partitions += [
-            (topic.name, topic_id, each.partition_index)
-            for each in topic.partitions
-            if not is_longer(each.committed_metadata or "", limit)  # Refused individually, with any epoch.
-        ]
-    check_transactional_commit(
-        group,
-        request.member_id,
-        request.generation_id,
-        partitions,
-        names_nobody=request.generation_id == -1 and not request.member_id and request.group_instance_id is None,
-    )

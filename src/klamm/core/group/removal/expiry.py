@@ -23,7 +23,7 @@ def expire_groups(
     """Yields the steps that check every group once. `clock` gives the time of each step."""
     store, limit = groups.store, config.looks_per_step
     result, looks = Result(atomic=False), 0
-    for group_id in [*store.groups, *store.consumer_groups]:
+    for group_id in store.group_ids():
         size = 1 + store.offset_count(group_id)
         if looks + size > limit:
             yield result

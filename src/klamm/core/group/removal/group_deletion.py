@@ -43,7 +43,7 @@ class Deletions:
         if group_id in self._group_ids:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"Group {group_id} is being deleted.")
 
-    def decide(self, request: DeleteGroupsRequest, ticket: Ticket, now: Millis) -> Result:
+    def delete_groups(self, request: DeleteGroupsRequest, ticket: Ticket, now: Millis) -> Result:
         """Deletes groups with all their offsets, at once and in one batch if that is few records, else in steps.
 
         A group that cannot be deleted gets the code of `why_not_deletable`, or COORDINATOR_LOAD_IN_PROGRESS if another

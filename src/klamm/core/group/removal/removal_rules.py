@@ -44,7 +44,7 @@ def delete_offsets(groups: GroupRegistry, request: OffsetDeleteRequest, ticket: 
 
     Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP for a group with members that are no consumers.
     """
-    group = groups.find_any(request.group_id)
+    group = groups.find(request.group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
     if not group.allows_offset_delete:
@@ -90,7 +90,7 @@ def delete_groups(groups: GroupRegistry, request: DeleteGroupsRequest, ticket: T
 
 def why_not_deletable(groups: GroupRegistry, group_id: str) -> ErrorCode:
     """Returns NONE for a group that may be deleted, else NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
-    group = groups.find_any(group_id)
+    group = groups.find(group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, small_sessions, subscription
 
+from klamm.core.group.classic.classic_shard import ClassicShard
 from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.group_kind import shard_of
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
 
@@ -51,7 +53,7 @@ def test_new_group_that_cannot_be_written_does_not_exist() -> None:
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     ticket = driver.join()
     assert driver.answers[ticket] is ErrorCode.KAFKA_STORAGE_ERROR
-    assert driver.shard.groups.find(GROUP) is None
+    assert driver.shard.classic_groups.find(GROUP) is None
 
 
 def test_old_version_joins_without_an_id() -> None:
@@ -351,7 +353,7 @@ def test_gathering_of_maximum_size_counts_who_has_joined() -> None:
     """When the limit was lowered the last to join are the ones to go, and lose their place."""
     driver = ShardDriver()
     ids = driver.stable_group(size=3)
-    driver.shard.config = small_sessions(max_size=2)
+    shard_of(ClassicShard, driver.shard.groups.shards).config = small_sessions(max_size=2)
     driver.join(ids[0])
     driver.join(ids[1])
     assert driver.join_error(driver.join(ids[2])) is ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -191,7 +191,7 @@ class ConsumerDriver(ShardDriver):
     # What tests look at
 
     def consumer_group(self, group_id: str = GROUP) -> ConsumerGroup:
-        return self.shard.store.consumer_groups[group_id]
+        return self.shard.consumer_groups.store.groups[group_id]
 
     def member(self, member_id: str) -> ConsumerGroupMember:
         return self.consumer_group().members[member_id]

@@ -113,7 +113,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @rule(index=some_consumer)
     def zombie_commits(self, index: int) -> None:
         """I16: a former epoch may commit only for what the member has had since then."""
-        members = self.driver.shard.store.consumer_groups[GROUP].members if self.exists else {}
+        members = self.driver.shard.consumer_groups.store.groups[GROUP].members if self.exists else {}
         for member_id, epoch in self.consumers[index].former:
             for partition in range(6):
                 member = members.get(member_id)
@@ -195,7 +195,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @property
     def exists(self) -> bool:
-        return GROUP in self.driver.shard.store.consumer_groups
+        return GROUP in self.driver.shard.consumer_groups.store.groups
 
     @invariant()
     def durable_state_is_a_replay_of_the_log(self) -> None:
@@ -255,7 +255,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         assert group.static_members == {
             member.instance_id: member.member_id for member in members if member.instance_id is not None
         }
-        index = self.driver.shard.store.index
+        index = self.driver.shard.consumer_groups.store.index
         assert {name for name, groups in index._groups.items() if GROUP in groups} == group.subscribed_topics()
         assert (GROUP in index.regex_groups) == bool(group.regex_counts)
         assert group.target.keys() <= group.members.keys()

@@ -120,7 +120,7 @@ def test_empty_group_takes_commits_of_anybody_outside() -> None:
     driver.go("a")
     assert commit(driver, "", -1) is ErrorCode.NONE
     assert commit(driver, "a", 2) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
     assert driver.reload().shard.store == driver.shard.store
 
 
@@ -156,7 +156,7 @@ def test_group_is_deleted_with_all_there_is_of_it() -> None:
     assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.NON_EMPTY_GROUP}
     driver.go("a")
     assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.NONE}
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}
     assert driver.shard.store == driver.reload().shard.store
     (deleted,) = driver.happened(GroupDeleted)
     assert (deleted.group_type, deleted.epoch) == (GroupType.CONSUMER, 4)
@@ -175,7 +175,7 @@ def test_offsets_expire_from_their_commit_on() -> None:
     assert driver.fetch(EVENTS_0, ("other", 0)) == {EVENTS_0: 1, ("other", 0): -1}
     driver.go("a")
     driver.advance(CHECK)
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}
     assert driver.reload().shard.store == driver.shard.store
 
 
@@ -185,4 +185,4 @@ def test_empty_group_without_offsets_goes() -> None:
     driver.enter("a")
     driver.go("a")
     driver.advance(CHECK)
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}

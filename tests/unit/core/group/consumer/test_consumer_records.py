@@ -16,9 +16,10 @@ from klamm.core.group.consumer.consumer_group_records import (
     with_assignment,
     with_metadata,
 )
+from klamm.core.group.consumer.consumer_store import ConsumerStore
 from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember
-from klamm.core.group.group_store import GroupStore
+from klamm.core.group.group_kinds import empty_store
 from klamm.protocol.message import Message
 from klamm.protocol.schema.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from klamm.protocol.schema.consumer_group_current_member_assignment_value import (
@@ -64,7 +65,7 @@ def busy_group() -> ConsumerDriver:
 def test_log_that_went_through_bytes_tells_the_same() -> None:
     """I17: what is read from a log equals what was replayed when it was written."""
     driver = busy_group()
-    store = GroupStore()
+    store = empty_store()
     for offset, written in enumerate(driver.log):
         store.replay(Offset(offset), NO_PRODUCER, through_bytes(written.record))
     assert store == driver.shard.store
@@ -77,7 +78,7 @@ def test_compacted_log_tells_the_same() -> None:
     kept = [driver.log[offset] for offset in sorted(last.values())]
     without_tombstones = [written for written in kept if written.record.value is not None]
     for log in (kept, without_tombstones):
-        store = GroupStore()
+        store = empty_store()
         for offset, written in enumerate(log):
             store.replay(Offset(offset), NO_PRODUCER, written.record)
         assert store == driver.shard.store
@@ -116,7 +117,7 @@ def test_member_that_returns_does_not_take_partitions_back() -> None:
     before = ConsumerGroupMember("a", 1, assigned={topic_id(EVENTS): {partition: 1}})
     other = ConsumerGroupMember("b", 2, assigned={topic_id(EVENTS): {partition: 2}})
     after = ConsumerGroupMember("a", 3, client_id="again")
-    store = GroupStore()
+    store = empty_store()
     for offset, record in enumerate(
         (
             epoch_record(GROUP, 1, 0),
@@ -129,7 +130,7 @@ def test_member_that_returns_does_not_take_partitions_back() -> None:
         )
     ):
         store.replay(Offset(offset), NO_PRODUCER, through_bytes(record))
-    assert store.consumer_groups[GROUP].owner(topic_id(EVENTS), partition) == "b"
+    assert store.of(ConsumerStore).groups[GROUP].owner(topic_id(EVENTS), partition) == "b"
 
 
 def test_assignment_without_epochs_has_that_of_the_member() -> None:
@@ -156,9 +157,9 @@ def test_assignment_without_epochs_has_that_of_the_member() -> None:
 )
 def test_tombstone_of_what_is_not_there_does_nothing(key: Message) -> None:
     """Neither for a group that is unknown nor for a part of one."""
-    store = GroupStore()
+    store = empty_store()
     store.replay(Offset(0), NO_PRODUCER, CoordinatorRecord(key, None, 0))
-    assert store == GroupStore()
+    assert store == empty_store()
     if not isinstance(key, ConsumerGroupMetadataKey | ConsumerGroupTargetAssignmentMetadataKey):
         driver = ConsumerDriver()
         driver.enter("a")
@@ -172,9 +173,9 @@ def test_offsets_that_come_before_their_group_do_not_hide_it() -> None:
     """Compaction may have left them first; without a record of its own the group was taken for a simple one."""
     driver = ConsumerDriver()
     driver.commit(3)
-    assert driver.shard.store.groups == {GROUP: NO_METADATA}
+    assert driver.shard.classic_groups.store.groups == {GROUP: NO_METADATA}
     driver._write(Written(NO_PRODUCER, epoch_record(GROUP, 5, 0)))
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
     assert driver.consumer_group().epoch == 5
     assert driver.fetch((EVENTS, 0)) == {(EVENTS, 0): 3}
 

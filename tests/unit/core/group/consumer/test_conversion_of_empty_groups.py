@@ -17,8 +17,8 @@ def test_empty_classic_group_becomes_a_consumer_group() -> None:
     driver.commit(5, member_id=ids[0], generation=1)
     driver.leave((ids[0], None))
     assert driver.enter("a").code is ErrorCode.NONE
-    assert driver.shard.store.groups == {}
-    assert driver.shard.groups.find(GROUP) is None
+    assert driver.shard.classic_groups.store.groups == {}
+    assert driver.shard.classic_groups.find(GROUP) is None
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 5}
     assert driver.reload().shard.store == driver.shard.store
 
@@ -39,10 +39,10 @@ def test_empty_consumer_group_becomes_a_classic_group() -> None:
     driver.commit(5, member_id="a", generation=2)
     driver.go("a")
     assert driver.join_error(driver.join("stranger")) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert GROUP in driver.shard.store.consumer_groups
+    assert GROUP in driver.shard.consumer_groups.store.groups
     ids = driver.stable_group(size=2)
     assert driver.state() is GroupState.STABLE
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 5}
     assert driver.heartbeat(ids[0], 1) is ErrorCode.NONE
     assert driver.reload().shard.store == driver.shard.store
@@ -55,14 +55,14 @@ def test_refused_conversion_leaves_the_group_as_it_was() -> None:
     driver.go("a")
     driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.join()
-    assert GROUP in driver.shard.store.consumer_groups
+    assert GROUP in driver.shard.consumer_groups.store.groups
     driver.append_error = None
     driver.stable_group(size=1)
     driver.leave((next(iter(driver.group().members)), None))
     driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.maybe_beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
     assert driver.state() is GroupState.EMPTY
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}
 
 
 def test_members_of_the_other_protocol_are_unknown() -> None:

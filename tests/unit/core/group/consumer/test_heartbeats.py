@@ -212,7 +212,7 @@ def test_failed_append_leaves_no_trace() -> None:
         driver.maybe_beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
         is ErrorCode.NOT_ENOUGH_REPLICAS
     )
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}
     driver.append_error = None
     driver.enter("a")
     driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS

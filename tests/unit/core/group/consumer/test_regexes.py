@@ -62,7 +62,7 @@ def test_bad_regex_is_refused_at_once(regex: str, words: str) -> None:
     answer = driver.enter("a", names=None, regex=regex)
     assert answer.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert answer.message == f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {words}."
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}
 
 
 @pytest.mark.parametrize("regex", [r"\pL{1000}", "a?" * 15_000, "[^a]{1000}" * 10, "a" * 32_767])
@@ -74,7 +74,7 @@ def test_regex_that_takes_long_to_compile_is_refused_like_one_that_is_not_valid(
     assert refused.message is not None
     assert refused.message.endswith("is not a valid regular expression: expression too large.")
     assert len(refused.message) < 32_767
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}
 
 
 def test_resolved_regex_is_shared() -> None:

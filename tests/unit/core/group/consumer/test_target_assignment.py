@@ -278,7 +278,7 @@ def test_task_of_a_group_that_is_gone_ends_quietly(large: ConsumerDriver) -> Non
     large.run_tasks()
     large.advance(1000)
     assert large.consumer_state() is ConsumerGroupState.EMPTY
-    assert GROUP in large.shard.store.consumer_groups
+    assert GROUP in large.shard.consumer_groups.store.groups
     assert large.tasks == []
 
 

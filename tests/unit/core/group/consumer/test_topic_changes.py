@@ -153,5 +153,5 @@ def test_group_that_goes_before_it_is_marked_leaves_no_mark() -> None:
         request = DeleteGroupsRequest(groups_names=[group_id])
         driver.ask(GroupShard.handle_delete_groups, request, 2)
     driver.do_chores()
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}
     assert driver.shard.consumer_groups.outdated == {}

@@ -30,9 +30,11 @@ class HistoryMachine(GroupMachine):
 
     @invariant()
     def records_are_counted_without_a_gap(self) -> None:
-        """Each coordinator counts from 0, and takes over at most once."""
+        """Each coordinator counts from 0, again from 0 after the group was deleted, and takes over at most once."""
         for earlier, later in pairwise(self.records):
-            if later["coordinator_epoch"] == earlier["coordinator_epoch"]:
+            if earlier["outcome"] == "deleted":
+                assert later["sequence"] == 0
+            elif later["coordinator_epoch"] == earlier["coordinator_epoch"]:
                 assert later["sequence"] == earlier["sequence"] + 1  # type: ignore[operator]
                 assert later["outcome"] != "taken_over"
             else:
@@ -40,9 +42,14 @@ class HistoryMachine(GroupMachine):
 
     @invariant()
     def every_change_begins_where_the_one_before_has_ended(self) -> None:
-        """Unless an epoch is missing: then a decision could not be written, or the coordinator has changed."""
+        """Unless an epoch is missing: then a decision could not be written, or the coordinator has changed.
+
+        A group that is created again begins as a new one.
+        """
         for earlier, later in pairwise(self.records):
-            if later["coordinator_epoch"] == earlier["coordinator_epoch"]:
+            if earlier["outcome"] == "deleted":
+                assert (later["previous_epoch"], later["members_before"]) == (0, [])
+            elif later["coordinator_epoch"] == earlier["coordinator_epoch"]:
                 assert later["previous_epoch"] == earlier["epoch"]
                 assert later["members_before"] == earlier["members_after"]
             assert later["started_ms"] >= earlier["started_ms"]  # type: ignore[operator]
@@ -65,7 +72,7 @@ class HistoryMachine(GroupMachine):
         self.records_are_counted_without_a_gap()
         self.every_change_begins_where_the_one_before_has_ended()
         self.every_change_has_a_cause_and_an_end()
-        group = self.driver.shard.groups.find("orders")
+        group = self.driver.shard.classic_groups.find("orders")
         if group is not None and group.members and self.records:
             last = self.records[-1]
             members = last["members_after"]

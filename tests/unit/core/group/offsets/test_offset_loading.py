@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
+from klamm.core.group.group_kinds import empty_store
 from klamm.core.group.group_store import GroupStore
 from klamm.core.group.offsets.offset_loading import OffsetLoader
 from klamm.protocol.coordinator_records import decode_group_record, encode_record_key, encode_record_value
@@ -41,7 +42,7 @@ keys = st.builds(
 
 def replay(records: Sequence[tuple[int, bytes, bytes | None]], *, by_the_short_way: bool) -> GroupStore:
     """A store that records (producer id, key, value) were replayed into."""
-    store = GroupStore()
+    store = empty_store()
     loader = OffsetLoader(store)
     for offset, (producer, key, value) in enumerate(records):
         where = Offset(offset), ProducerId(producer)
@@ -66,7 +67,7 @@ def test_every_value_is_read_as_the_generated_codec_reads_it(
         value.leader_epoch = -1
     record = -1, encode_record_key(key), encode_record_value(value, version)
     assert replay([record], by_the_short_way=True) == replay([record], by_the_short_way=False)
-    took_it = OffsetLoader(GroupStore()).replay(Offset(0), ProducerId(-1), *record[1:])
+    took_it = OffsetLoader(empty_store()).replay(Offset(0), ProducerId(-1), *record[1:])
     is_plain = value.metadata.isascii() and (version == 3 or len(value.metadata) < 127)
     assert took_it is (version >= 3 and is_plain)
 
@@ -84,11 +85,11 @@ def test_whatever_is_odd_is_left_to_the_codec(
         both[data.draw(st.integers(0, len(both) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(both)) | st.just(len(both)))
     odd_key, odd_value = bytes(both[:split]), bytes(both[split:cut])
-    store = GroupStore()
+    store = empty_store()
     if OffsetLoader(store).replay(Offset(0), ProducerId(-1), odd_key, odd_value):
         assert store == replay([(-1, odd_key, odd_value)], by_the_short_way=False)
     else:
-        assert store == GroupStore()
+        assert store == empty_store()
 
 
 @given(
@@ -123,7 +124,7 @@ def test_both_ways_may_take_turns(
 def test_what_is_no_value_is_the_codecs_to_refuse(value: bytes) -> None:
     """The partition is not loaded then."""
     key = encode_record_key(OffsetCommitKey(group="orders", topic="events", partition=0))
-    assert not OffsetLoader(GroupStore()).replay(Offset(0), ProducerId(-1), key, value)
+    assert not OffsetLoader(empty_store()).replay(Offset(0), ProducerId(-1), key, value)
     with pytest.raises(MalformedMessage):
         decode_group_record(key, value)
 

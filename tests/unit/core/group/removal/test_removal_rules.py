@@ -145,7 +145,7 @@ def test_empty_group_is_deleted_with_its_offsets() -> None:
     assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.NONE}
     assert tombstones(driver) == ["events-0", GROUP]
     assert driver.shard.store == driver.reload().shard.store
-    assert driver.shard.groups.find(GROUP) is None
+    assert driver.shard.classic_groups.find(GROUP) is None
 
 
 def test_group_that_cannot_be_deleted_says_why() -> None:
@@ -270,7 +270,7 @@ def test_group_of_very_many_offsets_is_deleted_in_steps() -> None:
     }
     assert tombstones(driver) == [*(f"events-{each}" for each in range(9)), GROUP, "events-0", "small"]
     assert driver.shard.store == driver.reload().shard.store
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
 
 
 def test_nobody_may_use_a_group_that_is_being_deleted() -> None:
@@ -301,7 +301,7 @@ def test_deletion_that_the_log_refuses_says_so_and_can_be_asked_for_again() -> N
     driver.do_chores()
     assert codes(driver, ticket) == {GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     driver.append_error = None
-    assert GROUP in driver.shard.store.groups
+    assert GROUP in driver.shard.classic_groups.store.groups
     assert driver.commit(2) is ErrorCode.NONE
     again = ask_to_delete(driver, GROUP)
     driver.do_chores()
@@ -315,7 +315,7 @@ def test_deletion_is_answered_when_its_last_record_is_committed() -> None:
     driver.hold_commits = True
     ticket = ask_to_delete(driver, GROUP)
     driver.do_chores()
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
     assert ticket not in driver.answers
     driver.commit_held()
     assert codes(driver, ticket) == {GROUP: ErrorCode.NONE}
@@ -343,7 +343,7 @@ def test_offsets_of_a_simple_group_expire_after_their_commit() -> None:
     driver.advance(4 * DAY + CHECK)
     assert driver.fetch(all_topics=True) == {AUDIT_0: 2}
     driver.advance(3 * DAY)
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
     assert tombstones(driver) == ["events-0", "audit-0", GROUP]
 
 
@@ -360,7 +360,7 @@ def test_offsets_of_an_empty_group_expire_after_it_became_empty() -> None:
     driver.advance(WEEK - CHECK - 1)
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}
     driver.advance(2 * CHECK + 1)
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
 
 
 def test_offsets_of_topics_that_are_read_no_more_expire() -> None:
@@ -407,7 +407,7 @@ def test_open_transaction_keeps_what_it_touches() -> None:
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}
     driver.shard.replay_end_transaction_marker(ProducerId(1000), ProducerEpoch(0), committed=False)
     driver.advance(CHECK)
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
 
 
 def test_group_that_never_came_to_anything_goes_with_the_next_check() -> None:
@@ -425,7 +425,7 @@ def test_expiry_looks_at_many_groups_in_steps() -> None:
         driver.commit(1, group_id=f"group-{index}")
     driver.timers[EXPIRY_TIMER] = driver.now + 1
     driver.advance(1)
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
 
 
 def test_expiry_looks_at_many_offsets_in_steps() -> None:
@@ -437,7 +437,7 @@ def test_expiry_looks_at_many_offsets_in_steps() -> None:
     driver.advance(1)
     driver.apply(driver.shard.handle_timer(EXPIRY_TIMER, driver.now))
     assert 5 < max_records_per_step(driver, 4) <= 40
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
     assert driver.reload().shard.store == driver.shard.store
 
 
@@ -451,7 +451,7 @@ def test_groups_that_go_while_others_expire_are_left_out() -> None:
     driver.step_chores()
     assert delete_groups(driver, "group-1") == {"group-1": ErrorCode.NONE}
     driver.do_chores()
-    assert driver.shard.store.groups.keys() == {f"group-{group}" for group in (0, 2, 3, 4, 5)}
+    assert driver.shard.classic_groups.store.groups.keys() == {f"group-{group}" for group in (0, 2, 3, 4, 5)}
 
 
 def test_group_that_gets_members_while_it_expires_keeps_what_they_read() -> None:
@@ -482,10 +482,10 @@ def test_ephemeral_groups_are_forgotten_soon() -> None:
     for group_id in ("console-consumer-4711", "test-1", "test-11", "orders"):
         driver.commit(1, group_id=group_id)
     driver.advance(60_000)
-    assert sorted(driver.shard.store.groups) == ["orders", "test-11"]
+    assert sorted(driver.shard.classic_groups.store.groups) == ["orders", "test-11"]
     assert sorted(tombstones(driver)) == ["console-consumer-4711", "events-0", "events-0", "test-1"]
     driver.advance(WEEK + CHECK)
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
 
 
 def test_ephemeral_group_with_members_is_kept() -> None:
@@ -501,7 +501,7 @@ def test_ephemeral_group_with_members_is_kept() -> None:
     driver.advance(29_000)
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}
     driver.advance(31_001)
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
 
 
 def test_ephemeral_group_waits_for_its_transactions() -> None:
@@ -513,7 +513,7 @@ def test_ephemeral_group_waits_for_its_transactions() -> None:
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}
     driver.shard.replay_end_transaction_marker(ProducerId(1000), ProducerEpoch(0), committed=True)
     driver.advance(60_000)
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
 
 
 def test_subscription_is_read_in_any_version() -> None:

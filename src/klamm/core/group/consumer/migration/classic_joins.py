@@ -37,12 +37,23 @@ from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtoco
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.join_group_response import JoinGroupResponse
 
-__all__ = ["ClassicJoin"]
+__all__ = ["join_consumer_group"]
 
 _MEMBER_ID_REQUIRED_FROM = 4
 
 
-class ClassicJoin:
+def join_consumer_group(
+    decision: Decision, group: ConsumerGroup, request: JoinGroupRequest, context: ClientContext, ticket: Ticket
+) -> None:
+    """Decides on JoinGroup for a consumer group with members.
+
+    Raises GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
+    UNKNOWN_SERVER_ERROR.
+    """
+    _ClassicJoin(decision, group, request, context, ticket).decide()
+
+
+class _ClassicJoin:
     """The decision on one JoinGroup request to a consumer group with members; `decide` makes it."""
 
     __slots__ = ("context", "decision", "group", "protocols", "request", "ticket")
@@ -51,7 +62,6 @@ class ClassicJoin:
         self,
         decision: Decision,
         group: ConsumerGroup,
-        *,
         request: JoinGroupRequest,
         context: ClientContext,
         ticket: Ticket,
@@ -64,11 +74,7 @@ class ClassicJoin:
         self.protocols = protocols_of(request)
 
     def decide(self) -> None:
-        """Writes the outcome into the result.
-
-        Raises GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
-        UNKNOWN_SERVER_ERROR.
-        """
+        """Writes the outcome into the result."""
         request, result = self.request, self.decision.result
         member_id = request.member_id or self.decision.groups.new_member_id()
         check_room(self.decision, self.group, member_id)

@@ -64,7 +64,7 @@ def downgrade(
     result.records += group.tombstones(successors)
     assignments = {member_id: member.assignment for member_id, member in classic.members.items()}
     result.records.append(group_metadata_record(group.group_id, classic.metadata_with(assignments)))
-    after_append(result, lambda: groups.registry.install(classic))
+    after_append(result, lambda: groups.classic_groups.install(classic))
     # The timers of its members keep running: they are needed unchanged if the records are refused; otherwise they find
     # no consumer group.
     for member_id in group.members:

@@ -25,10 +25,10 @@ from klamm.core.group.consumer.consumer_group_records import (
     target_record,
 )
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.consumer_store import ConsumerStore
 from klamm.core.group.consumer.follow_ups import if_refused
 from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember, Target
 from klamm.core.group.consumer.migration.embedded_assignment import CustomAssignor, target
-from klamm.core.group.consumer.replay import replay_consumer_record
 from klamm.core.group.consumer.timers import session_timer
 from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.core.group.events import Cause
@@ -69,10 +69,10 @@ def upgrade(decision: Decision, classic: ClassicGroup) -> ConsumerGroup:
     detail = f"group {classic.group_id} speaks the consumer protocol from now on"
     result.events.append(needed(classic, Cause.PROTOCOL_CHANGED, None, detail, now))
     # The rest of the decision uses the group that a replay of the records will make.
-    scratch: dict[str, ConsumerGroup] = {}
+    scratch = ConsumerStore()
     for record in records:
-        replay_consumer_record(scratch, TopicIndex(), record.key, record.value)
-    return scratch[classic.group_id]
+        scratch.replay(record.key, record.value)
+    return scratch.groups[classic.group_id]
 
 
 def is_settled(groups: ConsumerGroups, group: ConsumerGroup) -> bool:

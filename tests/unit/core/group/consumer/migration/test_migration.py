@@ -83,7 +83,7 @@ def test_first_member_of_the_consumer_protocol_upgrades_the_group() -> None:
     driver, one, other = mixed()
     group = driver.consumer_group()
     assert (group.epoch, group.target_epoch) == (2, 2)
-    assert driver.shard.store.groups == {}
+    assert driver.shard.classic_groups.store.groups == {}
     assert driver.member(one).member_epoch == 1
     assert driver.assigned(one) == {EVENTS: [0, 1, 2]}
     assert driver.assigned(other) == {EVENTS: [3, 4, 5]}
@@ -219,7 +219,7 @@ def test_refused_upgrade_leaves_a_classic_group() -> None:
     assert driver.state() is GroupState.STABLE
     assert driver.heartbeat(ids[0], 1) is ErrorCode.NONE
     driver.advance(SESSION_MS)
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}
 
 
 # Members of the classic protocol in a consumer group
@@ -431,7 +431,7 @@ def test_last_member_of_the_consumer_protocol_takes_the_group_back() -> None:
     """It is classic again, with the epoch as its generation, and everybody joins again."""
     driver, one, other = mixed()
     assert driver.go("new").epoch == -1
-    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.store.groups == {}
     assert driver.state() is GroupState.PREPARING_REBALANCE
     assert driver.group().generation == 2
     assert driver.group().protocol_name == "range"
@@ -463,7 +463,7 @@ def test_silence_of_the_last_one_has_the_same_effect() -> None:
     for _ in range(9):
         driver.advance(5000)
         for member_id in (one, other):
-            if driver.shard.store.consumer_groups:
+            if driver.shard.consumer_groups.store.groups:
                 driver.heartbeat(member_id, driver.member(member_id).member_epoch)
     assert driver.state() is GroupState.PREPARING_REBALANCE
     assert driver.group().members.keys() == {one, other}

@@ -16,11 +16,13 @@ from tests.unit.core.group.consumer.consumers import Consumer, ConsumerState
 from tests.unit.core.group.consumer.migration.classic_consumers import SESSION_MS, ClassicConsumer, ClassicState
 from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
 
+from klamm.core.group.classic.classic_store import ClassicStore
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.timers import join_timer
+from klamm.core.group.consumer.consumer_store import ConsumerStore
 from klamm.core.group.consumer.group_state import ConsumerGroupState
 from klamm.core.group.consumer.timers import session_timer
-from klamm.core.group.group_store import GroupStore
+from klamm.core.group.group_kinds import empty_store
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import Offset
 
@@ -103,8 +105,8 @@ class MigrationMachine(RuleBasedStateMachine):
     @rule(index=some_consumer)
     def zombie_commits(self, index: int) -> None:
         """I16: with an id and epoch of the past that are not those of the present, nor have what is committed."""
-        group = self.driver.shard.store.consumer_groups.get(GROUP)
-        classic = self.driver.shard.groups.find(GROUP)
+        group = self.driver.shard.consumer_groups.store.groups.get(GROUP)
+        classic = self.driver.shard.classic_groups.find(GROUP)
         for member_id, epoch in self.consumers[index].former:
             if epoch < 0:
                 continue
@@ -157,17 +159,17 @@ class MigrationMachine(RuleBasedStateMachine):
     @invariant()
     def durable_state_is_a_replay_of_the_log(self) -> None:
         """I17."""
-        store = GroupStore()
+        store = empty_store()
         for offset, written in enumerate(self.driver.log):
             store.replay(Offset(offset), written.producer_id, written.record)
         assert store == self.driver.shard.store
-        assert not store.groups.keys() & store.consumer_groups.keys()
+        assert not store.of(ClassicStore).groups.keys() & store.of(ConsumerStore).groups.keys()
 
     @invariant()
     def partition_has_one_owner(self) -> None:
         """I15: as the coordinator sees it, and as those see it that it still believes."""
-        group = self.driver.shard.store.consumer_groups.get(GROUP)
-        classic = self.driver.shard.groups.find(GROUP)
+        group = self.driver.shard.consumer_groups.store.groups.get(GROUP)
+        classic = self.driver.shard.classic_groups.find(GROUP)
         epochs: dict[str, int] = {}
         if group is not None:
             owners = Counter(
@@ -192,12 +194,12 @@ class MigrationMachine(RuleBasedStateMachine):
     @invariant()
     def every_member_is_watched(self) -> None:
         """Of whichever protocol, in a group of whichever type."""
-        group = self.driver.shard.store.consumer_groups.get(GROUP)
+        group = self.driver.shard.consumer_groups.store.groups.get(GROUP)
         if group is not None:
             for member_id in group.members:
                 assert session_timer(GROUP, member_id) in self.driver.timers, member_id
             return
-        classic = self.driver.shard.groups.find(GROUP)
+        classic = self.driver.shard.classic_groups.find(GROUP)
         if classic is not None:
             for member in classic.members.values():
                 assert member.session_timer in self.driver.timers or member.is_alive_while_waiting, member.member_id
@@ -215,8 +217,8 @@ class MigrationMachine(RuleBasedStateMachine):
             self.driver.run_tasks()
         alive = [consumer for consumer in self.consumers if consumer.state not in CRASHED]
         assert all(consumer.state in ALIVE for consumer in alive), alive
-        group = self.driver.shard.store.consumer_groups.get(GROUP)
-        classic = self.driver.shard.groups.find(GROUP)
+        group = self.driver.shard.consumer_groups.store.groups.get(GROUP)
+        classic = self.driver.shard.classic_groups.find(GROUP)
         if any(isinstance(consumer, Consumer) for consumer in alive):
             assert group is not None
             assert group.members.keys() == {consumer.member_id for consumer in alive}

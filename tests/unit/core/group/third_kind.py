@@ -1,0 +1,220 @@
+"""A third kind of group, made of two records: an entry of the table, and nothing else, brings it into a coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import ClassVar, Final, cast
+
+from klamm.core.coordinator.cluster_topics import ClusterTopics
+from klamm.core.coordinator.shard_contract import (
+    ClientContext,
+    CoordinatorRecord,
+    Result,
+    Ticket,
+    TimerKey,
+    TimerKind,
+)
+from klamm.core.group.events import GroupType
+from klamm.core.group.group_kind import GroupKind, KindServices
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.message import Message
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.join_group_request import JoinGroupRequest
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
+from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
+from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequestGroup
+from klamm.protocol.schema.share_group_member_metadata_key import ShareGroupMemberMetadataKey
+from klamm.protocol.schema.share_group_member_metadata_value import ShareGroupMemberMetadataValue
+from klamm.protocol.schema.share_group_metadata_key import ShareGroupMetadataKey
+from klamm.protocol.schema.share_group_metadata_value import ShareGroupMetadataValue
+from klamm.protocol.schema.sync_group_request import SyncGroupRequest
+from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest
+from klamm.protocol.types import Millis
+
+__all__ = ["SESSION", "THIRD_KIND", "ThirdShard", "group_record", "member_record"]
+
+SESSION: Final = TimerKind("session of a share group's member")
+SESSION_TIMEOUT_MS: Final = 10_000
+
+
+class ThirdType(Enum):
+    """A real kind has its name in `GroupType`, to which a test can add nothing."""
+
+    SHARE = "share"
+
+
+class ThirdState(Enum):
+    """The states of a group."""
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+
+
+class ThirdGroup:
+    """A group: its epoch, and the ids of its members."""
+
+    group_type = cast(GroupType, ThirdType.SHARE)
+    allows_offset_delete = True
+    may_expire = True
+    expires_from_ms = None
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.members: set[str] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no members."""
+        return not self.members
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Nothing is known of subscriptions."""
+        return False
+
+    def tombstones(self) -> Iterator[CoordinatorRecord]:
+        """The record that ends the group."""
+        yield group_record(self.group_id, None)
+
+
+def group_record(group_id: str, epoch: int | None) -> CoordinatorRecord:
+    """The record of a group, or its tombstone."""
+    value = None if epoch is None else ShareGroupMetadataValue(epoch=epoch)
+    return CoordinatorRecord(ShareGroupMetadataKey(group_id=group_id), value, 0)
+
+
+def member_record(group_id: str, member_id: str, *, is_there: bool = True) -> CoordinatorRecord:
+    """The record of a member, or its tombstone."""
+    key = ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
+    return CoordinatorRecord(key, ShareGroupMemberMetadataValue(client_id="client") if is_there else None, 0)
+
+
+class ThirdStore:
+    """All groups of the kind."""
+
+    group_type: ClassVar = cast(GroupType, ThirdType.SHARE)
+    keys: ClassVar[frozenset[type[Message]]] = frozenset({ShareGroupMetadataKey, ShareGroupMemberMetadataKey})
+    group_key: ClassVar[type[Message]] = ShareGroupMetadataKey
+
+    def __init__(self) -> None:
+        self.groups: Final[dict[str, ThirdGroup]] = {}
+
+    @staticmethod
+    def group_id(key: ShareGroupMetadataKey | ShareGroupMemberMetadataKey) -> str:
+        """The group id in the key."""
+        return key.group_id
+
+    def replay(self, key: ShareGroupMetadataKey | ShareGroupMemberMetadataKey, value: Message | None) -> bool:
+        """Apply one record."""
+        group = self.groups.get(key.group_id)
+        is_new = group is None and value is not None
+        if group is None:
+            if value is None:
+                return False
+            group = self.groups[key.group_id] = ThirdGroup(key.group_id)
+        if isinstance(key, ShareGroupMemberMetadataKey):
+            (group.members.discard if value is None else group.members.add)(key.member_id)
+        elif isinstance(value, ShareGroupMetadataValue):
+            group.epoch = value.epoch
+        else:
+            self.drop(key.group_id)
+        return is_new
+
+    def drop(self, group_id: str) -> None:
+        """Remove a group."""
+        del self.groups[group_id]
+
+
+class ThirdShard:
+    """The decisions: sessions end, and members of other protocols are refused."""
+
+    def __init__(self, services: KindServices) -> None:
+        self.store = services.store.of(ThirdStore)
+        self.forgotten: list[str] = []
+        self.topics: ClusterTopics | None = None
+        self.commits = 0
+
+    def find(self, group_id: str) -> ThirdGroup | None:
+        """The group, or None."""
+        return self.store.groups.get(group_id)
+
+    def peek(self, group_id: str) -> ThirdGroup:
+        """The group."""
+        return self.store.groups[group_id]
+
+    def summary(self, group_id: str) -> tuple[str, str]:
+        """State and protocol type."""
+        state = ThirdState.EMPTY if self.store.groups[group_id].is_empty else ThirdState.STABLE
+        return state.value, "share"
+
+    def member_count(self, group_id: str) -> int:
+        """The number of members."""
+        return len(self.store.groups[group_id].members)
+
+    def forget(self, group_id: str) -> None:
+        """Note that the group has ended."""
+        self.forgotten.append(group_id)
+
+    def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
+        """Begin the session of each member."""
+        result = Result()
+        for group in self.store.groups.values():
+            for member_id in group.members:
+                result.arm(TimerKey(SESSION, group.group_id, member_id), SESSION_TIMEOUT_MS)
+        yield result
+
+    def on_unloaded(self, result: Result) -> None:
+        """Nothing is parked."""
+
+    def on_topics(self, topics: ClusterTopics) -> Iterator[Result]:
+        """Keep the topics."""
+        self.topics = topics
+        return iter(())
+
+    def on_timer(self, key: TimerKey, now: Millis) -> Result:
+        """Remove the member whose session has ended."""
+        result = Result()
+        result.records.append(member_record(key.owner_id, str(key.detail), is_there=False))
+        return result
+
+    def join_group(self, request: JoinGroupRequest, context: ClientContext, ticket: Ticket, now: Millis) -> Result:
+        """Refused."""
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+    def sync_group(self, request: SyncGroupRequest, ticket: Ticket, now: Millis) -> Result:
+        """Refused."""
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now: Millis) -> Result:
+        """Refused."""
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def leave_group(self, request: LeaveGroupRequest, ticket: Ticket, now: Millis) -> Result:
+        """Refused."""
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def check_commit(self, request: OffsetCommitRequest, api_version: int, result: Result) -> None:
+        """Only a member may commit."""
+        if request.member_id not in self.store.groups[request.group_id].members:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def note_commit(self, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
+        """Count the commits."""
+        self.commits += 1
+
+    def check_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
+        """Refused."""
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+
+    def note_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
+        """Never asked for."""
+
+    def check_fetch(self, request: OffsetFetchRequestGroup) -> None:
+        """Only a member may fetch."""
+        if request.member_id not in self.store.groups[request.group_id].members:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+THIRD_KIND: Final = GroupKind(store=ThirdStore, shard=ThirdShard, states=ThirdState, timers=(SESSION,))
