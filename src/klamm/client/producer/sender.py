@@ -55,15 +55,15 @@ _STALE_METADATA: Final = frozenset(
 # With the other retriable errors a leader may have written the batch, as one that lost its office meanwhile.
 _BEFORE_WRITING: Final = frozenset(
     {
-        ErrorCode.concurrent_transactions,
-        ErrorCode.corrupt_message,
-        ErrorCode.leader_not_available,
-        ErrorCode.not_enough_replicas,
-        ErrorCode.unknown_topic_id,
-        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-_NO_ANSWER: Final = ProducePartitionResponse(-1, ErrorCode.unknown_server_error)
+_NO_ANSWER: Final = ProducePartitionResponse(-1, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class ProduceSender:
@@ -273,7 +273,7 @@ class ProduceSender:
         if code is ErrorCode.CONCURRENT_TRANSACTIONS:
             at = min(at, Millis(now + _CONCURRENT_TRANSACTIONS_PAUSE_MS))
         batch.reason = code.name.upper() + (f": {answer.error_message}" if answer.error_message else "")
-        if code is ErrorCode.unknown_server_error or (code.retriable and code not in _BEFORE_WRITING):
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR or (code.retriable and code not in _BEFORE_WRITING):
             batch.may_be_written = True
         is_first = lane.is_first(batch)
         if self._may_split(batch, code):
@@ -343,7 +343,7 @@ class ProduceSender:
     ) -> RequestRefused:
         details = [answer.error_message] if answer.error_message else []
         details += [f"record {index}: {message or code.name.upper()}" for index, message in answer.record_errors]
-        if code is ErrorCode.message_too_large:
+        if code is ErrorCode.MESSAGE_TOO_LARGE:
             what = "finished batch" if batch.is_finished else "batch of one record"
             details.append(
                 f"the {what} has {batch.size_bytes} bytes: raise max.message.bytes of the topic, or send less at once"
