@@ -23,7 +23,7 @@ from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, 
 
 __all__ = ["ClusterView", "PartitionLeader", "TopicMetadata", "error_code"]
 
-NO_LEADER = BrokerId(-1)
+_NO_LEADER = BrokerId(-1)
 
 
 class PartitionLeader(NamedTuple):
@@ -154,7 +154,7 @@ class ClusterView:
 
     def _apply_topic(self, topic: MetadataResponseTopic) -> None:
         name = topic.name or ""
-        leaders = [PartitionLeader(NO_LEADER, LeaderEpoch(-1))] * len(topic.partitions)
+        leaders = [PartitionLeader(_NO_LEADER, LeaderEpoch(-1))] * len(topic.partitions)
         for partition in topic.partitions:
             if 0 <= partition.partition_index < len(leaders):
                 leaders[partition.partition_index] = PartitionLeader(

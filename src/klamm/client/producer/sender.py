@@ -272,7 +272,7 @@ class ProduceSender:
                 at = now
         if code is ErrorCode.CONCURRENT_TRANSACTIONS:
             at = min(at, Millis(now + _CONCURRENT_TRANSACTIONS_PAUSE_MS))
-        batch.reason = code.name.upper() + (f": {answer.error_message}" if answer.error_message else "")
+        batch.reason = code.name + (f": {answer.error_message}" if answer.error_message else "")
         if code is ErrorCode.UNKNOWN_SERVER_ERROR or (code.retriable and code not in _BEFORE_WRITING):
             batch.may_be_written = True
         is_first = lane.is_first(batch)
@@ -342,7 +342,7 @@ class ProduceSender:
         self, lane: PartitionLane, batch: PendingBatch, code: ErrorCode, answer: ProducePartitionResponse
     ) -> RequestRefused:
         details = [answer.error_message] if answer.error_message else []
-        details += [f"record {index}: {message or code.name.upper()}" for index, message in answer.record_errors]
+        details += [f"record {index}: {message or code.name}" for index, message in answer.record_errors]
         if code is ErrorCode.MESSAGE_TOO_LARGE:
             what = "finished batch" if batch.is_finished else "batch of one record"
             details.append(
