@@ -51,14 +51,12 @@ class RowBatches:
         places = _named_places(rows)
         left = len(places)
         if not self._ignores_keys:
-            left = builder.place(
-                memoryview(places), partition_count, by_crc32=config.partitioner == "consistent_random"
-            )
+            left = builder.place(places.data, partition_count, by_crc32=config.partitioner == "consistent_random")
         if left:
             self._place_keyless(rows, places, partition_count)
         try:
             yield from builder.batches(
-                memoryview(places),
+                places.data,
                 partition_count,
                 batch_size_bytes=config.batch_size_bytes,
                 largest_bytes=config.max_request_size_bytes,
