@@ -18,8 +18,8 @@ from tests.support.cluster_model import ClusterModel
 from klamm.client.config import Address
 from klamm.client.errors import ConnectionFailed
 from klamm.client.producer.actions import Connect, Disconnect, Send
-from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.machine import ProducerMachine
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.types import Millis
 
 __all__ = ["Faults", "ProducerWorld", "Script"]

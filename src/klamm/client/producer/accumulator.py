@@ -40,8 +40,11 @@ class Accumulator:
         """
         _, key, value, headers = record
         size_bytes = record_size_bytes(key, value, headers)
+        # Inline for speed, as there is one call for each record.
         lane = self.active.get(topic_partition)
-        batch = None if lane is None else lane.open_batch
+        batch = lane.queue[-1] if lane is not None and lane.queue else None
+        if batch is not None and batch.state is not BatchState.OPEN:
+            batch = None
         if batch is not None and batch.size_bytes + size_bytes > self._config.batch_size_bytes:
             self._close(batch)
             batch = None

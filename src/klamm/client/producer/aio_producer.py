@@ -12,13 +12,14 @@ from typing import Final
 from klamm.client.aio import AsyncConnection
 from klamm.client.config import Address
 from klamm.client.conversation import Pending
-from klamm.client.errors import AuthenticationFailed, ConnectionFailed
+from klamm.client.errors import ConnectionFailed
 from klamm.client.producer.actions import Connect, Disconnect, Send
 from klamm.client.producer.errors import ProducerClosed
 from klamm.client.producer.front import ProducerFront
 from klamm.client.producer.outcome import Delivery, Operation
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.transactions import GroupMember, OffsetToCommit
+from klamm.errors import KlammError
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.records import Header, UnstampedRecord
 from klamm.protocol.types import Millis, Offset, TopicPartition
@@ -169,7 +170,9 @@ class AsyncProducer:
             for task in self._tasks:
                 task.cancel()
             self._machine.close()
-            self._changed.cancel()
+            # Calls that wait find out that the producer is closed.
+            if not self._changed.done():
+                self._changed.set_result(None)
 
     async def __aenter__(self) -> AsyncProducer:
         return self
@@ -286,7 +289,7 @@ class AsyncProducer:
             connection = await AsyncConnection.open(address, self._config.client)
         except ConnectionFailed as error:
             self._machine.disconnected(address, error, self._now())
-        except AuthenticationFailed as error:
+        except KlammError as error:
             self._machine.fail(error)
         else:
             self._connections[address] = connection
@@ -308,7 +311,7 @@ class AsyncProducer:
         except ConnectionFailed as error:
             self._lose(action.address, connection, error)
             return
-        except AuthenticationFailed as error:
+        except KlammError as error:
             self._machine.fail(error)
             return
         if action.has_response:
@@ -322,11 +325,11 @@ class AsyncProducer:
             self._machine.received(action.address, action.request_id, body, self._now())
         except ConnectionFailed as error:
             self._lose(action.address, connection, error)
-        except AuthenticationFailed as error:
-            self._machine.fail(error)
         except MalformedMessage as error:
             text = f"the broker at {connection.peer} sent a malformed answer: {error}"
             self._lose(action.address, connection, ConnectionFailed(text))
+        except KlammError as error:
+            self._machine.fail(error)
         self._wake()
 
     def _lose(self, address: Address, connection: AsyncConnection, error: ConnectionFailed) -> None:

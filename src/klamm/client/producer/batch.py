@@ -88,11 +88,7 @@ def stamp(
 
 def record_size_bytes(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
     """Returns an upper limit for the size of a record in a batch."""
-    size = _RECORD_OVERHEAD_BYTES
-    if key is not None:
-        size += len(key)
-    if value is not None:
-        size += len(value)
+    size = _RECORD_OVERHEAD_BYTES + (0 if key is None else len(key)) + (0 if value is None else len(value))
     for name, content in headers:
         size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content))
     return size

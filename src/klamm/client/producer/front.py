@@ -44,7 +44,7 @@ class ProducerFront:
             partitioner = self._partitioners[topic] = StickyPartitioner(
                 self.config.partitioner, self.config.batch_size_bytes, random.randrange(_MANY_PARTITIONS)
             )
-        size_bytes = (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+        size_bytes = (0 if key is None else len(key)) + (0 if value is None else len(value))
         return TopicPartition(topic, partitioner.partition(key, size_bytes, count))
 
     def count(self, topic: str) -> int | None:

@@ -151,7 +151,7 @@ class PartitionLane:
             self.in_flight.remove(batch)
 
     def replace(self, batch: PendingBatch, parts: list[PendingBatch]) -> None:
-        """Puts the parts of a batch that was too large at its place. The broker must not have written it.
+        """Puts the parts of a batch at its place, which the broker found too large and has not written.
 
         The parts share the sequences of the batch, so that the batches behind it keep theirs.
         """

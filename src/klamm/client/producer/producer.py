@@ -16,13 +16,14 @@ from typing import Final
 
 from klamm.client.config import Address
 from klamm.client.connection import Connection, Pending
-from klamm.client.errors import AuthenticationFailed, ConnectionFailed
+from klamm.client.errors import ConnectionFailed
 from klamm.client.producer.actions import Connect, Disconnect, Send
 from klamm.client.producer.errors import ProducerClosed
 from klamm.client.producer.front import ProducerFront
 from klamm.client.producer.outcome import Delivery, Operation
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.transactions import GroupMember, OffsetToCommit
+from klamm.errors import KlammError
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.records import Header, UnstampedRecord
 from klamm.protocol.types import Millis, TopicPartition
@@ -84,7 +85,9 @@ class BlockingProducer:
         Without `partition` the partitioner chooses; without `timestamp_ms` the record gets the present time. Raises
         `RecordTooLarge`, `PartitionMissing`, and `TransactionMustAbort` when the transaction has failed.
         """
-        place = self._front.place(topic, partition, key, value, self.partitions_of(topic))
+        known = self._machine.view.topic(topic)
+        count = self.partitions_of(topic) if known is None else len(known.partitions)
+        place = self._front.place(topic, partition, key, value, count)
         record: UnstampedRecord = (
             time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms,
             key,
@@ -268,7 +271,7 @@ class BlockingProducer:
             connection = Connection(address, self._config.client)
         except ConnectionFailed as error:
             self._machine.disconnected(address, error, _now())
-        except AuthenticationFailed as error:
+        except KlammError as error:
             self._machine.fail(error)
         else:
             self._wires[address] = wire = _Wire(address, connection)
@@ -291,7 +294,7 @@ class BlockingProducer:
             self._write(wire)
         except ConnectionFailed as error:
             self._lose(wire, error)
-        except AuthenticationFailed as error:
+        except KlammError as error:
             self._machine.fail(error)
 
     def _exchange(self, wire: _Wire) -> None:

@@ -52,6 +52,17 @@ _STALE_METADATA: Final = frozenset(
         ErrorCode.REPLICA_NOT_AVAILABLE,
     }
 )
+# With the other retriable errors a leader may have written the batch, as one that lost its office meanwhile.
+_BEFORE_WRITING: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
 _NO_ANSWER: Final = ProducePartitionResponse(-1, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -262,8 +273,7 @@ class ProduceSender:
         if code is ErrorCode.CONCURRENT_TRANSACTIONS:
             at = min(at, Millis(now + _CONCURRENT_TRANSACTIONS_PAUSE_MS))
         batch.reason = code.name.upper() + (f": {answer.error_message}" if answer.error_message else "")
-        if code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            # A leader may answer with these errors after it has written the batch.
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR or (code.retriable and code not in _BEFORE_WRITING):
             batch.may_be_written = True
         is_first = lane.is_first(batch)
         if self._may_split(batch, code):
@@ -284,11 +294,11 @@ class ProduceSender:
         return self._view.note_leader(topic_partition, PartitionLeader(BrokerId(broker), LeaderEpoch(epoch)), endpoints)
 
     def _may_split(self, batch: PendingBatch, code: ErrorCode) -> bool:
+        # A batch that was written after all had passed the check of its size.
         return (
             code is ErrorCode.MESSAGE_TOO_LARGE
             and batch.records_count > 1
             and not batch.is_finished
-            and not batch.may_be_written
             and not (self._transactions.has_failed or self._transactions.is_ending_badly)
         )
 
@@ -334,11 +344,11 @@ class ProduceSender:
         details = [answer.error_message] if answer.error_message else []
         details += [f"record {index}: {message or code.name.upper()}" for index, message in answer.record_errors]
         if code is ErrorCode.MESSAGE_TOO_LARGE:
-            what = "the finished batch" if batch.is_finished else "the record"
+            what = "finished batch" if batch.is_finished else "batch of one record"
             details.append(
-                f"{what} has {batch.size_bytes} bytes: raise max.message.bytes of the topic, or send less at once"
+                f"the {what} has {batch.size_bytes} bytes: raise max.message.bytes of the topic, or send less at once"
             )
-        if batch.may_be_written:
+        elif batch.may_be_written:
             details.append("an earlier attempt may have been written")
         text = f"the broker refused a batch for {lane.topic_partition}"
         return DeliveryRefused(code, ": ".join([text, "; ".join(details)]) if details else text)
