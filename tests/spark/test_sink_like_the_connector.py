@@ -178,11 +178,6 @@ REFUSALS: list[tuple[list[str], dict[str, Any], str | tuple[str, str]]] = [
     ([*ROW, "-1 partition"], {}, ("Invalid partition: -1", "partition -1")),
     ([*ROW, "3 partition"], {"kafka.max.block.ms": "300"}, ("Partition 3 of topic <topic>", "partition 3")),
     ([*ROW, f"array({HEADER.format('string(null)', repr('v'))}) headers"], {}, ("is null", "a header without a key")),
-    (
-        [*ROW, "array(cast(null as struct<key:string,value:binary>)) headers"],
-        {},
-        ("is null", "contains a null header"),
-    ),
     (ROW, {"topic": " "}, ("InvalidTopicException", "the option 'topic' is empty")),
     (ROW, {"topic": "a b"}, ("InvalidTopicException: a b", "INVALID_TOPIC_EXCEPTION")),
     (ROW, {"kafka.acks": "2"}, ("Invalid value 2 for configuration acks", "kafka.acks=2: it is all, 1 or 0")),
