@@ -65,8 +65,8 @@ class RowBatches:
             )
         except RowTooLarge as error:
             raise RecordTooLarge(
-                f"a record for topic {rows.topic} has {error.size_bytes} bytes, more than max.request.size "
-                f"({config.max_request_size_bytes}) allows"
+                f"a record for topic {rows.topic} has {error.size_bytes} bytes in a batch, more than "
+                f"max.request.size={config.max_request_size_bytes}"
             ) from error
 
     def _place_keyless(self, rows: TopicRows, places: npt.NDArray[np.int32], partition_count: int) -> None:

@@ -81,5 +81,7 @@ def test_a_slice_of_a_table_is_built_as_the_rows_that_it_has() -> None:
 def test_a_record_larger_than_a_request_is_refused() -> None:
     """The message names the limit, as the producer does for single records."""
     rows = _rows([b"small", b"x" * 3000])
-    with pytest.raises(RecordTooLarge, match=r"a record for topic t has 30\d\d bytes, more than max.request.size"):
+    with pytest.raises(
+        RecordTooLarge, match=r"a record for topic t has 30\d\d bytes in a batch, more than max\.request\.size=2000"
+    ):
         list(RowBatches(_options(kafka_max_request_size="2000")).build(rows, PARTITIONS))
