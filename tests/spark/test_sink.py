@@ -117,7 +117,7 @@ def producer_ids(topic: Topic) -> set[int]:
 
 
 def test_a_stream_keeps_its_producer(spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path) -> None:
-    """Worker processes write micro-batch after micro-batch with one producer each: fewer producers than micro-batches."""
+    """A worker process writes micro-batch after micro-batch with one producer."""
     frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
     writer = frame.select("value").writeStream.format("klamm").options(**options(topic))
     query = writer.option("checkpointLocation", str(tmp_path)).start()
