@@ -21,7 +21,7 @@ help:
 	@echo 'make faults   kill the broker and cut its power 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
 	@echo 'make checker  run many clients while the broker is killed and loses power, four times, and check what they saw'
 	@echo 'make bench    compare klamm with Apache Kafka and other brokers'
-	@echo 'make test-spark-on-kafka  run the tests of the Spark source with Apache Kafka as broker'
+	@echo 'make test-spark-on-kafka  run the tests of the Spark source and sink with Apache Kafka as broker'
 	@echo 'make install  only set up $(VENV)'
 
 install: $(STAMP)
@@ -45,7 +45,7 @@ unit: install
 test: install
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
 
-# The source must not be able to tell the brokers apart.
+# Source and sink must not be able to tell the brokers apart.
 SPARK_TESTS ?= tests/spark
 test-spark-on-kafka: install
 	@KLAMM_SPARK_TEST_BROKER=apache-kafka $(BIN)/python -m pytest $(SPARK_TESTS) --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)

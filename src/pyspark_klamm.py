@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klamm.spark.source.data_source import KlammDataSource
+from klamm.spark.data_source import KlammDataSource
 
 __all__ = ["DefaultSource"]
 

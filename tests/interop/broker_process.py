@@ -23,7 +23,8 @@ class BrokerProcess:
     """`klamm serve` with its data in `folder`, or in `data_directory`; it keeps its port and its data over restarts.
 
     `config` are Kafka's broker keys; `environment` is added to this process's. What it logs goes to
-    `folder`/broker.log. `program` is a command line that runs klamm in a way of its own.
+    `folder`/broker.log. `program` is a command line that runs klamm in a way of its own;
+    `options` follow the other arguments of `klamm serve`.
     """
 
     can_restart = True
@@ -36,6 +37,7 @@ class BrokerProcess:
         *,
         data_directory: Path | None = None,
         program: Sequence[str] = (),
+        options: Sequence[str] = (),
     ) -> None:
         self.data_directory = data_directory if data_directory is not None else folder / "data"
         self._log = folder / "broker.log"
@@ -43,6 +45,7 @@ class BrokerProcess:
         self._config.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
         self._process: subprocess.Popen[str] | None = None
         self._environment = dict(environment or {})
+        self._options = list(options)
         self._program = list(program) or [str(Path(sys.executable).with_name("klamm"))]
         self.bootstrap_servers = "127.0.0.1:0"
         self.start()
@@ -62,7 +65,7 @@ class BrokerProcess:
     def start(self) -> None:
         """Starts it and waits until it says that it is ready. Raises RuntimeError with its log when it doesn't."""
         command = [*self._program, "serve", "--listen", self.bootstrap_servers]
-        command += ["--data-dir", str(self.data_directory), "--config", str(self._config)]
+        command += ["--data-dir", str(self.data_directory), "--config", str(self._config), *self._options]
         with self._log.open("a", encoding="utf-8") as log:
             environment = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
             environment |= self._environment

@@ -183,14 +183,6 @@ def test_wrong_options_are_refused(spark: SparkSession, topic: Topic, options: d
     assert "Traceback" not in str(refused.value)
 
 
-def test_writing_is_refused_in_one_sentence(spark: SparkSession, topic: Topic) -> None:
-    """With what to use instead, and no traceback."""
-    frame = spark.range(3).selectExpr("cast(id as string) as value")
-    with pytest.raises(Exception, match=r"only reads\. To write to topics, use") as refused:
-        frame.write.format("klamm").mode("append").options(**topic.options()).save()
-    assert "Traceback" not in str(refused.value)
-
-
 def test_an_error_of_a_users_function_keeps_its_traceback(spark: SparkSession, topic: Topic) -> None:
     """Only what klamm refuses is shown without one, also after that."""
     with pytest.raises(Exception, match="unknown option"):

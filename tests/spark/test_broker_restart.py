@@ -1,4 +1,4 @@
-"""A broker that restarts or crashes under a query is waited for; nothing is lost and nothing comes twice."""
+"""A broker that restarts or crashes under a query or a write is waited for; nothing is lost and nothing comes twice."""
 
 from __future__ import annotations
 
@@ -47,6 +47,27 @@ def test_a_query_outlives_its_broker(spark: SparkSession, tmp_path: Path) -> Non
             assert topic.committed("delays") == topic.ends()
         finally:
             query.stop()
+
+
+def test_a_query_that_writes_outlives_its_broker(spark: SparkSession, tmp_path: Path) -> None:
+    """Its workers keep their producers over the restart, and no record comes twice."""
+    with Broker(tmp_path / "data") as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        source, topic = (create_topic(admin, broker.bootstrap_servers, name, 3, {}) for name in ("flights", "copies"))
+        source.produce(range(100))
+        frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
+        writer = frame.select("value").writeStream.format("klamm").option("topic", topic.name)
+        writer = writer.option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        try:
+            query.processAllAvailable()
+            broker.stop()
+            broker.start()
+            source.produce(range(100, 150))
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        assert sorted(int(record.value or -1) for each in topic.records() for record in each) == list(range(150))
 
 
 @pytest.fixture

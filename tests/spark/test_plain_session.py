@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -24,6 +25,8 @@ spark = SparkSession.builder.master("local[2]").getOrCreate()
 options = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic}
 frame = spark.read.format("klamm").options(**options).load()
 print("values", sorted(int(row[0]) for row in frame.selectExpr("string(value)").collect()))
+into = {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic}
+spark.range(10, 15).selectExpr("string(id) value").write.format("klamm").mode("append").options(**into).save()
 print("imported", [name for name in sys.modules if name.startswith("klamm")])
 spark.stop()
 """
@@ -112,10 +115,12 @@ def run(script: str, *arguments: str) -> list[str]:
     return completed.stdout.splitlines()
 
 
-def test_a_plain_session_reads_a_topic(topic: Topic) -> None:
-    """Spark finds the source by its name: nothing of klamm is imported; only Python and Java are set."""
+def test_a_plain_session_reads_and_writes_a_topic(topic: Topic) -> None:
+    """Spark finds source and sink by their name: nothing of klamm is imported; only Python and Java are set."""
     topic.produce(range(10))
     assert run(SCRIPT, topic.bootstrap_servers, topic.name) == [f"values {list(range(10))}", "imported []"]
+    values = [int(record.value or -1) for record in itertools.chain(*topic.records())]
+    assert sorted(values) == list(range(15))
 
 
 def test_a_plain_session_tells_groups(topic: Topic, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
-"""Spark reads through TLS and SASL with the options that Spark's Kafka source takes, from Apache Kafka."""
+"""Spark reads and writes through TLS and SASL with the options that Spark's Kafka source and sink take, with Apache
+Kafka."""
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from tests.support.secure_kafka import PASSWORD, SecureKafka, secure_kafka
 from tests.support.spark_topics import Topic, create_topic
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
@@ -118,3 +120,35 @@ def test_the_options_are_those_of_sparks_connector(
     for source, words in ((connector, "SSL|[Aa]uthentication"), ("klamm", "certificate|SASL_AUTHENTICATION_FAILED")):
         with pytest.raises((PySparkException, Py4JJavaError), match=words):
             rows(source, without)
+
+
+def _written(frame: DataFrame, source: str, topic: Topic, client: dict[str, str]) -> None:
+    # The key of consumers; a producer has none like it.
+    of_producers = {f"kafka.{key}": value for key, value in client.items() if key != "default.api.timeout.ms"}
+    frame.write.format(source).mode("append").options(**of_producers, topic=topic.name).save()
+
+
+@pytest.mark.parametrize("listener", ["MUTUAL", "SASL_TLS"])
+def test_a_writer_takes_the_options_of_sparks_connector(
+    spark: SparkSession, connector: str, kafka: SecureKafka, secure_topic: Topic, listener: str
+) -> None:
+    """Letter by letter."""
+    keys = {"MUTUAL": kafka.client_options("MUTUAL"), "SASL_TLS": kafka.sasl_options("SASL_TLS", "SCRAM-SHA-512")}
+    frame = spark.range(10).selectExpr("string(id) key", "string(id) value")
+
+    for source in (connector, "klamm"):
+        _written(frame, source, secure_topic, keys[listener])
+
+    written = [record.key for record in itertools.chain(*secure_topic.records()) if record.key is not None]
+    assert sorted(written) == sorted(2 * [str(number).encode() for number in range(10)])
+
+
+def test_a_wrong_password_ends_a_write(spark: SparkSession, kafka: SecureKafka, secure_topic: Topic) -> None:
+    """With the broker's word for it, at once, and without the password."""
+    frame = spark.range(1).selectExpr("string(id) value")
+
+    with pytest.raises(Exception, match="SASL_AUTHENTICATION_FAILED") as refused:
+        _written(frame, "klamm", secure_topic, kafka.sasl_options("SASL_TLS", "SCRAM-SHA-256", "a wrong guess"))
+    assert "Traceback" not in str(refused.value)
+    assert "wrong guess" not in str(refused.value)
+    assert PASSWORD not in str(refused.value)

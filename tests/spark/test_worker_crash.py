@@ -20,8 +20,8 @@ _RECORDS = 25_000
 def register_dying_source(spark: SparkSession, marker: str, tables: int) -> str:
     """The source under another name, with a hook: the first worker that has handed so many tables to Spark ends, as
     when the kernel kills it. Returns the name."""
+    from klamm.spark.data_source import KlammDataSource
     from klamm.spark.source.batch_reader import KlammBatchReader
-    from klamm.spark.source.data_source import KlammDataSource
     from klamm.spark.source.stream_reader import KlammStreamReader
 
     def until_death(batches: Iterator[Any]) -> Iterator[Any]:

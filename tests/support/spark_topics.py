@@ -5,16 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-__all__ = ["Topic", "create_topic"]
+__all__ = ["Record", "Topic", "create_topic"]
 
 _ATTEMPTS_TO_MAKE_AGAIN = 50
 _PATIENCE_S = 60
 _NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
+
+
+class Record(NamedTuple):
+    """A record as librdkafka reads it."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,32 @@ class Topic:
             ]
         finally:
             consumer.close()
+
+    def records(self, partitions: int = 3) -> list[list[Record]]:
+        """The committed records of each partition, in their order."""
+        settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": "none", "enable.partition.eof": True}
+        consumer = Consumer({**settings, "enable.auto.commit": False})
+        found: list[list[Record]] = [[] for _ in range(partitions)]
+        ended: set[int | None] = set()
+        deadline = time.monotonic() + _PATIENCE_S
+        try:
+            consumer.assign([TopicPartition(self.name, index, 0) for index in range(partitions)])
+            while len(ended) < partitions:
+                assert time.monotonic() < deadline, f"only {ended} of {self.name} come to their end"
+                message = consumer.poll(1)
+                if message is None:
+                    continue
+                error, partition = message.error(), message.partition()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    ended.add(partition)
+                    continue
+                assert partition is not None
+                headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+                found[partition].append(Record(message.key(), message.value(), tuple(headers)))
+        finally:
+            consumer.close()
+        return found
 
     def delete_before(self, offset: int, partition: int = 0) -> None:
         """Moves the start of a partition, as retention would."""

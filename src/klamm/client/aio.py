@@ -12,7 +12,7 @@ import ssl
 from typing import TypeVar, cast
 
 from klamm.client.config import Address, ClientConfig
-from klamm.client.conversation import Conversation, Dialogue, Frame, Pending
+from klamm.client.conversation import Conversation, Dialogue, Frame, Offers, Pending
 from klamm.client.errors import ConnectionFailed
 from klamm.client.tls import tls_context
 from klamm.client.tls_errors import tls_failure
@@ -134,6 +134,11 @@ class AsyncConnection:
             raise self._conversation.broken("the broker hung up in the TLS handshake")
         self._wire.transport = encrypted
 
+    @property
+    def offers(self) -> Offers:
+        """What the broker said when the connection was opened."""
+        return self._conversation.offers
+
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
         """Returns the highest API version that both sides know. Raises `UnsupportedByBroker` if there is none."""
         return self._conversation.version_of(api_key, name, lowest, highest)
@@ -155,9 +160,13 @@ class AsyncConnection:
         """Sends a request and returns its response."""
         return await self.receive(self.send(request, highest_version=highest_version), answer)
 
-    def send_body(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Pending:
-        """Sends a request body that the caller encoded (Fetch has a codec of its own)."""
-        return self._send(self._conversation.frame(api_key, version, body, flexible=flexible))
+    def send_body(
+        self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool, has_response: bool = True
+    ) -> Pending:
+        """Sends a request body that the caller encoded (Produce and Fetch have codecs of their own)."""
+        return self._send(
+            self._conversation.frame(api_key, version, body, flexible=flexible, has_response=has_response)
+        )
 
     async def receive_body(self, pending: Pending) -> memoryview:
         """Returns the undecoded body of the response. Cancelling the wait abandons the request."""
@@ -241,7 +250,7 @@ class AsyncConnection:
 
     def _write(self, frame: Frame) -> None:
         assert self._wire.transport is not None
-        self._conversation.sent(frame.pending)
+        self._conversation.sent(frame)
         self._wire.transport.write(frame.data)
 
     def _require_open(self) -> None:

@@ -16,6 +16,7 @@ from klamm.client.errors import ConnectionFailed, RequestRefused
 from klamm.client.operations import Ask, Pause, Steps
 from klamm.client.retry import Retries
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.node_endpoint import NodeEndpoint
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.schema.metadata_response import MetadataResponse, MetadataResponseTopic
 from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
@@ -111,25 +112,48 @@ class ClusterView:
         while True:
             (answer,) = yield Ask([(None, request)], MetadataResponse)
             if not isinstance(answer, ConnectionFailed):
-                return self._apply(answer, wanted)
+                for name, code in self.apply(answer, wanted).items():
+                    raise RequestRefused(code, f"the cluster does not describe the topic {name!r}")
+                return
             yield Pause(retries.next_pause_s(answer))
 
-    def _apply(self, answer: MetadataResponse, wanted: list[str]) -> None:
+    def apply(self, answer: MetadataResponse, wanted: Iterable[str]) -> dict[str, ErrorCode]:
+        """Replaces the metadata of these topics by those of a response.
+
+        Topics that don't exist are forgotten. Returns the topics that the cluster does not describe for another reason.
+        """
         self.cluster_id = answer.cluster_id
         if answer.brokers:
             self._addresses = {BrokerId(broker.node_id): (broker.host, broker.port) for broker in answer.brokers}
         for name in wanted:
             self._topics.pop(name, None)
+        refused: dict[str, ErrorCode] = {}
         for topic in answer.topics:
-            self._apply_topic(topic)
+            code = error_code(topic.error_code)
+            if code is ErrorCode.NONE:
+                self._apply_topic(topic)
+            elif code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE):
+                refused[topic.name or ""] = code
+        return refused
+
+    def note_leader(
+        self, topic_partition: TopicPartition, leader: PartitionLeader, endpoints: Iterable[NodeEndpoint]
+    ) -> bool:
+        """Notes the leader that a Produce or Fetch response names (KIP-951), unless the cached one is as new.
+
+        Returns whether the leader is a new one with a known address.
+        """
+        self._addresses.update({endpoint.node_id: (endpoint.host, endpoint.port) for endpoint in endpoints})
+        topic = self._topics.get(topic_partition.topic)
+        index = topic_partition.partition
+        if topic is None or index >= len(topic.partitions) or leader.epoch <= topic.partitions[index].epoch:
+            return False
+        partitions = (*topic.partitions[:index], leader, *topic.partitions[index + 1 :])
+        self._topics[topic.name] = topic._replace(partitions=partitions)
+        return leader.broker in self._addresses
 
     def _apply_topic(self, topic: MetadataResponseTopic) -> None:
-        code = error_code(topic.error_code)
         name = topic.name or ""
-        if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE):
-            return
-        if code is not ErrorCode.NONE:
-            raise RequestRefused(code, f"the cluster does not describe the topic {name!r}")
         leaders = [PartitionLeader(_NO_LEADER, LeaderEpoch(-1))] * len(topic.partitions)
         for partition in topic.partitions:
             if 0 <= partition.partition_index < len(leaders):

@@ -1,5 +1,8 @@
 """One blocking connection to one broker: requests are sent in order, and their responses arrive in that order.
 
+A caller that waits for several connections at once uses `enqueue`, `write_ready`, `read_ready` and `take` with a
+selector; none of them waits, but for a new authentication.
+
 Several requests may be in flight at once (`send`, `send`, `receive`, `receive`), so that a round over many partitions
 costs one round trip. A failed connection stays closed; the pool opens a new one. The protocol is in `conversation.py`;
 `aio.py` is the asyncio counterpart.
@@ -10,10 +13,11 @@ from __future__ import annotations
 import socket
 import ssl
 import time
+from collections import deque
 from typing import TypeVar
 
 from klamm.client.config import Address, ClientConfig
-from klamm.client.conversation import Conversation, Dialogue, Frame, Pending
+from klamm.client.conversation import Conversation, Dialogue, Frame, Offers, Pending
 from klamm.client.errors import ConnectionFailed
 from klamm.client.tls import tls_context
 from klamm.client.tls_errors import tls_failure
@@ -37,6 +41,7 @@ class Connection:
         self._config = config
         self._conversation = Conversation(self.peer, config, time.monotonic)
         self.is_closed = False
+        self._unsent: deque[memoryview] = deque()
         self._socket = self._connect(address)
         try:
             self._encrypt(address[0])
@@ -70,6 +75,11 @@ class Connection:
             self._socket = tls_context(tls).wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
             raise tls_failure(error, self.peer, self._config) from error
+
+    @property
+    def offers(self) -> Offers:
+        """What the broker said when the connection was opened."""
+        return self._conversation.offers
 
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
         """Returns the highest API version that both sides know. Raises `UnsupportedByBroker` if there is none."""
@@ -106,6 +116,66 @@ class Connection:
             raise
         return answer
 
+    def fileno(self) -> int:
+        """Returns the socket's descriptor, for a selector."""
+        return self._socket.fileno()
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether `write_ready` has bytes left to write."""
+        return bool(self._unsent)
+
+    def enqueue(
+        self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool, has_response: bool = True
+    ) -> Pending:
+        """Queues a request that the caller encoded, for `write_ready`."""
+        self._require_open()
+        self._reauthenticate()
+        frame = self._conversation.frame(api_key, version, body, flexible=flexible, has_response=has_response)
+        self._conversation.sent(frame)
+        self._unsent.append(memoryview(frame.data))
+        return frame.pending
+
+    def write_ready(self) -> None:
+        """Writes as many of the queued bytes as the socket takes without waiting."""
+        self._require_open()
+        try:
+            self._socket.settimeout(0)
+            while self._unsent:
+                data = self._unsent[0]
+                written = self._socket.send(data)
+                if written == len(data):
+                    self._unsent.popleft()
+                else:
+                    self._unsent[0] = data[written:]
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def read_ready(self) -> None:
+        """Reads what the socket has, without waiting; then `take` returns the responses that are complete."""
+        self._require_open()
+        try:
+            self._socket.settimeout(0)
+            while True:
+                received = self._socket.recv_into(self._conversation.buffer())
+                if received == 0:
+                    self.close()
+                    raise self._conversation.broken("the broker hung up")
+                self._conversation.filled(received)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return
+        except OSError as error:
+            raise self._broken(error) from error
+        except ConnectionFailed:
+            self.close()
+            raise
+
+    def take(self, pending: Pending) -> memoryview | None:
+        """Returns the undecoded body of the response; None as long as it has not arrived."""
+        return self._conversation.take(pending)
+
     def recycle(self, body: memoryview) -> None:
         """Returns a body's memory to be reused for the next large response. The body must not be read again."""
         self._conversation.recycle(body)
@@ -124,6 +194,11 @@ class Connection:
         self._socket.close()
 
     def _send(self, frame: Frame) -> Pending:
+        self._reauthenticate()
+        self._write(frame)
+        return frame.pending
+
+    def _reauthenticate(self) -> None:
         # Responses to earlier requests may arrive in between; the conversation keeps them until they are taken.
         if (dialogue := self._conversation.reauthentication()) is not None:
             try:
@@ -131,8 +206,6 @@ class Connection:
             except BaseException:
                 self.close()
                 raise
-        self._write(frame)
-        return frame.pending
 
     def _hold(self, dialogue: Dialogue) -> None:
         """Runs a dialogue: sends each frame and passes the response back."""
@@ -146,10 +219,12 @@ class Connection:
 
     def _write(self, frame: Frame) -> None:
         self._require_open()
-        self._conversation.sent(frame.pending)
+        self._conversation.sent(frame)
+        self._unsent.append(memoryview(frame.data))
         try:
             self._socket.settimeout(self._config.request_timeout_ms / 1000)
-            self._socket.sendall(frame.data)
+            while self._unsent:
+                self._socket.sendall(self._unsent.popleft())
         except OSError as error:
             raise self._broken(error) from error
 

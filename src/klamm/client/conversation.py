@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import struct
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from klamm._version import __version__
@@ -29,7 +29,7 @@ from klamm.protocol.schema.sasl_authenticate_response import SaslAuthenticateRes
 from klamm.protocol.schema.sasl_handshake_request import SaslHandshakeRequest
 from klamm.protocol.schema.sasl_handshake_response import SaslHandshakeResponse
 
-__all__ = ["Conversation", "Dialogue", "Frame", "Pending"]
+__all__ = ["Conversation", "Dialogue", "Frame", "Offers", "Pending", "common_version"]
 
 _REQUEST_PREFIX: Final = struct.Struct(">ihhih")
 _RESPONSE_PREFIX: Final = struct.Struct(">ii")
@@ -62,10 +62,40 @@ class Frame(NamedTuple):
 
     pending: Pending
     data: bytes
+    has_response: bool = True
+    """False for a Produce request with `acks=0`, which is not answered."""
+
+
+class Offers(NamedTuple):
+    """What a broker says of itself and its cluster when a connection is opened (ApiVersions)."""
+
+    versions: Mapping[int, tuple[int, int]]
+    """Lowest and highest version of each API key."""
+    finalized_features: Mapping[str, int]
+    """The levels of the cluster's finalized features."""
+    finalized_features_epoch: int
+    """Rises with each change of the features; -1 if the broker names none."""
 
 
 Dialogue = Generator[Frame, memoryview, None]
 """Yields frames to send, and is sent the body of each frame's response."""
+
+
+def common_version(
+    offered_versions: Mapping[int, tuple[int, int]], peer: str, api_key: int, name: str, *, lowest: int, highest: int
+) -> int:
+    """Returns the highest version that a broker offers and this client knows. Raises `UnsupportedByBroker` if there is
+    none."""
+    offered = offered_versions.get(api_key)
+    if offered is None:
+        raise UnsupportedByBroker(f"the broker at {peer} does not offer {name} (API key {api_key})")
+    version = min(highest, offered[1])
+    if version < max(lowest, offered[0]):
+        raise UnsupportedByBroker(
+            f"the broker at {peer} offers {name} in versions {offered[0]} to {offered[1]}; this client needs "
+            f"one of {lowest} to {highest}"
+        )
+    return version
 
 
 class Conversation:
@@ -86,7 +116,7 @@ class Conversation:
         self._sent: deque[Pending] = deque()
         self._abandoned: set[int] = set()
         self._answers: dict[int, memoryview] = {}
-        self._versions: dict[int, tuple[int, int]] = {}
+        self.offers = Offers({}, {}, -1)
         self._has_answered = False
         self._reauthentication_time = float("inf")
         self._buffer = bytearray(_RESPONSE_PREFIX.size)
@@ -98,18 +128,11 @@ class Conversation:
 
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
         """Returns the highest API version that both sides know. Raises `UnsupportedByBroker` if there is none."""
-        offered = self._versions.get(api_key)
-        if offered is None:
-            raise UnsupportedByBroker(f"the broker at {self.peer} does not offer {name} (API key {api_key})")
-        version = min(highest, offered[1])
-        if version < max(lowest, offered[0]):
-            raise UnsupportedByBroker(
-                f"the broker at {self.peer} offers {name} in versions {offered[0]} to {offered[1]}; this client needs "
-                f"one of {lowest} to {highest}"
-            )
-        return version
+        return common_version(self.offers.versions, self.peer, api_key, name, lowest=lowest, highest=highest)
 
-    def frame(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Frame:
+    def frame(
+        self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool, has_response: bool = True
+    ) -> Frame:
         """Returns the frame of an encoded request. Its deadline is `request.timeout.ms` from now."""
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFF_FFFF
         correlation_id = self._next_correlation_id
@@ -118,7 +141,7 @@ class Conversation:
         prefix = _REQUEST_PREFIX.pack(size, api_key, version, correlation_id, len(self._client_id))
         deadline = self._clock() + self._config.request_timeout_ms / 1000
         pending = Pending(correlation_id, api_key, version, flexible, deadline)
-        return Frame(pending, b"".join((prefix, self._client_id, tags, body)))
+        return Frame(pending, b"".join((prefix, self._client_id, tags, body)), has_response)
 
     def request(self, request: Message, *, lowest_version: int = 0, highest_version: int | None = None) -> Frame:
         """Returns the frame of a request in the highest version that both sides know, within the given limits."""
@@ -135,9 +158,10 @@ class Conversation:
         flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
         return self.frame(cls.API_KEY, version, encode(request, version), flexible=flexible)
 
-    def sent(self, pending: Pending) -> None:
+    def sent(self, frame: Frame) -> None:
         """Notes that the frame is being written: its response follows those of the frames before it."""
-        self._sent.append(pending)
+        if frame.has_response:
+            self._sent.append(frame.pending)
 
     # Receiving.
 
@@ -276,7 +300,11 @@ class Conversation:
             raise ConnectionFailed(
                 f"the broker at {self.peer} refused to name its API versions: error code {answer.error_code}"
             )
-        self._versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+        self.offers = Offers(
+            {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys},
+            {feature.name: feature.max_version_level for feature in answer.finalized_features},
+            answer.finalized_features_epoch,
+        )
 
     def _authentication(self, sasl: SaslConfig) -> Dialogue:
         """Sends SaslHandshake, then the mechanism's tokens in SaslAuthenticate (KIP-152)."""

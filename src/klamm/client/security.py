@@ -123,7 +123,7 @@ def _require_understood(key: str) -> None:
         raise ClientConfigError(f"{key}: it names a Java class, and there is no Java in this client")
     if key.startswith(_OAUTH_PREFIX):
         raise ClientConfigError(f"{key}: the mechanism OAUTHBEARER is not supported; {HOW_TO} to use another")
-    raise ClientConfigError(f"{key}: it is no configuration key of Kafka's consumer")
+    raise ClientConfigError(f"{key}: it is no configuration key of Kafka's clients")
 
 
 def _warn_of_unused(given: Mapping[str, str], name: str, *, has_tls: bool, has_sasl: bool) -> None:

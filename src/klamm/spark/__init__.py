@@ -1,7 +1,8 @@
-"""klamm for Spark: the source `format("klamm")`, a session for streaming, and the lag of a query.
+"""klamm for Spark: source and sink `format("klamm")`, a session for streaming, and the lag of a query.
 
     spark = klamm.spark.session("flights")
     spark.readStream.format("klamm").option("kafka.bootstrap.servers", …).option("subscribe", "flights").load()
+    delays.write.format("klamm").mode("append").option("kafka.bootstrap.servers", …).option("topic", "delays").save()
 
 `format("klamm")` works in any other session as well: Spark finds the module `pyspark_klamm` by its name. If that module
 is not on the driver's path, call `klamm.spark.register(spark)`. PySpark is imported when a name is first used, not with
@@ -16,11 +17,12 @@ from klamm.errors import KlammError
 
 if TYPE_CHECKING:
     from klamm.spark.application import register
+    from klamm.spark.data_source import KlammDataSource
     from klamm.spark.query_lag import lag
     from klamm.spark.session_builder import session
-    from klamm.spark.source.data_source import KlammDataSource
+    from klamm.spark.sink.foreach_batch import write_topic
 
-__all__ = ["KlammDataSource", "lag", "register", "require_pyspark", "session"]
+__all__ = ["KlammDataSource", "lag", "register", "require_pyspark", "session", "write_topic"]
 
 
 def require_pyspark() -> None:
@@ -37,7 +39,7 @@ def require_pyspark() -> None:
 def __getattr__(name: str) -> Any:
     if name == "KlammDataSource":
         require_pyspark()
-        from klamm.spark.source.data_source import KlammDataSource
+        from klamm.spark.data_source import KlammDataSource
 
         return KlammDataSource
     if name == "lag":
@@ -53,4 +55,9 @@ def __getattr__(name: str) -> Any:
         from klamm.spark.session_builder import session
 
         return session
+    if name == "write_topic":
+        require_pyspark()
+        from klamm.spark.sink.foreach_batch import write_topic
+
+        return write_topic
     raise AttributeError(f"module 'klamm.spark' has no attribute {name!r}")

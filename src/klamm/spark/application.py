@@ -34,7 +34,7 @@ def register(spark: SparkSession) -> None:
     finds the module `pyspark_klamm`. Groups then show the driver's host and process id, unless YARN or Kubernetes sets
     the application id.
     """
-    from klamm.spark.source.data_source import KlammDataSource
+    from klamm.spark.data_source import KlammDataSource
 
     context = spark.sparkContext
     context.environment[_OURS] = str(context.applicationId)

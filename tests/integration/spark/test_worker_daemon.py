@@ -17,7 +17,7 @@ PROGRAM = """
 
     sys.modules["__main__"].__spec__ = ModuleSpec(sys.argv[1], None)
 
-    import klamm.spark.source.data_source
+    import klamm.spark.data_source
 
     for error in (BrokenPipeError("hung up"), ValueError("of the user's own")):
         try:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from klamm.broker.network.dispatch import Dispatcher
     from klamm.broker.network.listener import Listener
+    from klamm.client.conversation import Offers
 
 __all__ = ["ClientEnd", "Door", "Link", "Network"]
 
@@ -54,7 +55,7 @@ class Network:
         self.links: list[Link] = []
         self.latency_ms = latency_ms
         self.has_pieces = has_pieces
-        self.versions: dict[int, tuple[int, int]] = {}
+        self.offers: Offers | None = None
         """What the broker has answered to ApiVersions."""
         self._ports = 0
 

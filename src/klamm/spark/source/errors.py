@@ -6,7 +6,7 @@ import logging
 
 from klamm.errors import KlammError
 
-__all__ = ["DataLoss", "GroupConflict", "LossPolicy", "MissingTopic", "OptionError", "QueryFenced", "ReadOnlySource"]
+__all__ = ["DataLoss", "GroupConflict", "LossPolicy", "MissingTopic", "OptionError", "QueryFenced"]
 
 _logger = logging.getLogger(__name__)
 
@@ -28,10 +28,6 @@ class OptionError(KlammError):
 
 class MissingTopic(KlammError):
     """A topic or partition that the query names does not exist, and `failOnDataLoss` is true."""
-
-
-class ReadOnlySource(KlammError):
-    """A query writes with `format("klamm")`, which only reads."""
 
 
 class DataLoss(KlammError):

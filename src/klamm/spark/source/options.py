@@ -21,11 +21,11 @@ from klamm.spark.source.positions import OffsetLimit, check_batch_limits, ending
 from klamm.spark.source.read_limits import Division, TriggerLimits, parse_division, parse_trigger_limits
 from klamm.spark.source.subscription import Subscription, parse_subscription
 
-__all__ = ["OffsetRetries", "SourceOptions"]
+__all__ = ["SOURCE_OPTIONS", "OffsetRetries", "SourceOptions"]
 
 _logger = logging.getLogger(__name__)
 
-_HONOURED: Final = {
+SOURCE_OPTIONS: Final = {
     name.lower(): name
     for name in (
         "assign",
@@ -145,14 +145,14 @@ def _lower(options: Mapping[str, str]) -> dict[str, str]:
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:
     for key in given:
-        if key.startswith((KAFKA_PREFIX, KLAMM_PREFIX)) or key in _HONOURED:
+        if key.startswith((KAFKA_PREFIX, KLAMM_PREFIX)) or key in SOURCE_OPTIONS:
             continue
         if key in _WITHOUT_EFFECT:
             _logger.warning("the option %r has no effect here: %s", key, _WITHOUT_EFFECT[key])
             continue
-        meant = nearest(key, _HONOURED)
+        meant = nearest(key, SOURCE_OPTIONS)
         hint = (
-            f"did you mean {_HONOURED[meant]}?"
+            f"did you mean {SOURCE_OPTIONS[meant]}?"
             if meant is not None
             else "its options are those of Spark's Kafka source"
         )

@@ -62,9 +62,9 @@ class ClientConnection:
             self.is_closed = True
             raise ConnectionFailed("the connection is refused")
         conversation = self._conversation
-        if self._network.versions and self._network.events.chance(0.9):
+        if self._network.offers and self._network.events.chance(0.9):
             # It is what nearly every answer would say, and to say it takes longer than anything else.
-            conversation._versions, conversation.is_open = self._network.versions, True
+            conversation.offers, conversation.is_open = self._network.offers, True
             return
         dialogue = conversation.opening()
         try:
@@ -73,7 +73,7 @@ class ClientConnection:
                 body = await self.receive(self._send(frame))
                 frame = dialogue.send(body)
         except StopIteration:
-            self._network.versions = conversation._versions
+            self._network.offers = conversation.offers
 
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
         """See `FetchConnection`."""
@@ -92,7 +92,7 @@ class ClientConnection:
         if self.is_closed or self._link is None:
             raise ConnectionFailed("the connection is closed")
         pending = frame.pending
-        self._conversation.sent(pending)
+        self._conversation.sent(frame)
         self._waiting[pending.correlation_id] = _Waiting(pending, self._loop.create_future(), arrived)
         self._link.send(frame.data)
         return pending

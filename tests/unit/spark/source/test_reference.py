@@ -36,7 +36,7 @@ def test_every_option_with_an_effect_is_told() -> None:
     of_kafka = {f"kafka.{key}" for key in {*HONOURED_KEYS, "group.id"} - SECURITY_KEYS}
     of_klamm = {row.name.lower() for row in klamm_options._ROWS}
 
-    assert sorted({*options._HONOURED, *of_kafka, *of_klamm} - told) == []
+    assert sorted({*options.SOURCE_OPTIONS, *of_kafka, *of_klamm} - told) == []
     assert {"kafka.security.protocol", "kafka.ssl.*", "kafka.sasl.*"} <= told
     of_security = first_column(section("## Honoured", SECURITY_PAGE) + section("## Refused", SECURITY_PAGE))
     assert sorted(SECURITY_KEYS - of_security) == []

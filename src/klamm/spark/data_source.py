@@ -1,39 +1,36 @@
 """`format("klamm")`: the entry point for Spark.
 
 Spark requests the schema in a separate process, which needs neither readers nor pyarrow. These are imported only when a
-reader is created, which halves the start time of that process.
+reader is created, which halves the start time of that process. The same applies to writers.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from klamm.spark.source.errors import OptionError, ReadOnlySource
+from klamm.spark.source.errors import OptionError
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.plain_errors import without_traceback
 from klamm.spark.source.schema import spark_schema
 from klamm.spark.worker_daemon import end_quietly
 
 if TYPE_CHECKING:
+    from klamm.spark.sink.batch_writer import KlammBatchWriter
+    from klamm.spark.sink.stream_writer import KlammStreamWriter
     from klamm.spark.source.batch_reader import KlammBatchReader
     from klamm.spark.source.stream_reader import KlammStreamReader
 
 __all__ = ["KlammDataSource"]
 
-_ONLY_READS: Final = (
-    'format("klamm") only reads. To write to topics, use Spark\'s own connector, format("kafka"), which is a jar, or a '
-    "Kafka client in foreachPartition or foreachBatch."
-)
-
 end_quietly()  # every process in which Spark plans imports this module first
 
 
 class KlammDataSource(DataSource):
-    """The source for topics of klamm, Apache Kafka and compatible brokers, with the options and columns of Spark's own
-    source."""
+    """The source and the sink for topics of klamm, Apache Kafka and compatible brokers, with the options and columns of
+    Spark's own source and sink."""
 
     @classmethod
     def name(cls) -> str:
@@ -65,14 +62,30 @@ class KlammDataSource(DataSource):
         return KlammStreamReader(options)
 
     @without_traceback
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Raises `ReadOnlySource`."""
-        raise ReadOnlySource(_ONLY_READS)
+    def writer(self, schema: StructType, overwrite: bool) -> KlammBatchWriter:
+        """Returns the writer for `df.write`. Raises `OptionError` and `ColumnError`."""
+        from klamm.spark.sink.batch_writer import KlammBatchWriter
+        from klamm.spark.sink.sink_columns import SinkColumns
+        from klamm.spark.sink.sink_options import SinkOptions
+
+        if overwrite:
+            raise OptionError('Save mode overwrite not allowed for Kafka: records are only added. Use mode("append")')
+        options = SinkOptions.parse(self.options)
+        return KlammBatchWriter(options, SinkColumns.of(schema, options.topic))
 
     @without_traceback
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Raises `ReadOnlySource`."""
-        raise ReadOnlySource(_ONLY_READS)
+    def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:
+        """Returns the writer for `df.writeStream`. Raises `OptionError` and `ColumnError`.
+
+        `overwrite` is true in the output mode complete: then each micro-batch adds the whole result to the topic, as in
+        Spark's own sink.
+        """
+        from klamm.spark.sink.sink_columns import SinkColumns
+        from klamm.spark.sink.sink_options import SinkOptions
+        from klamm.spark.sink.stream_writer import KlammStreamWriter
+
+        options = SinkOptions.parse(self.options)
+        return KlammStreamWriter(options, SinkColumns.of(schema, options.topic))
 
 
 def _refuse_other_schema(schema: StructType, options: SourceOptions) -> None:

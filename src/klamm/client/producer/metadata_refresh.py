@@ -1,0 +1,91 @@
+"""When a producer asks for the metadata of its topics, and for which: the timing around a `ClusterView`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from klamm.client.cluster_view import ClusterView
+from klamm.client.producer.backoff import Backoff
+from klamm.client.producer.producer_config import ProducerConfig
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.schema.metadata_response import MetadataResponse
+from klamm.protocol.types import Millis
+
+__all__ = ["MetadataRefresh"]
+
+_MAXIMUM_AGE_MS: Final = 300_000
+"""Kafka's default of `metadata.max.age.ms`: new partitions are seen after that time."""
+
+
+class MetadataRefresh:
+    """The metadata of a producer's topics, refreshed on demand and by age."""
+
+    def __init__(self, config: ProducerConfig, view: ClusterView, backoff: Backoff) -> None:
+        self.view = view
+        self.refused: dict[str, ErrorCode] = {}
+        """The topics that the cluster does not describe, with the reason; those that don't exist are not among them."""
+        self._may_create = config.allow_auto_create_topics
+        self._backoff = backoff
+        self._topics: dict[str, None] = {}
+        self._is_stale = False
+        self._is_under_way = False
+        self._not_before: Millis = Millis(0)
+        self._due: float = float("inf")
+        self._attempts = 0
+
+    def want(self, topic: str) -> None:
+        """Adds a topic, for as long as the producer lives."""
+        if topic not in self._topics:
+            self._topics[topic] = None
+            self._is_stale = True
+            # A new topic does not wait for the pause of the others.
+            self._attempts, self._not_before = 0, Millis(0)
+
+    def forget(self, topic: str) -> None:
+        """Removes a topic that does not exist."""
+        self._topics.pop(topic, None)
+        self.refused.pop(topic, None)
+
+    def refresh(self) -> None:
+        """Asks for a refresh: a broker's answer, or its silence, shows that the metadata are out of date."""
+        self._is_stale = True
+
+    def next_request(self, now: Millis) -> MetadataRequest | None:
+        """Returns the request to send now, if any; `sent` follows if it is sent."""
+        if self._is_under_way or not self._topics or self._not_before > now:
+            return None
+        if not self._is_stale and self._due > now:
+            return None
+        return MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in self._topics],
+            allow_auto_topic_creation=self._may_create,
+        )
+
+    def sent(self) -> list[str]:
+        """Notes that the request is under way, and returns its topics."""
+        self._is_under_way, self._is_stale = True, False
+        return list(self._topics)
+
+    def answered(self, answer: MetadataResponse, topics: list[str], now: Millis) -> None:
+        """Applies the response."""
+        self._is_under_way = False
+        self.refused = self.view.apply(answer, topics)
+        self._due = now + _MAXIMUM_AGE_MS
+        missing = [name for name in self.view.missing(self._topics) if name not in topics or name not in self.refused]
+        self._is_stale = self._is_stale or bool(missing)
+        # A refresh right after this one shows nothing new.
+        self._attempts = self._attempts + 1 if missing else 0
+        self._not_before = Millis(now + self._backoff.pause_ms(self._attempts))
+
+    def lost(self, now: Millis) -> None:
+        """Asks again after a pause: the request got no answer."""
+        self._is_under_way, self._is_stale = False, True
+        self._attempts += 1
+        self._not_before = Millis(now + self._backoff.pause_ms(self._attempts))
+
+    def next_time(self) -> float:
+        """Returns when the next request may be sent; infinity if none is needed."""
+        if self._is_under_way or not self._topics:
+            return float("inf")
+        return self._not_before if self._is_stale else max(self._due, self._not_before)

@@ -1,0 +1,1 @@
+"""The sink: batch writes and streaming queries that write to topics."""

@@ -1,0 +1,41 @@
+"""The writer of batch queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from klamm.spark.sink.delivery import delivery_of
+from klamm.spark.sink.sink_columns import SinkColumns
+from klamm.spark.sink.sink_options import SinkOptions
+from klamm.spark.source.plain_errors import without_traceback
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["KlammBatchWriter"]
+
+
+class KlammBatchWriter(DataSourceArrowWriter):
+    """Writes the rows of a DataFrame to topics, with the guarantees in `docs/reference/spark-sink.md`."""
+
+    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
+        self._batch_id = None if options.micro_batch is None else options.micro_batch.batch_id
+        self._delivery = delivery_of(options, columns)
+
+    @without_traceback
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Writes the rows of one task."""
+        return self._delivery.write(iterator)
+
+    @without_traceback
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Ends a write whose tasks have all succeeded."""
+        self._delivery.commit(messages, self._batch_id)
+
+    @without_traceback
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Ends a write that failed."""
+        self._delivery.abort(messages, self._batch_id)

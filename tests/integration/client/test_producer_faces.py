@@ -1,0 +1,131 @@
+"""What the producer's faces do where no broker answers, one hangs up, and several tasks send at once."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from klamm import Broker
+from klamm.client.config import ClientConfig
+from klamm.client.errors import GaveUp, PartitionMissing
+from klamm.client.producer.aio_producer import AsyncProducer
+from klamm.client.producer.errors import BufferFull, DeliveryTimedOut, ProducerClosed
+from klamm.client.producer.producer import BlockingProducer
+from klamm.client.producer.producer_config import ProducerConfig
+from klamm.protocol.types import Millis, Offset
+
+
+@pytest.fixture
+def nowhere() -> Iterator[ClientConfig]:
+    """A port that refuses connections for as long as it is ours."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield ClientConfig((("127.0.0.1", held.getsockname()[1]),), request_timeout_ms=100, retry_backoff_max_ms=50)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(config={"num.partitions": "2", "auto.create.topics.enable": "true"}) as running:
+        yield running
+
+
+def reachable(broker: Broker, **settings: object) -> ProducerConfig:
+    client = ClientConfig.from_mapping({"bootstrap.servers": broker.bootstrap_servers})
+    return ProducerConfig(client, allow_auto_create_topics=True, **settings)  # type: ignore[arg-type]
+
+
+def test_nobody_there(nowhere: ClientConfig) -> None:
+    """Each call gives up after `max.block.ms`, and closing does not wait for what can't be sent."""
+    producer = BlockingProducer(ProducerConfig(nowhere, max_block_ms=200))
+    with producer, pytest.raises(PartitionMissing, match="is a broker reachable"):
+        producer.send("t", b"v")
+    producer = BlockingProducer(ProducerConfig(nowhere, max_block_ms=200, transactional_id="x"))
+    with producer, pytest.raises(GaveUp, match="get a producer id after 200 ms"):
+        producer.init_transactions()
+    producer.close()
+    with pytest.raises(ProducerClosed):
+        producer.poll()
+
+
+def test_nobody_there_asyncio(nowhere: ClientConfig) -> None:
+    """The asyncio face gives up in the same way; closing it wakes those who wait."""
+
+    async def run() -> None:
+        async with AsyncProducer(ProducerConfig(nowhere, max_block_ms=200)) as producer:
+            with pytest.raises(PartitionMissing, match="is a broker reachable"):
+                await producer.send("t", b"v")
+        patient = AsyncProducer(ProducerConfig(nowhere, transactional_id="x"))
+        waiting = asyncio.create_task(patient.init_transactions())
+        await asyncio.sleep(0.05)
+        await patient.close()
+        with pytest.raises(ProducerClosed):
+            await waiting
+        with pytest.raises(ProducerClosed):
+            await patient.flush()
+
+    asyncio.run(run())
+
+
+def test_a_full_buffer_gives_up(broker: Broker) -> None:
+    """When the broker is gone, `send` waits for `max.block.ms`, and the deliveries expire."""
+    config = reachable(broker, buffer_memory_bytes=1000, max_block_ms=300, delivery_timeout_ms=40_000)
+    producer = BlockingProducer(config)
+    producer.send("t", b"first", partition=0)
+    producer.flush()
+    broker.stop()
+    delivery = producer.send("t", bytes(500), partition=0)
+    with pytest.raises(BufferFull, match=r"buffer\.memory=1000"):
+        producer.send("t", bytes(500), partition=0)
+    producer.close(Millis(0))
+    assert isinstance(delivery.error, ProducerClosed)
+
+
+def test_records_expire(broker: Broker) -> None:
+    """Without a broker, a record fails after `delivery.timeout.ms`."""
+    client = ClientConfig.from_mapping(
+        {"bootstrap.servers": broker.bootstrap_servers, "request.timeout.ms": "200", "retry.backoff.max.ms": "50"}
+    )
+    with BlockingProducer(ProducerConfig(client, allow_auto_create_topics=True, delivery_timeout_ms=500)) as producer:
+        producer.send("t", b"first", partition=0)
+        producer.flush()
+        broker.stop()
+        delivery = producer.send("t", b"second", partition=0)
+        producer.flush()
+    assert isinstance(delivery.error, DeliveryTimedOut)
+
+
+def test_many_tasks_send_at_once(broker: Broker) -> None:
+    """Records of several tasks share batches; each task gets its own offsets, and a small buffer makes them wait."""
+
+    async def send(producer: AsyncProducer, count: int) -> list[Offset | None]:
+        deliveries = [await producer.send("t", bytes(100), partition=0) for _ in range(count)]
+        return [await producer.delivered(delivery) for delivery in deliveries]
+
+    async def run() -> list[list[Offset | None]]:
+        config = reachable(broker, buffer_memory_bytes=20_000, batch_size_bytes=4000)
+        async with AsyncProducer(config) as producer:
+            found = await asyncio.gather(*(send(producer, 500) for _ in range(8)))
+            assert producer.buffered_bytes == 0
+            return found
+
+    found = asyncio.run(run())
+    assert sorted(offset for offsets in found for offset in offsets if offset is not None) == list(range(4000))
+    assert all(offsets == sorted(offset or 0 for offset in offsets) for offsets in found)
+
+
+def test_lingering_records_leave_by_themselves_or_with_poll(broker: Broker) -> None:
+    """The asyncio face sends after `linger.ms` without a call; the blocking one with `poll`."""
+
+    async def run() -> Offset | None:
+        async with AsyncProducer(reachable(broker, linger_ms=50)) as producer:
+            return await producer.delivered(await producer.send("t", b"v", partition=0))
+
+    assert asyncio.run(run()) == 0
+    with BlockingProducer(reachable(broker, linger_ms=50)) as producer:
+        producer.partitions_of("t")
+        delivery = producer.send("t", b"v", partition=0)
+        producer.poll(Millis(30_000))
+        assert delivery.offset == 1

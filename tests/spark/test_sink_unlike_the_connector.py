@@ -1,0 +1,122 @@
+"""Where the sink differs from Spark's own connector, as docs/reference/spark-sink.md tells: both sides of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.spark_topics import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# The first test starts Spark and may have to find jars.
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> DataFrame:
+    """Two rows."""
+    return spark.range(2).selectExpr("string(id) value")
+
+
+def options(topic: Topic, **more: str) -> dict[str, str]:
+    """Options that write into this topic."""
+    return {"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name, **more}
+
+
+def values(topic: Topic) -> list[bytes | None]:
+    """Returns the sorted values in the topic."""
+    return sorted((record.value for record in itertools.chain(*topic.records())), key=str)
+
+
+def test_the_save_mode(frame: DataFrame, connector: str, topic: Topic) -> None:
+    """Spark refuses its default one for a Python sink."""
+    frame.write.format(connector).options(**options(topic)).save()
+    with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+        frame.write.format("klamm").options(**options(topic)).save()
+    frame.write.format("klamm").mode("append").options(**options(topic)).save()
+
+    assert values(topic) == [b"0", b"0", b"1", b"1"]
+
+
+def test_the_output_mode_update(
+    spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
+) -> None:
+    """Spark refuses it for a Python sink."""
+    source = new_topic()
+    source.produce(["a", "a"])
+    counts = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
+    counts = counts.groupBy("value").count().selectExpr("string(count) value")
+
+    def run(name: str, topic: Topic) -> list[bytes | None]:
+        writer = counts.writeStream.format(name).outputMode("update").options(**options(topic))
+        writer = writer.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True)
+        writer.start().awaitTermination()
+        return values(topic)
+
+    assert run(connector, new_topic(partitions=3)) == [b"2"]
+    with pytest.raises(Exception, match="klamm does not support Update mode"):
+        run("klamm", new_topic(partitions=3))
+
+
+@pytest.mark.parametrize(
+    ("ignored", "message"),
+    [
+        ({"path": "/nowhere"}, "the option 'topic' names the topic"),
+        ({"subscribe": "a"}, "the option 'subscribe' is for reading"),
+        ({"topics": "a"}, "did you mean topic"),
+        ({"includeHeaders": "maybe"}, "includeHeaders=maybe: it is true or false"),
+        ({"kafka.group.id": "g"}, "it is no configuration key of Kafka's producer"),
+    ],
+)
+def test_options_that_do_not_exist(
+    frame: DataFrame, connector: str, topic: Topic, ignored: dict[str, str], message: str
+) -> None:
+    """Are refused; the connector ignores them."""
+    frame.write.format(connector).options(**options(topic, **ignored)).mode("append").save()
+    assert values(topic) == [b"0", b"1"]
+
+    with pytest.raises(Exception, match=message):
+        frame.write.format("klamm").options(**options(topic, **ignored)).mode("append").save()
+    assert values(topic) == [b"0", b"1"]
+
+
+def test_columns_to_partition_by(frame: DataFrame, connector: str, topic: Topic) -> None:
+    """Are refused by Spark; the connector ignores them."""
+    frame.write.format(connector).options(**options(topic)).partitionBy("value").save()
+    with pytest.raises(Exception, match="partitioning or clustering columns do not match"):
+        frame.write.format("klamm").options(**options(topic)).mode("append").partitionBy("value").save()
+
+    assert values(topic) == [b"0", b"1"]
+
+
+def test_a_partition_that_is_not_there(spark: SparkSession, connector: str, topic: Topic) -> None:
+    """Fails the task at once; the connector waits for it."""
+    frame = spark.range(1).selectExpr("string(id) value", "3 partition")
+    waits = {"kafka.max.block.ms": "1000"}
+    for source, words in ((connector, "not present in metadata after 1000 ms"), ("klamm", "partition 3")):
+        with pytest.raises(Exception, match=words):
+            frame.write.format(source).mode("append").options(**options(topic, **waits)).save()
+
+
+def test_asynchronous_progress_tracking(
+    spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
+) -> None:
+    """Is refused by Spark."""
+    frame = spark.readStream.format("rate").load().selectExpr("string(value) value")
+
+    def run(name: str) -> None:
+        writer = frame.writeStream.format(name).options(**options(new_topic(partitions=3)))
+        query = writer.options(asyncProgressTrackingEnabled="true", checkpointLocation=str(tmp_path / name)).start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    run(connector)
+    with pytest.raises(Exception, match="Sink klamm does not support async progress tracking"):
+        run("klamm")

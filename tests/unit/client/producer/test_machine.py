@@ -1,0 +1,366 @@
+"""What a producer sends and when: windows, memory, epochs, leaders, throttling, transaction protocols, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.support.cluster_model import OFFERS_V2, TOPIC, ClusterModel
+from tests.support.producer_world import ProducerWorld, Script
+
+from klamm.client.config import ClientConfig
+from klamm.client.producer.errors import (
+    DeliveryRefused,
+    DeliveryTimedOut,
+    InvalidTransactionCall,
+    ProducerClosed,
+    ProducerFailed,
+    ProducerFenced,
+    RecordTooLarge,
+    TransactionAborted,
+    TransactionMustAbort,
+)
+from klamm.client.producer.machine import ProducerMachine
+from klamm.client.producer.outcome import Delivery, Operation
+from klamm.client.producer.producer_config import ProducerConfig
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.record_batch import read_batch_header
+from klamm.protocol.records import encode_batch
+from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
+from klamm.protocol.types import PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
+
+CLIENT = ClientConfig((("one", 9092),), request_timeout_ms=500)
+PLACE = TopicPartition(TOPIC, PartitionIndex(0))
+PRODUCE, METADATA, END_TXN = 0, 3, 26
+
+
+def new_world(*, second_protocol: bool = True, **settings: object) -> ProducerWorld:
+    return ProducerWorld(0, ProducerConfig(CLIENT, **settings), partitions=1, second_protocol=second_protocol)  # type: ignore[arg-type]
+
+
+def send(world: ProducerWorld, value: bytes = b"v") -> Delivery:
+    """Sends a finished batch of one record, which needs no linger."""
+    delivery = world.machine.send_batch(PLACE, encode_batch([(1, None, value, ())]), world.now)
+    assert delivery is not None
+    return delivery
+
+
+def until(is_done: Callable[[], bool]) -> Script:
+    yield is_done
+
+
+def complete(world: ProducerWorld, operation: Operation) -> None:
+    """Waits for an operation, as a face does. Raises its error."""
+    world.run(until(lambda: operation.is_done))
+    world.machine.seen(operation)
+    if operation.error is not None:
+        raise operation.error
+
+
+def flush(world: ProducerWorld) -> None:
+    complete(world, world.machine.flush())
+
+
+def begin(world: ProducerWorld) -> None:
+    if (ready := world.machine.when_ready()) is not None:
+        complete(world, ready)
+    world.machine.begin()
+
+
+def produced(world: ProducerWorld) -> list[tuple[int, int, int]]:
+    """Producer id, epoch and base sequence of each batch that was sent, in the order of the attempts."""
+    found: list[tuple[int, int, int]] = []
+    for request in world.sent:
+        if request.api_key == PRODUCE:
+            # The batch is the last field but for three bytes of empty tagged fields.
+            start = len(request.body) - 3 - len(stored := encode_batch([(1, None, b"v", ())]))
+            header = read_batch_header(bytes(request.body[start : start + len(stored)]))
+            found.append((header.producer_id, header.producer_epoch, header.base_sequence))
+    return found
+
+
+def test_a_window_of_five_batches_opens_after_the_first() -> None:
+    """The first batch of a producer id goes alone; then five are on their way, and no more."""
+    world = new_world()
+    for _ in range(20):
+        send(world)
+    world.run(until(lambda: bool(produced(world))))
+    assert [sequence for _, _, sequence in produced(world)] == [0]
+    world.run(until(lambda: len(produced(world)) > 1))
+    assert [sequence for _, _, sequence in produced(world)] == [0, 1, 2, 3, 4, 5]
+    flush(world)
+    assert len(world.model.partitions[0].records) == 20
+
+
+def test_memory_is_bounded_and_freed() -> None:
+    """A full buffer takes nothing; acknowledged batches make room."""
+    size = len(encode_batch([(1, None, b"v", ())]))
+    world = new_world(buffer_memory_bytes=3 * size)
+    for _ in range(3):
+        send(world)
+    assert world.machine.send_batch(PLACE, encode_batch([(1, None, b"v", ())]), world.now) is None
+    assert world.machine.used_bytes == 3 * size
+    flush(world)
+    assert world.machine.used_bytes == 0
+    send(world)
+    with pytest.raises(RecordTooLarge, match=r"buffer\.memory"):
+        world.machine.send(PLACE, (1, None, bytes(3 * size), ()), world.now)
+
+
+def test_records_wait_for_linger_or_a_full_batch() -> None:
+    """One record waits for `linger.ms`; a batch of `batch.size` does not."""
+    world = new_world(linger_ms=1000, batch_size_bytes=200)
+    flush(world)
+    world.machine.partition_count(TOPIC)
+    world.settle(200)
+    world.machine.send(PLACE, (1, None, b"a", ()), world.now)
+    start = world.now
+    world.run(until(lambda: bool(produced(world))))
+    assert world.now - start >= 1000
+    start = world.now
+    for _ in range(10):
+        world.machine.send(PLACE, (1, None, bytes(50), ()), world.now)
+    assert world.machine.take_ready_sign()
+    flush(world)
+    assert world.now - start < 1000
+
+
+def test_a_hint_of_the_new_leader_spares_the_metadata() -> None:
+    """A broker that names the new leader (KIP-951) gets the batch there without a pause or a Metadata request."""
+    world = new_world()
+    send(world)
+    flush(world)
+    world.model.move(0)
+    world.model.hint_rate = 1
+    asked = sum(request.api_key == METADATA for request in world.sent)
+    start = world.now
+    send(world)
+    flush(world)
+    assert world.now - start < 50
+    assert [request.address for request in world.sent if request.api_key == PRODUCE][-1] == ("two", 9092)
+    assert sum(request.api_key == METADATA for request in world.sent) <= asked + 1
+
+
+def test_a_throttled_producer_waits() -> None:
+    """A broker that throttles gets no request of this client for that time (KIP-219)."""
+    world = new_world()
+    send(world)
+    flush(world)
+    world.model.throttle_time_ms = 5000
+    send(world)
+    flush(world)
+    start = world.now
+    world.model.throttle_time_ms = 0
+    send(world)
+    flush(world)
+    assert world.now - start >= 4900
+
+
+def test_lost_data_raises_the_epoch() -> None:
+    """If the broker has lost batches that it acknowledged, the sequences begin again under the next epoch (KIP-360)."""
+    world = new_world()
+    for _ in range(3):
+        send(world)
+        flush(world)
+    (producer_id,) = world.model.partitions[0].producers
+    world.model.partitions[0].producers[producer_id].last_sequence = 0
+    deliveries = [send(world) for _ in range(3)]
+    flush(world)
+    assert all(delivery.error is None for delivery in deliveries)
+    assert produced(world)[-3:] == [(producer_id, 1, 0), (producer_id, 1, 1), (producer_id, 1, 2)]
+
+
+def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
+    """There is no epoch after 32,767: the producer gets a new id, and its batches begin at 0 there."""
+    world = new_world()
+    send(world)
+    flush(world)
+    (producer_id,) = world.model.partitions[0].producers
+    world.machine._transactions.identity = world.machine._transactions.identity._replace(epoch=ProducerEpoch(32_767))
+    send(world)
+    flush(world)
+    world.model.partitions[0].producers[producer_id].last_sequence = 99
+    delivery = send(world)
+    flush(world)
+    assert delivery.error is None
+    assert produced(world)[-1] == (producer_id + 1, 0, 0)
+
+
+def test_an_expired_batch_says_what_is_known() -> None:
+    """A batch that was never sent was not written; one whose answer is lost may have been."""
+    world = new_world(delivery_timeout_ms=600)
+    world.faults.refused_connections = 1
+    never = send(world)
+    flush(world)
+    assert isinstance(never.error, DeliveryTimedOut)
+    assert "nothing was written" in str(never.error)
+    world.heal()
+    send(world)
+    flush(world)
+    world.faults.lost_answers = 1
+    perhaps = send(world)
+    flush(world)
+    assert isinstance(perhaps.error, DeliveryTimedOut)
+    assert "may have been written" in str(perhaps.error)
+    world.heal()
+    after = send(world)
+    flush(world)
+    assert after.error is None
+
+
+def test_a_finished_batch_that_is_too_large_is_refused_alone() -> None:
+    """It is not split, since its bytes are the caller's; what follows it goes on under the next epoch."""
+    world = new_world()
+    send(world)
+    flush(world)
+    world.model.partitions[0].largest_batch_bytes = 200
+    large = world.machine.send_batch(PLACE, encode_batch([(1, None, bytes(100), ())] * 3), world.now)
+    after = [send(world) for _ in range(3)]
+    flush(world)
+    assert large is not None
+    assert isinstance(large.error, DeliveryRefused)
+    assert large.error.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert [delivery.offset for delivery in after] == [1, 2, 3]
+
+
+def test_a_broker_without_produce_ends_the_producer() -> None:
+    """Where no version is common, everything fails with that reason, and so does what comes later."""
+    world = new_world()
+    world.model.offers = OFFERS_V2._replace(
+        versions={key: versions for key, versions in OFFERS_V2.versions.items() if key}
+    )
+    delivery = send(world)
+    flush(world)
+    assert isinstance(delivery.error, ProducerFailed)
+    assert "does not offer Produce" in str(delivery.error)
+    with pytest.raises(ProducerFailed):
+        send(world)
+
+
+def test_close_ends_everything() -> None:
+    """What was not acknowledged fails, and nothing is accepted any more."""
+    world = new_world(transactional_id="x")
+    operation = world.machine.init_transactions()
+    world.machine.close()
+    assert isinstance(operation.error, ProducerClosed)
+    with pytest.raises(ProducerClosed):
+        send(world)
+    world = new_world()
+    delivery = send(world)
+    world.machine.close()
+    assert isinstance(delivery.error, ProducerClosed)
+    assert world.machine.used_bytes == 0
+
+
+def test_calls_in_the_wrong_state_are_refused() -> None:
+    """Each error says what is missing; none of them harms the producer."""
+    machine = ProducerMachine(ProducerConfig(CLIENT))
+    with pytest.raises(InvalidTransactionCall, match=r"transactional\.id"):
+        machine.begin()
+    world = new_world(transactional_id="x")
+    for call in (world.machine.begin, lambda: world.machine.end_transaction(commits=True), lambda: send(world)):
+        with pytest.raises(InvalidTransactionCall, match="before init_transactions"):
+            call()
+    complete(world, world.machine.init_transactions())
+    with pytest.raises(InvalidTransactionCall):
+        send(world)
+    begin(world)
+    for call in (world.machine.begin, world.machine.init_transactions):
+        with pytest.raises(InvalidTransactionCall):
+            call()
+    send(world)
+    complete(world, world.machine.end_transaction(commits=True))
+    assert world.model.partitions[0].committed() == [b"v"]
+
+
+def test_a_commit_that_was_not_waited_for_is_found_again() -> None:
+    """After a caller gave up, the same commit is returned; a new transaction waits until its end is known."""
+    world = new_world(transactional_id="x")
+    complete(world, world.machine.init_transactions())
+    begin(world)
+    send(world)
+    operation = world.machine.end_transaction(commits=True)
+    assert world.machine.end_transaction(commits=True) is operation
+    world.settle(1000)
+    assert operation.is_done
+    with pytest.raises(InvalidTransactionCall, match="call commit_transaction again"):
+        world.machine.begin()
+    complete(world, world.machine.end_transaction(commits=True))
+    begin(world)
+
+
+def test_an_abort_drops_what_was_not_sent() -> None:
+    """Records that wait for linger are not sent, and the coordinator hears of nothing in the first protocol."""
+    world = new_world(transactional_id="x", linger_ms=10_000, second_protocol=False)
+    complete(world, world.machine.init_transactions())
+    begin(world)
+    delivery = world.machine.send(PLACE, (1, None, b"a", ()), world.now)
+    complete(world, world.machine.end_transaction(commits=False))
+    assert delivery is not None
+    assert isinstance(delivery.error, TransactionAborted)
+    assert not [request for request in world.sent if request.api_key in (PRODUCE, END_TXN)]
+
+
+def test_another_producer_of_the_id_fences() -> None:
+    """A commit after another producer's InitProducerId fails for good."""
+    world = new_world(transactional_id="x")
+    complete(world, world.machine.init_transactions())
+    begin(world)
+    send(world)
+    flush(world)
+    fence(world.model)
+    with pytest.raises(ProducerFenced):
+        complete(world, world.machine.end_transaction(commits=True))
+    with pytest.raises(ProducerFenced):
+        send(world)
+    assert isinstance(world.machine.failure, ProducerFenced)
+
+
+def fence(model: ClusterModel) -> None:
+    """Has another producer initialize the transactional id."""
+    request = InitProducerIdRequest(transactional_id="x", producer_id=ProducerId(-1), producer_epoch=-1)
+    while model._init_producer_id(request, 4).error_code:
+        model.settle()
+
+
+def test_a_refused_record_fails_the_transaction() -> None:
+    """After a failure only an abort is possible; then the next transaction commits."""
+    world = new_world(transactional_id="x", second_protocol=False)
+    complete(world, world.machine.init_transactions())
+    begin(world)
+    world.model.partitions[0].largest_batch_bytes = 70
+    send(world, bytes(100))
+    with pytest.raises(TransactionMustAbort, match="MESSAGE_TOO_LARGE"):
+        complete(world, world.machine.end_transaction(commits=True))
+    with pytest.raises(TransactionMustAbort):
+        world.machine.begin()
+    complete(world, world.machine.end_transaction(commits=False))
+    begin(world)
+    world.model.partitions[0].largest_batch_bytes = 1000
+    send(world)
+    complete(world, world.machine.end_transaction(commits=True))
+    world.settle(1000)
+    assert world.model.partitions[0].committed() == [b"v"]
+
+
+def test_an_upgrade_to_the_second_protocol_gets_a_new_epoch() -> None:
+    """Once a connection shows `transaction.version=2`, the next transaction is one of the second protocol, under an
+    epoch of its own."""
+    world = new_world(transactional_id="x", second_protocol=False)
+    complete(world, world.machine.init_transactions())
+    begin(world)
+    send(world)
+    world.model.offers = OFFERS_V2._replace(finalized_features_epoch=2)
+    for pipe in list(world._pipes.values()):
+        world._break(pipe)
+    complete(world, world.machine.end_transaction(commits=True))
+    versions = [request.version for request in world.sent if request.api_key == PRODUCE]
+    assert versions == [11] * len(versions)
+    begin(world)
+    send(world)
+    complete(world, world.machine.end_transaction(commits=True))
+    assert [request.version for request in world.sent if request.api_key == PRODUCE][-1] == 13
+    assert [request.version for request in world.sent if request.api_key == END_TXN] == [4, 5]
+    assert world.model.transactions["x"].epoch == 2
+    world.settle(1000)
+    assert world.model.partitions[0].committed() == [b"v", b"v"]
