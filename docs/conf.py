@@ -11,6 +11,7 @@ from klamm import __version__
 
 project = "klamm"
 author = "the klamm authors"
+copyright = author
 version = release = __version__
 extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
