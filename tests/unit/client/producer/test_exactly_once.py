@@ -137,16 +137,17 @@ def run_transactions(world: ProducerWorld, sender: Sender, done: list[list[list[
     yield ended(operation)
     assert operation.error is None
     for number in range(8):
+        # The same each time it is done again, so that a producer that has lost its place never gets on.
+        count, commits, has_offsets = random.randrange(12), random.random() < 0.7, random.random() < 0.4
         while True:
             if (ready := machine.when_ready()) is not None:
                 yield ended(ready)
             machine.begin()
             first = len(sender.deliveries)
-            commits = random.random() < 0.7
             try:
-                for _ in range(random.randrange(12)):
+                for _ in range(count):
                     yield from sender.send(random.randrange(len(world.model.partitions)))
-                if has_offsets := random.random() < 0.4:
+                if has_offsets:
                     operation = machine.send_offsets({place(0): OffsetToCommit(Offset(number))}, "g", None)
                     yield ended(operation)
                     if operation.error is not None:
