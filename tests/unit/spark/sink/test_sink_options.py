@@ -45,7 +45,6 @@ def test_kafka_options_reach_the_producer() -> None:
         kafka__compression__type="zstd",
         kafka__compression__zstd__level="-5",
         kafka__compression__gzip__level="9",
-        kafka__linger__ms="0",
         kafka__max__in__flight__requests__per__connection="2",
         kafka__request__timeout__ms="5000",
         kafka__ssl__endpoint__identification__algorithm="",
@@ -53,7 +52,7 @@ def test_kafka_options_reach_the_producer() -> None:
     ).producer
 
     assert (producer.acks, producer.enable_idempotence) == (1, False)
-    assert (producer.batch_size_bytes, producer.linger_ms, producer.max_in_flight) == (1000, 0, 2)
+    assert (producer.batch_size_bytes, producer.max_in_flight) == (1000, 2)
     assert (producer.compression, producer.compression_level) == (Compression.ZSTD, -5)
     assert (producer.client.client_id, producer.client.request_timeout_ms) == ("writer", 5000)
     assert producer.client.security.protocol == "SSL"
@@ -122,7 +121,7 @@ def test_sparks_own_options_are_left_to_spark(option: str) -> None:
         ({"kafka.compression.type": "brotli"}, "kafka.compression.type=brotli"),
         ({"kafka.compression.gzip.level": "10"}, "kafka.compression.gzip.level=10: it is a whole number from 1 to 9"),
         ({"kafka.compression.zstd.level": "much"}, "it is a whole number from -131072 to 22"),
-        ({"kafka.linger.ms": "soon"}, "kafka.linger.ms=soon: it is a whole number"),
+        ({"kafka.max.block.ms": "soon"}, "kafka.max.block.ms=soon: it is a whole number"),
         ({"kafka.delivery.timeout.ms": "10"}, "kafka.delivery.timeout.ms=10 is less than linger.ms"),
     ],
 )
