@@ -37,9 +37,9 @@ checkpoint-jar: install
 demo: install
 	@$(BIN)/python -m examples.flights
 
-# Property tests try a fifth of their examples; `make test` tries them all.
+# Property tests try a tenth of their examples; `make test` tries them all.
 unit: install
-	@KLAMM_EXAMPLES_DIVISOR=5 $(BIN)/python -m pytest tests/unit --numprocesses=2 $(TEST_OPTIONS)
+	@KLAMM_EXAMPLES_DIVISOR=10 $(BIN)/python -m pytest tests/unit --numprocesses=2 $(TEST_OPTIONS)
 
 # In processes side by side: most suites wait for timeouts more than they compute.
 test: install

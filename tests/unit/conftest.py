@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any, Final, SupportsIndex
 
 import pytest
@@ -20,7 +19,6 @@ _PROCESSES: Final = frozenset(
     {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn"}
 )
 _NETWORK: Final = frozenset({"socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname"})
-_UNIT: Final = Path(__file__).parent
 _WHERE: Final = "a test that needs this belongs to tests/integration; time is an argument (CONTRIBUTING.md, Tests)"
 
 
@@ -91,20 +89,25 @@ asyncio.sleep = _guarded_sleep_in_loop
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Of pytest: a fixture of a unit test is watched like the test. Tests of other folders come here, too."""
-    if _UNIT not in item.path.parents:
-        return (yield)
+def pytest_runtest_setup() -> Generator[None, object, object]:
+    """Of pytest: the fixtures of a unit test are watched like the test.
+
+    Their ends are not: after the last test of a process, pytest also ends the fixtures that other suites have started.
+    """
     _GUARD.start()
     try:
         return (yield)
-    finally:
+    except BaseException:
         _GUARD.stop()
+        raise
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, object, object]:
     """Of pytest: an error that the code under test has caught still fails the test."""
-    result = yield
+    try:
+        result = yield
+    finally:
+        _GUARD.stop()
     _GUARD.check()
     return result
