@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from struct import unpack_from
 from typing import TYPE_CHECKING, Final, TypeAlias
 from zlib import crc32
 
+from klamm.protocol.murmur2 import murmur2
 from klamm.protocol.varint import encode_varint
 
 if TYPE_CHECKING:
@@ -19,34 +19,13 @@ if TYPE_CHECKING:
 
     from klamm.protocol.batch_building import BytesColumn, HeadersColumn, TimestampColumn
 
-__all__ = ["EncodedRows", "RowEncoder", "murmur2", "rows_by_partition"]
+__all__ = ["EncodedRows", "RowEncoder", "rows_by_partition"]
 
 EncodedRows: TypeAlias = tuple[int, bytes | None, int, int, int, int]
 """The first row that is not encoded, the records, the first timestamp and the highest one; or, with None for the
 records, at the end the row that is too large and its size."""
 
-_SEED: Final = 0x9747B28C
-_MULTIPLIER: Final = 0x5BD1E995
-_UINT32: Final = 0xFFFF_FFFF
 _OUTSIDE: Final = "the bounds of an entry are not inside of its buffer"
-
-
-def murmur2(data: bytes) -> int:
-    """Returns the 32-bit murmur2 hash, unsigned, with the seed of Kafka's Java client (`Utils.murmur2`)."""
-    length = len(data)
-    value = _SEED ^ length
-    words = length // 4
-    for word in unpack_from(f"<{words}I", data):
-        mixed = word * _MULTIPLIER & _UINT32
-        mixed ^= mixed >> 24
-        value = (value * _MULTIPLIER & _UINT32) ^ (mixed * _MULTIPLIER & _UINT32)
-    rest = data[words * 4 :]
-    if rest:
-        value ^= int.from_bytes(rest, "little")
-        value = value * _MULTIPLIER & _UINT32
-    value ^= value >> 13
-    value = value * _MULTIPLIER & _UINT32
-    return value ^ value >> 15
 
 
 class _Entries:

@@ -10,38 +10,16 @@ Sources: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner` 
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import unpack_from
 from typing import Final
 from zlib import crc32
 
 from klamm.client.producer.producer_config import PartitionerName
+from klamm.protocol.murmur2 import murmur2
 from klamm.protocol.types import PartitionIndex
 
-__all__ = ["StickyPartitioner", "crc32_partition", "murmur2", "murmur2_partition"]
+__all__ = ["StickyPartitioner", "crc32_partition", "murmur2_partition"]
 
-_SEED: Final = 0x9747B28C
-_MULTIPLIER: Final = 0x5BD1E995
-_SHIFT: Final = 24
-_UINT32: Final = 0xFFFF_FFFF
 _POSITIVE: Final = 0x7FFF_FFFF
-
-
-def murmur2(data: bytes) -> int:
-    """Returns the 32-bit murmur2 hash, unsigned, with the seed of Kafka's Java client."""
-    length = len(data)
-    value = _SEED ^ length
-    words = length // 4
-    for word in unpack_from(f"<{words}I", data):
-        mixed = word * _MULTIPLIER & _UINT32
-        mixed ^= mixed >> _SHIFT
-        value = (value * _MULTIPLIER & _UINT32) ^ (mixed * _MULTIPLIER & _UINT32)
-    rest = data[words * 4 :]
-    if rest:
-        value ^= int.from_bytes(rest, "little")
-        value = value * _MULTIPLIER & _UINT32
-    value ^= value >> 13
-    value = value * _MULTIPLIER & _UINT32
-    return value ^ value >> 15
 
 
 def murmur2_partition(key: bytes, count: int) -> PartitionIndex:

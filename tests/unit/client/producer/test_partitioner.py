@@ -9,7 +9,8 @@ from aiokafka.partitioner import murmur2 as murmur2_of_aiokafka
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klamm.client.producer.partitioner import StickyPartitioner, crc32_partition, murmur2, murmur2_partition
+from klamm.client.producer.partitioner import StickyPartitioner, crc32_partition, murmur2_partition
+from klamm.protocol.murmur2 import murmur2
 
 
 @pytest.mark.parametrize(
