@@ -194,7 +194,7 @@ def test_an_error_in_foreach_batch_names_the_micro_batch(
     ("more", "message"),
     [
         ({"topc": "a"}, r"unknown option 'topc' .* did you mean topic\?"),
-        ({"klamm.sink.semantics": "exactly-once"}, "exactly-once is not supported"),
+        ({"klamm.sink.semantics": "exactly-once", "kafka.acks": "1"}, "need kafka.acks=all"),
         ({"kafka.max.request.size": "1000"}, "max.request.size"),
     ],
 )

@@ -38,6 +38,8 @@ __all__ = ["Commit", "CommittingMember", "GroupOffsets"]
 _HIGHEST_WITH_NAMES: Final = 9
 # Since this version OffsetFetch takes a list of groups (KIP-709).
 _GROUPS_FROM: Final = 8
+# Since this version OffsetFetch can wait for the commits of open transactions (KIP-447).
+_STABLE_FROM: Final = 7
 _OUT_OF_DATE: Final = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -106,14 +108,22 @@ class GroupOffsets:
         """Returns the committed offsets of these partitions, without those that have none."""
         return {key: commit.offset for key, commit in self.commits(topic_partitions).items()}
 
-    def commits(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Commit]:
-        """Returns what `committed` does, with the metadata of each commit."""
+    def commits(
+        self, topic_partitions: Iterable[TopicPartition], *, requires_stable: bool = False
+    ) -> dict[TopicPartition, Commit]:
+        """Returns what `committed` does, with the metadata of each commit.
+
+        With `requires_stable` it waits while a transaction that commits one of the offsets is open; raises
+        `UnsupportedByBroker` if the broker can't do that.
+        """
         by_topic: dict[str, list[int]] = {}
         for name, partition in topic_partitions:
             by_topic.setdefault(name, []).append(partition)
         found: dict[TopicPartition, Commit] = {}
         if by_topic:
-            self._until_accepted(lambda: self._fetch_once(by_topic, found), "fetch the committed offsets of")
+            self._until_accepted(
+                lambda: self._fetch_once(by_topic, found, requires_stable), "fetch the committed offsets of"
+            )
         return found
 
     def _until_accepted(self, attempt: Callable[[], ErrorCode], operation: str) -> None:
@@ -160,12 +170,15 @@ class GroupOffsets:
         answer = connection.request(request, OffsetCommitResponse, highest_version=_HIGHEST_WITH_NAMES)
         return _first_error(partition.error_code for topic in answer.topics for partition in topic.partitions)
 
-    def _fetch_once(self, by_topic: Mapping[str, list[int]], found: dict[TopicPartition, Commit]) -> ErrorCode:
+    def _fetch_once(
+        self, by_topic: Mapping[str, list[int]], found: dict[TopicPartition, Commit], requires_stable: bool
+    ) -> ErrorCode:
         connection = self._connection()
         if isinstance(connection, ErrorCode):
             return connection
-        version = connection.version_of(OffsetFetchRequest.API_KEY, "OffsetFetch", 1, _HIGHEST_WITH_NAMES)
-        request = OffsetFetchRequest()
+        lowest = _STABLE_FROM if requires_stable else 1
+        version = connection.version_of(OffsetFetchRequest.API_KEY, "OffsetFetch", lowest, _HIGHEST_WITH_NAMES)
+        request = OffsetFetchRequest(require_stable=requires_stable)
         if version >= _GROUPS_FROM:
             topics = [OffsetFetchRequestTopics(name=name, partition_indexes=list(by_topic[name])) for name in by_topic]
             request.groups = [OffsetFetchRequestGroup(group_id=self.group_id, topics=topics)]

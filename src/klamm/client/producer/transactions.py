@@ -337,7 +337,10 @@ class TransactionManager(ProducerState):
 
     def fatal(self, code: ErrorCode, doing: str, request: TransactionRequest) -> None:
         """Ends the producer after an error that leaves its state unknown."""
-        self._fail(ProducerFailed(f"the producer can't go on: {self._refusal(code, doing)}"), request)
+        cause = self._refusal(code, doing)
+        error = ProducerFailed(f"the producer can't go on: {cause}")
+        error.__cause__ = cause
+        self._fail(error, request)
 
     def abortable(self, code: ErrorCode, doing: str, request: TransactionRequest) -> None:
         """Makes an abort the only way on."""

@@ -44,5 +44,9 @@ class Delivery(Protocol):
 
 
 def delivery_of(options: SinkOptions, columns: SinkColumns) -> Delivery:
-    """Returns the delivery that the options choose."""
-    return AtLeastOnce(options, columns)
+    """Returns the delivery that the options choose. Raises `OptionError`."""
+    if options.exactly_once is None:
+        return AtLeastOnce(options, columns)
+    from klamm.spark.sink.exactly_once import ExactlyOnce
+
+    return ExactlyOnce(options, columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from klamm.errors import KlammError
 
-__all__ = ["ColumnError", "RowRefused", "WriteFailed"]
+__all__ = ["ColumnError", "RowRefused", "StagingDamaged", "WriteFailed"]
 
 
 class ColumnError(KlammError):
@@ -16,4 +16,8 @@ class RowRefused(KlammError):
 
 
 class WriteFailed(KlammError):
-    """Records of a task were not acknowledged. Some of the task's records may be in their topics."""
+    """Rows were not written. At least once: some of the records of the task may be in their topics."""
+
+
+class StagingDamaged(KlammError):
+    """The staged batches of a task are not those that the task has written."""

@@ -66,10 +66,12 @@ _REFUSED: Final = {
     "partitioner.class": "Kafka option 'partitioner.class' is not supported: it names a Java class. Set "
     "klamm.partitioner to murmur2 (Java's default) or consistent_random (librdkafka's default), or give the DataFrame "
     "a column 'partition'",
-    "transactional.id": "Kafka option 'transactional.id' is not supported: the sink writes without transactions",
+    "transactional.id": "Kafka option 'transactional.id' is not supported: with klamm.sink.semantics=exactly-once the "
+    "sink derives it from the query's id, and without it the sink writes without transactions",
     "transaction.two.phase.commit.enable": "Kafka option 'transaction.two.phase.commit.enable' is not supported: the "
-    "sink writes without transactions",
+    "sink commits its transactions in one phase, if it writes any",
 }
+_TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
 # Producer configuration without a meaning for a writer that uses no Java producer.
 _PRODUCER_KEYS_WITHOUT_EFFECT: Final = frozenset(
     {
@@ -94,16 +96,18 @@ _PRODUCER_KEYS_WITHOUT_EFFECT: Final = frozenset(
         "retries",
         "security.providers",
         "socket.connection.setup.timeout.max.ms",
-        "transaction.timeout.ms",
+        _TRANSACTION_TIMEOUT,
     }
 )
 
 
-def parse_producer_options(given: Mapping[str, str]) -> tuple[ProducerConfig, bool]:
+def parse_producer_options(given: Mapping[str, str], *, is_exactly_once: bool) -> tuple[ProducerConfig, bool]:
     """Parses the producer's settings from a writer's options, whose keys are in lower case.
 
-    The second result is `partitioner.ignore.keys`. Raises `OptionError`.
+    `is_exactly_once` says that the driver writes in transactions. The second result is `partitioner.ignore.keys`.
+    Raises `OptionError`.
     """
+    passed_keys = _CLIENT_KEYS | _PRODUCER_KEYS | ({_TRANSACTION_TIMEOUT} if is_exactly_once else set())
     passed: dict[str, str] = {}
     levels: dict[Compression, int | None] = {}
     ignores_keys = False
@@ -111,7 +115,7 @@ def parse_producer_options(given: Mapping[str, str]) -> tuple[ProducerConfig, bo
         key = option.removeprefix(KAFKA_PREFIX)
         if key == option:
             continue
-        if key in _CLIENT_KEYS or key in _PRODUCER_KEYS or is_security_key(key):
+        if key in passed_keys or is_security_key(key):
             passed[key] = value
         elif key in _LEVEL_KEYS:
             levels[_LEVEL_KEYS[key]] = _parse_level(option, value, _LEVEL_KEYS[key])
@@ -131,6 +135,11 @@ def parse_producer_options(given: Mapping[str, str]) -> tuple[ProducerConfig, bo
         config = ProducerConfig.from_mapping(passed)
     except ClientConfigError as error:
         raise OptionError(f"{KAFKA_PREFIX}{error}") from None
+    if is_exactly_once and not (config.acks == -1 and config.enable_idempotence):
+        raise OptionError(
+            "klamm.sink.semantics=exactly-once writes in transactions, which need kafka.acks=all and "
+            "kafka.enable.idempotence=true"
+        )
     return dataclasses.replace(config, compression_level=levels.get(config.compression)), ignores_keys
 
 

@@ -8,10 +8,11 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.config.nearest import nearest
+from klamm.spark.sink.exactly_once_options import EXACTLY_ONCE_OPTIONS, ExactlyOnceOptions
 from klamm.spark.sink.producer_options import parse_producer_options
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.kafka_options import KAFKA_PREFIX
@@ -29,7 +30,14 @@ BATCH_ID_OPTION: Final = "klamm.sink.batchId"
 
 _SINK_OPTIONS: Final = {"topic": "topic", "includeheaders": "includeHeaders"}
 _KLAMM_OPTIONS: Final = {
-    name.lower(): name for name in ("klamm.partitioner", "klamm.sink.semantics", QUERY_ID_OPTION, BATCH_ID_OPTION)
+    name.lower(): name
+    for name in (
+        "klamm.partitioner",
+        "klamm.sink.semantics",
+        *EXACTLY_ONCE_OPTIONS,
+        QUERY_ID_OPTION,
+        BATCH_ID_OPTION,
+    )
 }
 # Spark reads these itself, and passes them on to the sink.
 _SPARKS_OWN: Final = frozenset(
@@ -58,7 +66,8 @@ class SinkOptions:
     """The topic of all rows; None: the column `topic`."""
     ignores_keys: bool = False
     """Whether records are distributed as if they had no keys."""
-    semantics: Literal["at-least-once"] = "at-least-once"
+    exactly_once: ExactlyOnceOptions | None = None
+    """None: at least once."""
     micro_batch: MicroBatch | None = None
     """Set by `klamm.spark.write_topic`."""
 
@@ -80,15 +89,19 @@ def _parse_once(items: frozenset[tuple[str, str]]) -> SinkOptions:
     _refuse_unknown(given)
     # Spark writes the column `headers` whatever this says, but refuses other words than true and false.
     parse_truth("includeHeaders", given.get("includeheaders", "false"))
-    producer, ignores_keys = parse_producer_options(given)
+    topic = _parse_topic(given)
+    exactly_once = ExactlyOnceOptions.parse(given, topic) if _is_exactly_once(given) else None
+    if exactly_once is None:
+        ExactlyOnceOptions.refuse(given)
+    producer, ignores_keys = parse_producer_options(given, is_exactly_once=exactly_once is not None)
     partitioner = parse_word(
         "klamm.partitioner", given.get("klamm.partitioner", "murmur2"), "murmur2", "consistent_random"
     )
     return SinkOptions(
         producer=dataclasses.replace(producer, partitioner=partitioner),  # type: ignore[arg-type]
-        topic=_parse_topic(given),
+        topic=topic,
         ignores_keys=ignores_keys,
-        semantics=_parse_semantics(given),
+        exactly_once=exactly_once,
     )
 
 
@@ -120,12 +133,9 @@ def _parse_topic(given: Mapping[str, str]) -> str | None:
     return topic.strip()
 
 
-def _parse_semantics(given: Mapping[str, str]) -> Literal["at-least-once"]:
+def _is_exactly_once(given: Mapping[str, str]) -> bool:
     words = given.get("klamm.sink.semantics", "at-least-once")
-    semantics = parse_word("klamm.sink.semantics", words, "at-least-once", "exactly-once")
-    if semantics == "exactly-once":
-        raise OptionError("klamm.sink.semantics=exactly-once is not supported: the sink writes at least once")
-    return "at-least-once"
+    return parse_word("klamm.sink.semantics", words, "at-least-once", "exactly-once") == "exactly-once"
 
 
 def _take_micro_batch(given: dict[str, str]) -> MicroBatch | None:

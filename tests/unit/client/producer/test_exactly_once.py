@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cluster_model import TOPIC
+from tests.support.examples import examples
 from tests.support.producer_world import Faults, ProducerWorld, Script
 
 from klamm.client.config import ClientConfig
@@ -78,7 +79,7 @@ def send_all(world: ProducerWorld, sender: Sender, count: int) -> Script:
     yield ended(world.machine.flush())
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(SEEDS)
 def test_each_record_is_in_its_partition_once_and_in_order(seed: int) -> None:
     """Lost answers, broken and refused connections, timeouts, leader changes and late requests change nothing."""
@@ -93,7 +94,7 @@ def test_each_record_is_in_its_partition_once_and_in_order(seed: int) -> None:
     assert world.machine.used_bytes == world.machine.unfinished_batches == 0
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(SEEDS)
 def test_what_expires_is_written_at_most_once_and_the_rest_exactly_once(seed: int) -> None:
     """With a short delivery timeout some batches fail without a known outcome. The others stay whole and in order."""
@@ -114,7 +115,7 @@ def test_what_expires_is_written_at_most_once_and_the_rest_exactly_once(seed: in
         assert [value for value in written if value in acknowledged] == sender.acknowledged(index)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(SEEDS)
 def test_a_batch_that_is_too_large_is_split_in_order(seed: int) -> None:
     """Records of a batch that a broker finds too large arrive in smaller batches, and those behind stay behind."""
@@ -174,7 +175,7 @@ def run_transactions(world: ProducerWorld, sender: Sender, done: list[list[list[
 
 @pytest.mark.parametrize("second_protocol", [True, False], ids=["v2", "v1"])
 @pytest.mark.parametrize("delivery_timeout_ms", [120_000, 700], ids=["patient", "hasty"])
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(seed=SEEDS)
 def test_a_transaction_is_all_or_nothing(seed: int, second_protocol: bool, delivery_timeout_ms: int) -> None:
     """A read_committed consumer sees the records and offsets of the committed transactions, in order, and no others."""

@@ -26,7 +26,7 @@ def test_defaults() -> None:
     options = SinkOptions.parse(MINIMUM)
 
     assert options.topic is None
-    assert options.semantics == "at-least-once"
+    assert options.exactly_once is None
     assert options.micro_batch is None
     assert not options.ignores_keys
     producer = options.producer
@@ -101,7 +101,6 @@ def test_sparks_own_options_are_left_to_spark(option: str) -> None:
         ({"topic": " "}, "'topic' is empty"),
         ({"includeHeaders": "maybe"}, "includeHeaders=maybe: it is true or false"),
         ({"klamm.partitioner": "crc"}, "klamm.partitioner=crc: it is murmur2 or consistent_random"),
-        ({"klamm.sink.semantics": "exactly-once"}, "exactly-once is not supported: the sink writes at least once"),
         ({"klamm.sink.semantics": "twice"}, "it is at-least-once or exactly-once"),
         ({"klamm.sink.batchId": "1"}, "belong together"),
         ({"klamm.sink.queryId": "q"}, "belong together"),
@@ -110,7 +109,10 @@ def test_sparks_own_options_are_left_to_spark(option: str) -> None:
         ({"kafka.value.serializer": "x.Y"}, "'value.serializer' is not supported as value are serialized"),
         ({"kafka.partitioner.class": "x.Y"}, "Set klamm.partitioner to murmur2"),
         ({"kafka.interceptor.classes": "x.Y"}, "'interceptor.classes' is not supported"),
-        ({"kafka.transactional.id": "t"}, "the sink writes without transactions"),
+        (
+            {"kafka.transactional.id": "t"},
+            "without it the sink writes without transactions",
+        ),
         ({"kafka.group.id": "g"}, "unknown Kafka option 'group.id': it is no configuration key of Kafka's producer"),
         ({"kafka.fetch.min.bytes": "1"}, "unknown Kafka option 'fetch.min.bytes'"),
         ({"kafka.partitioner": "murmur2"}, "unknown Kafka option 'partitioner'"),

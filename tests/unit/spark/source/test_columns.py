@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.scanner_loops import compiled_loops
 from tests.unit.protocol.test_records import JAVA_BATCHES
 
@@ -130,7 +131,7 @@ def written(batches: list[list[UnstampedRecord]], log_append_time_ms: int | None
 
 
 @each_form
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     batches=st.lists(_records, min_size=1, max_size=5),
     log_append_time_ms=st.none() | _timestamps,
@@ -151,7 +152,7 @@ def test_columns_hold_the_records_of_all_batches(
     assert opened(make, log) == list(decode_records(log))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     batches=st.lists(
         st.lists(
@@ -187,7 +188,7 @@ def test_both_forms_refuse_a_time_that_spark_can_not_hold(
 
 
 @each_form
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(batches=st.lists(_records, min_size=1, max_size=4), bounds=st.tuples(st.integers(-1, 99), st.integers(0, 120)))
 def test_only_offsets_of_the_range_are_taken(
     make: MakeFiller, batches: list[list[UnstampedRecord]], bounds: tuple[int, int]
@@ -199,7 +200,7 @@ def test_only_offsets_of_the_range_are_taken(
     assert opened(make, log, start, end) == [r for r in decode_records(log) if start <= r.offset < end]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     records=_records,
     flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4),
@@ -352,7 +353,7 @@ def test_an_empty_table_can_be_taken(make: MakeFiller) -> None:
 
 
 @each_form
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     parts=st.lists(st.tuples(_records, st.integers(0, 35), st.integers(0, 35)), min_size=1, max_size=6),
     max_rows=st.integers(1, 60),

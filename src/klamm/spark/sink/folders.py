@@ -1,0 +1,150 @@
+"""Folders of the sink: on a local path, or on any file system that `pyarrow.fs` knows.
+
+A local folder needs no pyarrow, whose import would take longer than the whole commit of a small micro-batch.
+The methods raise `OSError`. Names are relative to the folder, with slashes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+__all__ = ["Folder", "absolute_location", "folder_at"]
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+# Hadoop's names of S3, which pyarrow does not know.
+_SCHEMES_OF_S3: Final = ("s3a:", "s3n:")
+
+
+class Folder(Protocol):
+    """A folder with its subfolders."""
+
+    def read(self, name: str) -> bytes | None:
+        """Returns a file's content; None if there is no such file."""
+
+    def open_to_read(self, name: str) -> IO[bytes]:
+        """Opens a file. Raises `FileNotFoundError` if there is none."""
+
+    def open_to_write(self, name: str) -> IO[bytes]:
+        """Creates a file and the folders above it."""
+
+    def names(self, name: str) -> list[str]:
+        """Returns the names in a subfolder; none if it does not exist."""
+
+    def remove_file(self, name: str) -> None:
+        """Removes a file, if it exists."""
+
+    def remove_folder(self, name: str) -> None:
+        """Removes a subfolder with everything in it, if it exists."""
+
+
+def absolute_location(location: str) -> str:
+    """Returns the location as an absolute local path or as a URI of another scheme than `file`.
+
+    A path without a scheme is a local path; a relative one begins at the working directory of this process, so call it
+    on the driver.
+    """
+    scheme = _SCHEME.match(location)
+    if scheme is None:
+        return os.path.abspath(location)
+    if scheme[1].lower() == "file":
+        return os.path.abspath("/" + location[scheme.end() :].lstrip("/"))
+    return location
+
+
+def folder_at(location: str) -> Folder:
+    """Returns the folder at a result of `absolute_location`; it need not exist. Raises `OSError`."""
+    return _LocalFolder(Path(location)) if _SCHEME.match(location) is None else _RemoteFolder(location)
+
+
+class _LocalFolder:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def open_to_read(self, name: str) -> IO[bytes]:
+        return (self._root / name).open("rb")
+
+    def open_to_write(self, name: str) -> IO[bytes]:
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("wb")
+
+    def names(self, name: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._root / name))
+        except FileNotFoundError:
+            return []
+
+    def remove_file(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
+
+    def remove_folder(self, name: str) -> None:
+        # Another run of the query may remove the same files at the same time.
+        while (self._root / name).exists():
+            try:
+                shutil.rmtree(self._root / name)
+            except FileNotFoundError:
+                continue
+
+
+class _RemoteFolder:
+    def __init__(self, uri: str) -> None:
+        import pyarrow as pa
+        from pyarrow import fs
+
+        scheme = _SCHEME.match(uri)
+        assert scheme is not None
+        known = "s3:" + uri[scheme.end() :] if scheme[0].lower() in _SCHEMES_OF_S3 else uri
+        try:
+            self._files, self._root = fs.FileSystem.from_uri(known)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise OSError(f"pyarrow.fs can't open {uri}: {error}") from None
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            with self.open_to_read(name) as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def open_to_read(self, name: str) -> IO[bytes]:
+        return cast("IO[bytes]", self._files.open_input_stream(self._path(name)))
+
+    def open_to_write(self, name: str) -> IO[bytes]:
+        self._files.create_dir(self._path(name).rpartition("/")[0], recursive=True)
+        return cast("IO[bytes]", self._files.open_output_stream(self._path(name)))
+
+    def names(self, name: str) -> list[str]:
+        from pyarrow import fs
+
+        found: list[Any] = self._files.get_file_info(fs.FileSelector(self._path(name), allow_not_found=True))
+        return sorted(each.base_name for each in found)
+
+    def remove_file(self, name: str) -> None:
+        if self._exists(name):
+            self._files.delete_file(self._path(name))
+
+    def remove_folder(self, name: str) -> None:
+        if self._exists(name):
+            self._files.delete_dir(self._path(name))
+
+    def _exists(self, name: str) -> bool:
+        from pyarrow import fs
+
+        info: fs.FileInfo = self._files.get_file_info(self._path(name))
+        return bool(info.type != fs.FileType.NotFound)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"

@@ -1,0 +1,141 @@
+"""A driver that dies anywhere, and lost answers: a query with `klamm.sink.semantics=exactly-once` writes each row once.
+
+`make faults` kills in the first and in a later micro-batch, with rows in messages and in files:
+KLAMM_EXACTLY_ONCE_MATRIX=1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from tests.interop.broker_process import BrokerProcess
+from tests.support.dropping_proxy import DroppingProxy
+from tests.support.exactly_once_query import Query, committed
+from tests.support.spark_topics import Topic, create_topic
+from tests.support.stopping_sink import POINTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(300)
+
+IS_MATRIX = "KLAMM_EXACTLY_ONCE_MATRIX" in os.environ
+ALWAYS_INLINE, NEVER_INLINE = "1048576", "0"
+# The APIs whose answers are lost.
+APIS = {"Produce": 0, "OffsetFetch": 9, "InitProducerId": 22, "EndTxn": 26, "TxnOffsetCommit": 28}
+# The gate takes files at every second point; each point is in micro-batch 1, after one that landed.
+KILLS = (
+    list(itertools.product(POINTS, (0, 1), (ALWAYS_INLINE, NEVER_INLINE)))
+    if IS_MATRIX
+    else [(point, 1, (ALWAYS_INLINE, NEVER_INLINE)[index % 2]) for index, point in enumerate(POINTS)]
+)
+
+
+@pytest.mark.parametrize("kill", KILLS, ids=lambda kill: "-".join(map(str, kill)))
+def test_a_driver_that_dies_at_any_point(
+    spark: SparkSession, topic: Topic, tmp_path: Path, kill: tuple[str, int, str]
+) -> None:
+    """Before the next start the topic has all rows of the micro-batch or none; after it, each row once. No staged file
+    is left, also when the next start has another number of tasks."""
+    point, batch_id, inline_bytes = kill
+    query = Query(spark, topic, tmp_path, **{"klamm.sink.inline.bytes": inline_bytes})
+    for _ in range(batch_id + 1):
+        query.add()
+    query.points.stop_at(point, batch_id)
+
+    with pytest.raises(Exception):  # noqa: B017, PT011 (Spark names a process that ended in several ways)
+        query.run()
+    assert query.points.was_reached
+    landed = POINTS.index(point) >= POINTS.index("committed")
+    assert committed(topic) == query.written(batch_id + landed)
+
+    query.points.revive()
+    query.add()
+    query.run(tasks=3)
+    assert committed(topic) == query.written(batch_id + 2)
+    assert query.staged() == []
+
+
+class Site:
+    """A broker that is reached through a proxy, and ends transactions soon after their timeout."""
+
+    def __init__(self, proxy: DroppingProxy, broker: BrokerProcess) -> None:
+        self.proxy, self.broker = proxy, broker
+        self.bootstrap_servers = f"127.0.0.1:{proxy.port}"
+
+    def topic(self) -> Topic:
+        """Creates a topic of three partitions."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        return create_topic(admin, self.bootstrap_servers, f"spark-{uuid.uuid4().hex[:12]}", 3, {})
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A broker behind a proxy."""
+    with DroppingProxy() as proxy:
+        options = [
+            *("-X", f"advertised.listeners=PLAINTEXT://127.0.0.1:{proxy.port}"),
+            *("-X", "transaction.abort.timed.out.transaction.cleanup.interval.ms=500"),
+        ]
+        broker = BrokerProcess(tmp_path_factory.mktemp("broker"), {}, options=options)
+        proxy.target = lambda: broker.bootstrap_servers
+        yield Site(proxy, broker)
+        broker.stop()
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("loss", ["answer", "request"] if IS_MATRIX else ["answer"])
+def test_a_lost_answer(spark: SparkSession, site: Site, tmp_path: Path, api: str, loss: str) -> None:
+    """Is asked for again within the commit: the query goes on."""
+    query = Query(spark, site.topic(), tmp_path)
+    query.add()
+    query.run()
+    query.add()
+    site.proxy.lose(APIS[api], loss)  # type: ignore[arg-type]
+
+    query.run()
+
+    assert site.proxy.lost == 1
+    assert committed(query.topic) == query.written(2)
+
+
+def test_other_readers_go_on_after_the_transaction_timeout(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    """A driver died within a transaction and is not started again: later records of others become readable."""
+    query = Query(spark, site.topic(), tmp_path, **{"kafka.transaction.timeout.ms": "2000"})
+    query.add()
+    query.points.stop_at("marker moved", 0)
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        query.run()
+    assert query.points.was_reached
+    query.topic.produce([f"other {number}" for number in range(100)])
+
+    # The method waits for the ends of the partitions that it may read, so look until the others' records are there.
+    while len(found := committed(query.topic)) < 100:
+        pass
+
+    assert found == Counter(b"other %d" % number for number in range(100))
+
+
+def test_a_broker_that_is_killed_between_two_micro_batches(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    """The marker is as durable as the records."""
+    query = Query(spark, site.topic(), tmp_path)
+    query.add()
+    query.points.stop_at("committed", 0)
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        query.run()
+    site.broker.kill()
+    site.broker.start()
+    query.points.revive()
+    query.add()
+
+    query.run()
+
+    assert committed(query.topic) == query.written(2)

@@ -1,0 +1,143 @@
+"""A query with `klamm.sink.semantics=exactly-once` whose checkpoint and marker contradict each other; its limits."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from tests.support.exactly_once_query import Query, committed
+from tests.support.spark_topics import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def query(spark: SparkSession, topic: Topic, tmp_path: Path) -> Query:
+    """A query that has written one micro-batch."""
+    query = Query(spark, topic, tmp_path)
+    query.add()
+    query.run()
+    return query
+
+
+def delete_group(query: Query) -> None:
+    """Deletes the group that has the marker, as a tool does."""
+    query.topic.admin.delete_consumer_groups([query.group_id])[query.group_id].result(30)
+
+
+def test_a_marker_that_was_deleted(query: Query) -> None:
+    """The query stops until the user says whether the topic has the micro-batch: here it has not."""
+    delete_group(query)
+    query.add()
+    with pytest.raises(Exception, match=r"MarkerMissing.*has no marker.*klamm\.sink\.first\.batch=1"):
+        query.run()
+    query.run(klamm_sink_first_batch="1")
+    query.add()
+    query.run(klamm_sink_first_batch="1")
+
+    assert committed(query.topic) == query.written(3)
+
+
+def test_a_marker_that_was_deleted_after_the_micro_batch_landed(query: Query) -> None:
+    """The user says that the topic has the micro-batch: it is dropped."""
+    query.add()
+    query.run()
+    query.forget_commit(1)
+    delete_group(query)
+    query.add()
+    with pytest.raises(Exception, match=r"MarkerMissing"):
+        query.run()
+    query.run(klamm_sink_first_batch="2")
+
+    assert committed(query.topic) == query.written(3)
+
+
+def test_a_marker_that_another_program_overwrote(query: Query) -> None:
+    """The query stops, and says what it found."""
+    consumer = Consumer({"bootstrap.servers": query.topic.bootstrap_servers, "group.id": query.group_id})
+    consumer.commit(offsets=[TopicPartition(query.topic.name, 0, 7)], asynchronous=False)
+    consumer.close()
+    query.add()
+    with pytest.raises(Exception, match=r"MarkerDamaged.*offset 7"):
+        query.run()
+
+    assert committed(query.topic) == query.written(1)
+
+
+def test_two_copies_of_a_checkpoint(spark: SparkSession, query: Query, tmp_path: Path) -> None:
+    """The first one to write a micro-batch goes on; the other one stops there, also at its next start."""
+    (tmp_path / "copy").mkdir()
+    copy = Query(spark, query.topic, tmp_path / "copy")
+    copy.input = query.input
+    shutil.copytree(query.checkpoint, copy.checkpoint)
+    query.add()
+    query.run()
+    # The copy plans micro-batch 1 too: its file offsets/1 has another time.
+    for _ in range(2):
+        with pytest.raises(Exception, match="MarkerConflict"):
+            copy.run()
+
+    assert committed(query.topic) == query.written(2)
+
+
+def test_the_commit_log_is_deleted(query: Query) -> None:
+    """Spark repeats the last micro-batch with another number of tasks: it is dropped."""
+    query.add()
+    query.run()
+    query.forget_commit(1)
+    query.add()
+    query.run(tasks=5)
+
+    assert committed(query.topic) == query.written(3)
+
+
+def test_a_record_beyond_the_topics_limit(query: Query) -> None:
+    """Nothing of the micro-batch is visible; the query goes on when the topic takes the record."""
+    set_limit(query.topic, "1000")
+    query.add()
+    long = "rpad(value, if(value = '1-7', 2000, length(value)), 'x')"
+    with pytest.raises(Exception, match=r"MESSAGE_TOO_LARGE|max\.message\.bytes"):
+        query.run(value=long)
+    assert committed(query.topic) == query.written(1)
+    set_limit(query.topic, "100000")
+    query.run(value=long)
+
+    expected = query.written(2)
+    del expected[b"1-7"]
+    assert committed(query.topic) == expected + Counter([b"1-7".ljust(2000, b"x")])
+
+
+def test_staging_that_is_full(query: Query) -> None:
+    """The micro-batch fails with the reason; the query goes on when there is room."""
+    query.add()
+    with pytest.raises(Exception, match="/dev/full/nowhere"):
+        query.run(klamm_sink_staging="/dev/full/nowhere", klamm_sink_inline_bytes="0")
+    query.run()
+
+    assert committed(query.topic) == query.written(2)
+
+
+def test_a_topic_that_was_deleted(query: Query) -> None:
+    """The marker went with it: the query stops, and writes nothing into a new topic of this name."""
+    query.topic.delete()
+    query.topic.make_again(3)
+    query.add()
+    with pytest.raises(Exception, match=r"MarkerMissing"):
+        query.run()
+
+    assert committed(query.topic) == Counter()
+
+
+def set_limit(topic: Topic, size_bytes: str) -> None:
+    """Sets `max.message.bytes` of the topic."""
+    entry = ConfigEntry("max.message.bytes", size_bytes, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic.name, incremental_configs=[entry])
+    topic.admin.incremental_alter_configs([resource])[resource].result(30)

@@ -1,0 +1,193 @@
+"""Streaming queries with `klamm.sink.semantics=exactly-once`, as docs/reference/spark-sink.md describes them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.spark_queries import Runs
+from tests.support.spark_topics import Record, Topic
+
+import klamm.spark
+from klamm.spark.source.errors import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def source(new_topic: Callable[..., Topic]) -> Topic:
+    """A topic to read from."""
+    return new_topic(partitions=2)
+
+
+def options(topic: Topic, **more: str) -> dict[str, str]:
+    """Options that write into this topic exactly once."""
+    return {
+        "kafka.bootstrap.servers": topic.bootstrap_servers,
+        "topic": topic.name,
+        "klamm.sink.semantics": "exactly-once",
+        **more,
+    }
+
+
+def copy(spark: SparkSession, source: Topic, into: Topic, checkpoint: Path, **more: str) -> None:
+    """Copies a topic, as far as it is filled, in micro-batches of at most 50 records."""
+    frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest"))
+    writer = frame.option("maxOffsetsPerTrigger", "50").load().select("key", "value").writeStream.format("klamm")
+    writer = writer.options(**options(into, **more)).option("checkpointLocation", str(checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def values(topic: Topic) -> Counter[bytes | None]:
+    """Returns the committed values in the topic, with how often each is there."""
+    return Counter(record.value for record in itertools.chain(*topic.records()))
+
+
+def numbers(until: int) -> Counter[bytes | None]:
+    """Returns each number once."""
+    return Counter(str(number).encode() for number in range(until))
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Returns the files below a folder."""
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("inline", ["0", "1048576"])
+def test_a_micro_batch_that_spark_repeats_is_dropped(
+    spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path, inline: str
+) -> None:
+    """Small tasks pass their batches in messages, large ones in files of the checkpoint, which are gone afterwards."""
+    for until in (120, 240):
+        source.produce(range(until - 120, until))
+        copy(spark, source, topic, tmp_path, **{"klamm.sink.inline.bytes": inline})
+        assert values(topic) == numbers(until)
+    Runs(spark, source, tmp_path).forget_last_commit()
+    source.produce(range(240, 250))
+
+    copy(spark, source, topic, tmp_path, **{"klamm.sink.inline.bytes": inline})
+
+    assert values(topic) == numbers(250)
+    assert (tmp_path / "klamm-sink").exists() == (inline == "0")
+    assert files_in(tmp_path / "klamm-sink") == []
+
+
+def test_large_tasks_move_to_a_file(spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path) -> None:
+    """Elsewhere than in the checkpoint if the query asks for it; several record batches for each partition."""
+    staging = tmp_path / "staging"
+    source.produce("x" * 1000 + str(number) for number in range(100))
+    more = {"klamm.sink.staging": str(staging), "klamm.sink.inline.bytes": "5000", "kafka.batch.size": "2000"}
+    copy(spark, source, topic, tmp_path / "checkpoint", **more)
+
+    assert values(topic) == Counter(("x" * 1000 + str(number)).encode() for number in range(100))
+    assert staging.is_dir()
+    assert files_in(staging) == []
+
+
+def test_an_older_copy_of_the_checkpoint_is_refused(
+    spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path
+) -> None:
+    """In one sentence, and nothing is written."""
+    import shutil
+
+    source.produce(range(10))
+    copy(spark, source, topic, tmp_path / "checkpoint")
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "older")
+    source.produce(range(10, 20))
+    copy(spark, source, topic, tmp_path / "checkpoint")
+
+    source.produce(range(20, 30))
+    with pytest.raises(Exception, match="the topics have another micro-batch 1 of this query") as failed:
+        copy(spark, source, topic, tmp_path / "older")
+    assert "Traceback" not in str(failed.value)
+    assert values(topic) == numbers(20)
+
+
+def counts_of(spark: SparkSession, source: Topic) -> DataFrame:
+    """Returns how often each value is in the source."""
+    frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
+    return frame.groupBy("value").count().selectExpr("value key", "string(count) value")
+
+
+@pytest.mark.parametrize("inline", ["0", "1048576"])
+def test_update_mode_through_foreach_batch(
+    spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path, inline: str
+) -> None:
+    """The checkpoint is found; a repeated micro-batch is dropped."""
+    write = klamm.spark.write_topic(**options(topic), **{"klamm.sink.inline.bytes": inline})
+
+    def run() -> None:
+        query = counts_of(spark, source).writeStream.outputMode("update").foreachBatch(write)
+        query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+
+    source.produce(["a", "b", "a"])
+    run()
+    Runs(spark, source, tmp_path).forget_last_commit()
+    source.produce(["b", "c"])
+    run()
+
+    written = sorted(itertools.chain(*topic.records()))
+    assert written == [Record(b"a", b"2"), Record(b"b", b"1"), Record(b"b", b"2"), Record(b"c", b"1")]
+    assert files_in(tmp_path / "klamm-sink") == []
+
+
+def test_a_second_write_with_the_same_marker_is_refused(
+    spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path
+) -> None:
+    """It would be dropped as a repetition."""
+    write = klamm.spark.write_topic(**options(topic))
+    refusals: list[Exception] = []
+    done = threading.Event()
+
+    def twice(frame: DataFrame, batch_id: int) -> None:
+        write(frame, batch_id)
+        try:
+            write(frame, batch_id)
+        except OptionError as error:
+            refusals.append(error)
+        done.set()
+
+    source.produce(range(5))
+    frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
+    query = frame.select("value").writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path))
+    query.trigger(availableNow=True).start().awaitTermination()
+
+    assert done.is_set()
+    assert [str(each)[:13] for each in refusals] == ["micro-batch 0"]
+    assert values(topic) == numbers(5)
+
+
+def test_a_batch_write_is_refused(spark: SparkSession, topic: Topic) -> None:
+    """It has no checkpoint."""
+    frame = spark.range(3).selectExpr("string(id) value")
+    with pytest.raises(Exception, match="exactly-once needs a streaming query"):
+        frame.write.format("klamm").mode("append").options(**options(topic)).save()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"kafka.transaction.timeout.ms": "2000000000"}, r"more than the broker's transaction.max.timeout.ms"),
+        ({"klamm.sink.staging": "/proc/nowhere", "klamm.sink.inline.bytes": "0"}, "the staging folder /proc/nowhere"),
+    ],
+)
+def test_a_limit_is_explained(  # noqa: PLR0917
+    spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path, more: dict[str, str], message: str
+) -> None:
+    """The query goes on once the cause is gone."""
+    source.produce(range(5))
+    with pytest.raises(Exception, match=message) as failed:
+        copy(spark, source, topic, tmp_path, **more)
+    assert "Traceback" not in str(failed.value)
+    assert values(topic) == Counter()
+
+    copy(spark, source, topic, tmp_path)
+    assert values(topic) == numbers(5)

@@ -1,0 +1,83 @@
+"""A query with `klamm.sink.semantics=exactly-once`, its input, and what a reader of its topic gets."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.support.spark_topics import Topic
+from tests.support.stopping_sink import POINTS_OPTION, Points, StoppingSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Query", "committed"]
+
+
+class Query:
+    """A query that copies the lines of files into a topic, a micro-batch for each file."""
+
+    def __init__(self, spark: SparkSession, topic: Topic, folder: Path, **options: str) -> None:
+        self.spark, self.topic, self.folder = spark, topic, folder
+        self.input, self.checkpoint = folder / "input", folder / "checkpoint"
+        self.input.mkdir()
+        self.points = Points(folder)
+        self.added: list[Counter[bytes | None]] = []
+        """The rows of each file."""
+        self.options = {
+            "kafka.bootstrap.servers": topic.bootstrap_servers,
+            "topic": topic.name,
+            "klamm.sink.semantics": "exactly-once",
+            "checkpointLocation": str(self.checkpoint),
+            POINTS_OPTION: str(folder),
+            **options,
+        }
+
+    def add(self) -> None:
+        """Adds a file with rows that no other file has."""
+        number = len(self.added)
+        lines = [f"{number}-{line}" for line in range(50)]
+        (self.folder / "new").write_text("".join(f"{line}\n" for line in lines))
+        # The source takes files in the order of their times.
+        os.utime(self.folder / "new", (1_700_000_000 + number, 1_700_000_000 + number))
+        (self.folder / "new").rename(self.input / f"{number}.txt")
+        self.added.append(Counter(line.encode() for line in lines))
+
+    def run(self, tasks: int = 2, value: str = "value", **options: str) -> None:
+        """Starts the query, and waits until all files are processed. Raises what ends the query.
+
+        `value` is the expression for the rows; an underscore in the name of an option stands for a dot.
+        """
+        self.spark.dataSource.register(StoppingSink)
+        lines = self.spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self.input))
+        more = {name.replace("_", "."): text for name, text in options.items()}
+        rows = lines.repartition(tasks).selectExpr(f"{value} value")
+        writer = rows.writeStream.format("klamm-stopping").options(**{**self.options, **more})
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    @property
+    def group_id(self) -> str:
+        """The group that has the marker."""
+        return f"klamm.sink.{json.loads((self.checkpoint / 'metadata').read_text())['id']}"
+
+    def forget_commit(self, batch_id: int) -> None:
+        """Makes Spark repeat a micro-batch."""
+        for name in (f"{batch_id}", f".{batch_id}.crc"):
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    def written(self, files: int) -> Counter[bytes | None]:
+        """The rows of the first files."""
+        return sum(self.added[:files], Counter())
+
+    def staged(self) -> list[Path]:
+        """The files that wait for a commit."""
+        return [path for path in (self.checkpoint / "klamm-sink").rglob("*") if path.is_file()]
+
+
+def committed(topic: Topic) -> Counter[bytes | None]:
+    """Returns the values that a `read_committed` reader gets now."""
+    return Counter(record.value for record in itertools.chain(*topic.records()))

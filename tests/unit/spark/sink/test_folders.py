@@ -1,0 +1,81 @@
+"""Local folders and those of pyarrow.fs behave alike."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from klamm.spark.sink.checkpoint_files import read_batch
+from klamm.spark.sink.folders import Folder, _RemoteFolder, absolute_location, folder_at
+from klamm.spark.sink.marker_errors import CheckpointUnreadable
+
+
+@pytest.fixture(params=["local", "pyarrow"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
+    """A folder that does not exist yet."""
+    place = str(tmp_path / "folder")
+    return folder_at(place) if request.param == "local" else _RemoteFolder(f"file://{place}")
+
+
+def test_a_file_is_read_again(folder: Folder) -> None:
+    """Its folders are created; a missing one is no error."""
+    assert folder.read("a/b/c") is None
+    with pytest.raises(FileNotFoundError):
+        folder.open_to_read("a/b/c")
+    with folder.open_to_write("a/b/c") as file:
+        file.write(b"content")
+
+    assert folder.read("a/b/c") == b"content"
+    assert (folder.names("a"), folder.names("x")) == (["b"], [])
+
+
+def test_files_and_folders_are_removed(folder: Folder) -> None:
+    """Also if they are gone already."""
+    for name in ("a/b", "a/c"):
+        with folder.open_to_write(name) as file:
+            file.write(b"content")
+    for _ in range(2):
+        folder.remove_file("a/b")
+        assert folder.names("a") == ["c"]
+    for _ in range(2):
+        folder.remove_folder("a")
+        assert folder.read("a/c") is None
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("/a/b/", "/a/b"),
+        ("file:/a b", "/a b"),
+        ("file:///a", "/a"),
+        ("s3a://bucket/a", "s3a://bucket/a"),
+        ("a", os.path.abspath("a")),
+    ],
+)
+def test_locations(location: str, expected: str) -> None:
+    """A path without a scheme is local."""
+    assert absolute_location(location) == expected
+
+
+def test_an_unknown_file_system_is_explained() -> None:
+    """In one sentence."""
+    with pytest.raises(OSError, match=r"pyarrow\.fs can't open nofs://a"):
+        folder_at("nofs://a")
+    with pytest.raises(CheckpointUnreadable, match="can't read the checkpoint nofs://a"):
+        read_batch("nofs://a", 0, "")
+
+
+def test_a_micro_batch_is_read_from_the_checkpoint(tmp_path: Path) -> None:
+    """With the one before, if its file is still there."""
+    with pytest.raises(CheckpointUnreadable, match="has no file 'metadata'"):
+        read_batch(str(tmp_path), 1, "run")
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "1").write_text("v1\n{}\n-")
+
+    batch = read_batch(str(tmp_path), 1, "run")
+    assert (batch.query_id, batch.batch_id, batch.run_id, batch.previous_offsets_hash) == ("q", 1, "run", None)
+    (tmp_path / "offsets" / "0").write_text("v1\n{}\n-")
+    assert read_batch(str(tmp_path), 1, "run").previous_offsets_hash == batch.offsets_hash

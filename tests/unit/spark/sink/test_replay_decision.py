@@ -1,0 +1,245 @@
+"""Whether a micro-batch is sent or dropped: the whole table, the texts, and a query that crashes at every point."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klamm.client.committed_offsets import Commit
+from klamm.errors import KlammError
+from klamm.protocol.types import Millis, Offset
+from klamm.spark.sink.checkpoint_batch import CheckpointBatch, offsets_hash
+from klamm.spark.sink.marker import Marker
+from klamm.spark.sink.marker_errors import MarkerConflict, MarkerDamaged, MarkerMissing
+from klamm.spark.sink.replay_decision import MarkerTerms, Replay, decide, has_landed, marker_for
+
+PLANNED_MS = 1_795_494_539_888
+HOUR_MS = 3_600_000
+NOW = MarkerTerms(Millis(PLANNED_MS + 1000), None)
+
+
+def hash_of(name: str) -> str:
+    return offsets_hash(name.encode())
+
+
+def batch(number: int, plan: str | None = None, previous: str | None = None) -> CheckpointBatch:
+    """Micro-batch N in the checkpoint: its plan is "N" unless told otherwise."""
+    before = f"{number - 1}" if previous is None else previous
+    return CheckpointBatch(
+        "q",
+        number,
+        "now",
+        hash_of(plan or f"{number}"),
+        None if before == "gone" else hash_of(before),
+        Millis(PLANNED_MS),
+    )
+
+
+def marker(number: int, plan: str | None = None, run: str = "before") -> Marker:
+    return Marker(number, run, hash_of(plan or f"{number}"))
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "decision"),
+    [
+        (batch(0), None, Replay.SEND),
+        (batch(0), marker(0), Replay.DROP),
+        (batch(1), marker(0), Replay.SEND),
+        (batch(7), marker(6), Replay.SEND),
+        (batch(7, previous="gone"), marker(6), Replay.SEND),
+        (batch(7), marker(7), Replay.DROP),
+        (batch(7), marker(7, run="now"), Replay.DROP),
+        # The files before the micro-batch do not matter where the topics have the micro-batch itself.
+        (batch(7, previous="other"), marker(7), Replay.DROP),
+    ],
+)
+def test_marker_and_checkpoint_that_agree(given: CheckpointBatch, found: Marker | None, decision: Replay) -> None:
+    """The marker is at the micro-batch or directly before it."""
+    assert decide(given, found, NOW) is decision
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "text"),
+    [
+        (
+            batch(7, plan="other"),
+            marker(7),
+            "the topics have another micro-batch 7 of this query, written by run before",
+        ),
+        (batch(0, plan="other"), marker(0), "the topics have another micro-batch 0"),
+        (batch(6), marker(7), "the topics already have the micro-batches up to 7 of this query"),
+        (batch(0), marker(7), "the topics already have the micro-batches up to 7 of this query"),
+        (batch(8), marker(6), "the newest micro-batch of this query in the topics is 6"),
+        (batch(8, previous="gone"), marker(6), "the newest micro-batch of this query in the topics is 6"),
+        (batch(7, previous="other"), marker(6), "is not the micro-batch 6 of the checkpoint"),
+    ],
+)
+def test_marker_and_checkpoint_that_disagree(given: CheckpointBatch, found: Marker, text: str) -> None:
+    """The error says what happened and what to do; the first batch's option does not overrule a marker."""
+    with pytest.raises(MarkerConflict, match=text) as refused:
+        decide(given, found, NOW)
+    said = str(refused.value)
+    assert said.startswith(f"micro-batch {given.batch_id} of query q was not written: ")
+    assert f"delete the group klamm.sink.q and set the option klamm.sink.first.batch={given.batch_id}" in said
+    with pytest.raises(MarkerConflict):
+        decide(given, found, NOW._replace(first_batch=given.batch_id))
+    with pytest.raises(MarkerConflict):
+        decide(given, found, NOW._replace(first_batch=given.batch_id + 1))
+
+
+@pytest.mark.parametrize("number", [1, 2, 100])
+def test_a_missing_marker_after_the_first_micro_batch(number: int) -> None:
+    """The error names both ways on."""
+    with pytest.raises(MarkerMissing, match="the query has no marker") as refused:
+        decide(batch(number), None, NOW)
+    said = str(refused.value)
+    assert f"klamm.sink.first.batch={number} if they don't, or klamm.sink.first.batch={number + 1} if they do" in said
+    assert "offsets.retention.minutes" in said
+    assert "the group klamm.sink.q" in said
+
+
+@pytest.mark.parametrize("number", [0, 1, 21])
+def test_the_user_says_what_the_topics_have(number: int) -> None:
+    """The option holds for a missing marker at this micro-batch and the one before, and for no other."""
+    terms = NOW._replace(first_batch=number)
+    assert decide(batch(number), None, terms) is Replay.SEND
+    if number > 0:
+        assert decide(batch(number - 1), None, terms) is Replay.DROP
+    for other in {number - 2, number + 1, number + 20} - {-2, -1, 0}:
+        with pytest.raises(MarkerMissing):
+            decide(batch(other), None, terms)
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "retention_ms", "is_refused"),
+    [
+        (23 * HOUR_MS, None, False),
+        (24 * HOUR_MS, None, True),
+        (6 * 24 * HOUR_MS, 7 * 24 * HOUR_MS, False),
+        (7 * 24 * HOUR_MS, 7 * 24 * HOUR_MS, True),
+        (59_000, 60_000, False),
+        (60_000, 60_000, True),
+        (-HOUR_MS, 60_000, False),  # another driver's clock
+    ],
+)
+def test_an_old_first_micro_batch_may_have_lost_its_marker(
+    age_ms: int, retention_ms: int | None, is_refused: bool
+) -> None:
+    """It may be in the topics, with a marker that expired before the query was started again."""
+    terms = MarkerTerms(Millis(PLANNED_MS + age_ms), None if retention_ms is None else Millis(retention_ms))
+    if is_refused:
+        with pytest.raises(MarkerMissing, match=r"klamm\.sink\.first\.batch=0 if they don't"):
+            decide(batch(0), None, terms)
+    else:
+        assert decide(batch(0), None, terms) is Replay.SEND
+    assert decide(batch(0), None, terms._replace(first_batch=0)) is Replay.SEND
+    assert decide(batch(0), None, terms._replace(first_batch=1)) is Replay.DROP
+    assert decide(batch(0), marker(0), terms) is Replay.DROP
+
+
+def test_a_first_micro_batch_of_unknown_age_is_sent() -> None:
+    """A later Spark may write the time elsewhere."""
+    assert decide(batch(0)._replace(planned_ms=None), None, NOW) is Replay.SEND
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "text"), [(60_000, "1 min ago"), (5 * HOUR_MS, "5 hours ago"), (72 * HOUR_MS, "3 days ago")]
+)
+def test_the_age_is_readable(age_ms: int, text: str) -> None:
+    """In the unit that fits."""
+    with pytest.raises(MarkerMissing, match=text):
+        decide(batch(0), None, MarkerTerms(Millis(PLANNED_MS + age_ms), Millis(1)))
+
+
+def test_a_marker_of_an_unknown_run() -> None:
+    """A micro-batch without tasks does not know its run."""
+    with pytest.raises(MarkerConflict, match="written by an earlier run"):
+        decide(batch(7), marker(9, run=""), NOW)
+
+
+def test_whether_a_failed_write_has_landed() -> None:
+    """Only the same micro-batch has."""
+    assert has_landed(batch(7), marker(7))
+    assert not has_landed(batch(7), None)
+    assert not has_landed(batch(7), marker(6))
+    assert not has_landed(batch(7), marker(8))
+    assert not has_landed(batch(7, plan="other"), marker(7))
+
+
+def test_a_marker_that_was_overwritten() -> None:
+    """The error says what is there and what to do."""
+    assert marker_for(batch(7), None) is None
+    assert marker_for(batch(7), marker(6).to_commit()) == marker(6)
+    with pytest.raises(MarkerDamaged) as refused:
+        marker_for(batch(7), Commit(Offset(5), "reset"))
+    said = str(refused.value)
+    assert said.startswith("micro-batch 7 of query q was not written: the group klamm.sink.q has offset 5 with the ")
+    assert "delete the group" in said
+    assert "klamm.sink.first.batch=7 if they don't" in said
+
+
+class Query:
+    """A query with Spark's rules: plan, write, note; and a topic that takes records and marker together."""
+
+    def __init__(self) -> None:
+        self.plans: list[str] = []
+        self.finished = 0
+        self.topic: list[str] = []
+        self.marker: Marker | None = None
+        self.planned = 0
+
+    def run_batch(self, crash: str) -> None:
+        """Runs the next micro-batch, or repeats the last one, and crashes at a point."""
+        number = self.finished
+        if len(self.plans) == number:
+            self.planned += 1
+            self.plans.append(f"plan {self.planned}")
+        if crash == "before the transaction":
+            return
+        previous = hash_of(self.plans[number - 1]) if number > 0 else None
+        given = CheckpointBatch("q", number, "run", hash_of(self.plans[number]), previous, Millis(PLANNED_MS))
+        if decide(given, self.marker, NOW) is Replay.SEND and crash != "within the transaction":
+            self.topic.append(self.plans[number])
+            self.marker = Marker(number, "run", given.offsets_hash)
+        if crash == "none":
+            self.finished += 1
+
+
+CRASHES = ("none", "before the transaction", "within the transaction", "after the transaction")
+
+
+@given(crashes=st.lists(st.sampled_from(CRASHES)))
+def test_a_query_that_crashes_anywhere_writes_each_micro_batch_once(crashes: list[str]) -> None:
+    """No record is lost, none is there twice, and no error stops a query that keeps its checkpoint."""
+    query = Query()
+    for crash in crashes:
+        query.run_batch(crash)
+    query.run_batch("none")
+    assert query.topic == query.plans
+
+
+@given(
+    crashes=st.lists(
+        st.tuples(st.sampled_from([*CRASHES, "none", "none"]), st.sampled_from(["keep", "copy", "restore"])),
+        max_size=30,
+    )
+)
+def test_a_restored_copy_never_writes_twice(crashes: list[tuple[str, str]]) -> None:
+    """Whatever copy of the checkpoint is restored, a micro-batch of the topic is never followed by another one with
+    the same id: the query stops instead."""
+    query = Query()
+    copy: tuple[list[str], int] = ([], 0)
+    for crash, step in crashes:
+        if step == "copy":
+            copy = (list(query.plans), query.finished)
+        if step == "restore":
+            query.plans, query.finished = list(copy[0]), copy[1]
+        before = query.marker
+        try:
+            query.run_batch(crash)
+        except KlammError:
+            assert query.marker == before
+        if query.marker is not None and query.marker != before:
+            assert query.marker.batch_id == (before.batch_id + 1 if before is not None else 0)
+    assert query.marker is None or len(query.topic) == query.marker.batch_id + 1

@@ -1,0 +1,96 @@
+"""What a task stages is what the driver reads, from a message and from a file."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klamm.spark.sink.errors import WriteFailed
+from klamm.spark.sink.staged_batches import StagedBatch, StagedTask
+from klamm.spark.sink.staging import Staging, TaskAttempt, TaskStage
+
+BATCHES = [
+    StagedBatch("flights", 0, b"a" * 10),
+    StagedBatch("fl\u00fcge", 7, b""),
+    StagedBatch("flights", 1, b"b" * 90),
+]
+
+
+def staged(folder: Path, batches: list[StagedBatch], inline_bytes: int, batch_id: int = 3) -> StagedTask:
+    """Stages batches as one task."""
+    stage = TaskStage(str(folder), TaskAttempt("query", batch_id, "run", 2, 1), inline_bytes)
+    for batch in batches:
+        stage.add(*batch)
+    return stage.finish()
+
+
+def files_in(folder: Path) -> list[str]:
+    """Returns the names of the files below a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@given(st.lists(st.builds(StagedBatch, st.text(max_size=20), st.integers(0, 2**31 - 1), st.binary(max_size=50))))
+def test_a_small_task_creates_no_file(batches: list[StagedBatch]) -> None:
+    """Its batches are in the message, in their order."""
+    task = staged(Path("/nowhere"), batches, 1 << 20)
+
+    assert task.file is None
+    assert list(Staging("/nowhere").batches(task)) == batches
+
+
+@pytest.mark.parametrize("inline_bytes", [0, 40, 100])
+def test_a_large_task_moves_all_its_batches_to_a_file(tmp_path: Path, inline_bytes: int) -> None:
+    """Below folders that name query, micro-batch and run."""
+    task = staged(tmp_path, BATCHES, inline_bytes)
+
+    assert task.inline == b""
+    assert files_in(tmp_path) == [task.file]
+    assert (task.file or "").startswith("query/3/run/2-1-")
+    assert list(Staging(str(tmp_path)).batches(task)) == BATCHES
+
+
+def test_attempts_share_no_file(tmp_path: Path) -> None:
+    """Also if Spark gives two of them the same number."""
+    assert staged(tmp_path, BATCHES, 0).file != staged(tmp_path, BATCHES, 0).file
+
+
+def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    """It removes the file itself."""
+    stage = TaskStage(str(tmp_path), TaskAttempt("query", 3, "run", 2, 1), 0)
+    stage.add(*BATCHES[0])
+    assert files_in(tmp_path) != []
+    stage.discard()
+    assert files_in(tmp_path) == []
+
+
+def test_the_commit_removes_earlier_micro_batches(tmp_path: Path) -> None:
+    """Those of lost attempts too, and none of a later micro-batch or of another query."""
+    for batch_id in (2, 3, 10):
+        staged(tmp_path, BATCHES, 0, batch_id)
+    other = TaskStage(str(tmp_path), TaskAttempt("other", 1, "run", 0, 0), 0)
+    other.add(*BATCHES[0])
+    other.finish()
+
+    Staging(str(tmp_path)).remove_up_to("query", 3)
+
+    assert [name.split("/")[:2] for name in files_in(tmp_path)] == [["other", "1"], ["query", "10"]]
+
+
+def test_a_missing_file_says_who_must_see_it(tmp_path: Path) -> None:
+    """An executor on another machine wrote it to a folder of its own."""
+    task = staged(tmp_path, BATCHES, 0)
+    with pytest.raises(WriteFailed, match="the driver and all executors must see the same folder"):
+        list(Staging(str(tmp_path / "elsewhere")).batches(task))
+
+
+@pytest.mark.parametrize(("more", "message"), [(1, "end within batch 3"), (-1, "more than 2 batches")])
+def test_lost_batches_are_noticed(tmp_path: Path, more: int, message: str) -> None:
+    """A file that was cut would lose records."""
+    task = staged(tmp_path, BATCHES, 0)
+    damaged = dataclasses.replace(task, batches_count=task.batches_count + more)
+    with pytest.raises(WriteFailed, match=message):
+        list(Staging(str(tmp_path)).batches(damaged))
