@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.support.examples import examples
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -32,6 +33,7 @@ _OWN_SPARK: Final = frozenset(
 settings.register_profile(
     "any machine",
     settings.get_profile("ci" if os.environ.get("CI") else "default"),
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

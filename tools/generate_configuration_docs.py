@@ -40,8 +40,9 @@ with `klamm.`. DescribeConfigs returns all of them, with Kafka's documentation, 
 ## Where keys are set
 
 A key can be set in several sources. A stronger source overrides a weaker one, including the other names of the same
-setting: `log.retention.hours` on the command line overrides `log.retention.ms` in the file. `listeners` also overrides
-the `advertised.listeners` of a weaker source. From the strongest to the weakest:
+setting: `log.retention.hours` on the command line overrides `log.retention.ms` in the file. As in Kafka,
+`advertised.listeners` in the file still applies if the command line sets `listeners`. From the strongest to the
+weakest:
 
 1. `klamm serve -X key=value`; `--data-dir DIR` is `log.dirs`, `--listen HOST:PORT` is `listeners`,
 2. the environment: `KLAMM_` and the key in upper case with dots as underscores, as `KLAMM_LOG_RETENTION_MS` for

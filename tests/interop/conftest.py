@@ -29,6 +29,7 @@ pytest.register_assert_rewrite(
     "tests.interop.group_scenarios",
     "tests.interop.consumer_protocol_scenarios",
     "tests.interop.fetching_scenarios",
+    "tests.interop.fetch_limit_scenarios",
     "tests.interop.churn_scenarios",
     "tests.interop.churn_life",
 )

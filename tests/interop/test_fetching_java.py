@@ -1,4 +1,4 @@
-"""Apache Kafka's Java consumers fetch through rebalances that don't concern them."""
+"""Apache Kafka's Java consumers fetch through rebalances that don't concern them, and batches beyond their limits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 from tests.interop.client_process import ClientProcess
+from tests.interop.fetch_limit_scenarios import FetchLimitScenarios
 from tests.interop.fetching_scenarios import SESSION_MS, FetchingScenarios
 from tests.interop.java_client import JavaClient
 
@@ -29,3 +30,7 @@ class TestJavaFetching(FetchingScenarios):
         "partition_assignment_strategy": f"{ASSIGNORS}.CooperativeStickyAssignor"
     }
     eager: ClassVar[dict[str, str]] = SESSION | {"partition_assignment_strategy": f"{ASSIGNORS}.RangeAssignor"}
+
+
+class TestJavaFetchLimits(FetchLimitScenarios):
+    """The consumer of Apache Kafka."""

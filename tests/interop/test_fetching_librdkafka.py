@@ -1,4 +1,4 @@
-"""librdkafka's consumers fetch through rebalances that don't concern them."""
+"""librdkafka's consumers fetch through rebalances that don't concern them, and batches beyond their limits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 from tests.interop.client_process import ClientProcess
+from tests.interop.fetch_limit_scenarios import LIMIT_BYTES, FetchLimitScenarios
 from tests.interop.fetching_scenarios import SESSION_MS, FetchingScenarios
 
 SESSION = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": "300"}
@@ -23,3 +24,11 @@ class TestConfluentFetching(FetchingScenarios):
 
     cooperative: ClassVar[dict[str, str]] = SESSION | {"partition_assignment_strategy": "cooperative-sticky"}
     eager: ClassVar[dict[str, str]] = SESSION | {"partition_assignment_strategy": "range"}
+
+
+class TestConfluentFetchLimits(FetchLimitScenarios):
+    """librdkafka wants no smaller limit of a response than that of a message."""
+
+    of_a_response: ClassVar[dict[str, str]] = FetchLimitScenarios.of_a_response | {
+        "message.max.bytes": str(LIMIT_BYTES)
+    }

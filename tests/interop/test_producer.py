@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka import KafkaError as ConsumerError
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -94,9 +95,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             # klamm always offers the second protocol; the client sees what a cluster of transaction.version=1 says.
             for cls in (Connection, AsyncConnection):
                 patch.setattr(cls, "offers", property(_first_protocol))
-        # The command line names the listener, so it has to name the advertised one, too.
-        options = [word for key, value in config.items() for word in ("-X", f"{key}={value}")]
-        klamm = BrokerProcess(tmp_path_factory.mktemp("klamm"), {}, options=options)
+        klamm = BrokerProcess(tmp_path_factory.mktemp("klamm"), config)
         proxy.target = lambda: klamm.bootstrap_servers
         yield Site(proxy, klamm, uses_v2)
         klamm.stop()
@@ -147,7 +146,9 @@ def consumed(site: Site, topic: str, isolation_level: str = "read_committed") ->
     while len(at_end) < PARTITIONS:
         message = consumer.poll(60)
         assert message is not None, "no records and no end for a minute"
-        if message.error() is not None:
+        error = message.error()
+        if error is not None:
+            assert error.code() == ConsumerError._PARTITION_EOF, f"partition {message.partition()}: {error}"
             at_end.add(message.partition() or 0)
         else:
             found[message.partition() or 0].append(message.value() or b"")
@@ -178,17 +179,20 @@ def test_records_and_finished_batches_arrive_in_order(
 ) -> None:
     """Single records and finished batches of one partition are in the log in the order of the calls, in every codec."""
     expected: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    deliveries = []
     with BlockingProducer(ProducerConfig(config, compression=compression, batch_size_bytes=2000)) as producer:
         for number in range(1500):
             index = number % PARTITIONS
             values = [b"record %d" % number] if number % 5 else [b"batch %d.%d" % (number, each) for each in range(4)]
             if number % 5:
-                producer.send(topic, values[0], b"key", partition=index, headers=[("h", b"1"), ("empty", None)])
+                headers = [("h", b"1"), ("empty", None)]
+                deliveries.append(producer.send(topic, values[0], b"key", partition=index, headers=headers))
             else:
                 batch = encode_batch([(number, None, value, ()) for value in values], compression=compression)
-                producer.send_batch(topic, index, batch)
+                deliveries.append(producer.send_batch(topic, index, batch))
             expected[index] += values
         producer.flush()
+    assert all(delivery.is_done and delivery.error is None for delivery in deliveries)
     assert consumed(site, topic) == expected
 
 

@@ -53,6 +53,7 @@ SEEDS_UNTIL_FOUND = {
     "end an epoch late": 30,
     "store no assignments": 480,
     "serve any warm read": 250,
+    "send few bytes from files": 60,
 }
 """Within so many seeds each planted bug is found: about three times the longest run of seeds that did not find it."""
 

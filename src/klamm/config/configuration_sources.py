@@ -63,8 +63,6 @@ _ALTERNATIVES: Final = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
 _ALTERNATIVES_OF: Final = {name: group for group in _ALTERNATIVES for name in group}
-# Advertised addresses from a weaker source belong to other listeners, so `listeners` hides them.
-_HIDDEN_BY: Final = {**_ALTERNATIVES_OF, "listeners": ("advertised.listeners",)}
 _LISTENER_KEY: Final = re.compile(r"listener\.name\.[^.]*\.(?:[^.]*\.)?(?P<key>(?:ssl|sasl|principal|connections)\..*)")
 
 _INTEGER_RANGES: Final = {"SHORT": "-32768 to 32767", "INT": "-2147483648 to 2147483647"}
@@ -100,7 +98,7 @@ def load_fields(
     settings = {key: Setting(text, "klamm's default") for key, text in BASELINE.items()}
     for layer in layers:
         for key in layer:
-            for hidden in _HIDDEN_BY.get(key, ()):
+            for hidden in _ALTERNATIVES_OF.get(key, ()):
                 settings.pop(hidden, None)
         settings.update(layer)
     values = _values(settings)

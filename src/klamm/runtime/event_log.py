@@ -53,7 +53,8 @@ def _epoch(event: RebalanceNeeded | NewEpoch | TargetChosen | GroupIsStable | Gr
 def _new_epoch(event: NewEpoch) -> str:
     if not event.member_ids:
         return f"group {event.group_id} is empty at {_epoch(event)}"
-    return f"group {event.group_id} has {_epoch(event)} with {len(event.member_ids)} members"
+    count = len(event.member_ids)
+    return f"group {event.group_id} has {_epoch(event)} with {count} {'member' if count == 1 else 'members'}"
 
 
 _DETAILS: Final = (MemberJoined, MemberPaused, MemberAssigned, GroupLoaded)

@@ -198,7 +198,8 @@ class LogReader:
             end, next_offset = last_batch_end(segment, position, end)
         start, stop = segment.checked
         is_checked = position >= segment.unchecked_end or (start <= position and end <= stop)
-        if end == position or not is_checked:
+        # Whole batches may be far fewer bytes than `length`, if the next batch is large.
+        if end - position < SENT_FROM_FILE_BYTES or not is_checked:
             return None
         if end == limit:
             self._remember_end(segment, limit, upper_bound, log_end_offset)

@@ -16,7 +16,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from tests.integration.cli.conftest import KLAMM, PATIENCE_S
 from tests.support.faulty_disk import FaultyDisk, why_not
+from tests.support.wire import Wire
 
+from klamm.protocol.schema.metadata_request import MetadataRequest
+from klamm.protocol.schema.metadata_response import MetadataResponse
 from klamm.testing import Broker
 
 
@@ -187,6 +190,19 @@ def test_the_environment_goes_before_the_file_and_flags_before_both(serve: Serve
     assert _setting(address, "log.retention.hours") == "3"
     assert _setting(address, "fetch.max.bytes") == "4000"
     assert (tmp_path / "from-file").is_dir()
+    assert broker.stop()[0] == 0
+
+
+def test_listen_keeps_the_advertised_address_of_the_file(serve: Serve, tmp_path: Path) -> None:
+    """As in Kafka, --listen overrides `listeners` only: clients get the address that the file advertises."""
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://broker.example.com:19092\n", encoding="utf-8"
+    )
+    broker = serve(*FREE_PORT, "--config", str(file))
+    with Wire(broker.ready()) as wire:
+        (node,) = wire.call(MetadataResponse, 12, MetadataRequest(topics=[])).brokers
+    assert (node.host, node.port) == ("broker.example.com", 19092)
     assert broker.stop()[0] == 0
 
 

@@ -58,7 +58,8 @@ def test_it_serves_within_its_block() -> None:
         assert _read(broker, 2) == [b"anna", b"bert"]
     assert not _is_open(address)
     assert not folder.exists()
-    assert not any(thread.name.startswith("klamm") for thread in set(threading.enumerate()) - others)
+    left = [thread.name for thread in set(threading.enumerate()) - others]
+    assert not any(name.startswith("klamm") for name in left), left
 
 
 def test_it_leaves_no_memory_behind() -> None:

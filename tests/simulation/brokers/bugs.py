@@ -31,7 +31,11 @@ from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_messages import FetchPartitionResponse
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
+from klamm.storage import log_reader
 from klamm.storage.log import Log
+from klamm.storage.log_reader import LogReader
+from klamm.storage.segment import Segment
+from klamm.storage.stored_batches import StoredBatches
 
 __all__ = ["BROKER_BUGS"]
 
@@ -277,6 +281,21 @@ def _serve_any_warm_read() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _send_few_bytes_from_files() -> Iterator[None]:
+    """Batches stay in their file if the reader's limit is large, however small they are."""
+    leave_at, smallest = LogReader._leave_at, log_reader.SENT_FROM_FILE_BYTES
+
+    def leave(reader: LogReader, segment: Segment, position: int, length: int, *bounds: Any) -> StoredBatches | None:
+        if length < smallest:
+            return None
+        with patch.object(log_reader, "SENT_FROM_FILE_BYTES", 1):
+            return leave_at(reader, segment, position, length, *bounds)
+
+    with patch.object(LogReader, "_leave_at", leave):
+        yield
+
+
 BROKER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "read beyond the high watermark": _read_beyond_the_high_watermark,
     "answer before the sync": _answer_before_the_sync,
@@ -298,4 +317,5 @@ BROKER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "end an epoch late": _end_an_epoch_late,
     "store no assignments": _store_no_assignments,
     "serve any warm read": _serve_any_warm_read,
+    "send few bytes from files": _send_few_bytes_from_files,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
@@ -58,6 +59,8 @@ class BrokerPlan(NamedTuple):
     """Of the group whose members the coordinator knows."""
     has_consumer_protocol: bool
     """Whether that is a consumer group (KIP-848)."""
+    has_large_batches: bool = False
+    """Some batches are larger than the limits of the readers; others are small. Readers get records from files."""
 
     @property
     def may_lose(self) -> bool:
@@ -65,13 +68,16 @@ class BrokerPlan(NamedTuple):
         return self.fsync == "os" and (self.has_power_failures or self.has_failed_syncs)
 
 
-def make_plan(random: Random) -> BrokerPlan:
-    """Some of everything; not all of it in each world."""
+def make_plan(random: Random, sizes: Random) -> BrokerPlan:
+    """Some of everything; not all of it in each world. `sizes` decides whether batches are large."""
 
     def chance(probability: float) -> bool:
         return random.random() < probability
 
     plan = _draw(random, chance)
+    if sizes.random() < 0.2:
+        large_segments = replace(plan.topic_config, segment_bytes=sizes.choice((600_000, 1_000_000)))
+        plan = plan._replace(has_large_batches=True, topic_config=large_segments)
     if plan.producer_expiry_ms < plan.transaction_timeout_ms:
         # A transaction may be open for longer than a log remembers a producer that does not write.
         plan = plan._replace(transaction_timeout_ms=5_000)

@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from shutil import rmtree
 from typing import Final
 
@@ -62,7 +63,9 @@ class BrokerWorld:
         self.seed = seed
         self.loop = loop = EventLoop(seed)
         self.notes = Notes(loop, listener, sums=sums)
-        self.plan = plan = make_plan(loop.random)
+        self.sizes = Random(f"sizes of {seed}")
+        """Decides on sizes of batches and answers. Worlds without large batches draw nothing from it."""
+        self.plan = plan = make_plan(loop.random, self.sizes)
         self.partitions = [
             TopicPartition(topic, PartitionIndex(index))
             for topic, count in plan.topics.items()

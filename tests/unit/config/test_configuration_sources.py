@@ -87,12 +87,23 @@ def test_a_stronger_place_hides_the_other_names_of_a_setting() -> None:
     assert BrokerConfig.load({"broker.id": "7"}).node_id == 7
 
 
-def test_other_listeners_are_not_advertised_as_the_old_ones(tmp_path: Path) -> None:
-    """`--listen` beside a file that advertises another port would send clients there."""
+def test_listeners_of_a_flag_keep_the_advertised_addresses_of_the_file(tmp_path: Path) -> None:
+    """As in Kafka, a flag overrides its own key only."""
     file = tmp_path / "server.properties"
     file.write_text(STOCK)
     config = BrokerConfig.load({"listeners": "PLAINTEXT://127.0.0.1:0"}, file=file)
-    assert (config.listen_host, config.listen_port, config.advertised_listeners) == ("127.0.0.1", 0, ())
+    assert (config.listen_host, config.listen_port) == ("127.0.0.1", 0)
+    assert config.advertised_listeners == (Listener("PLAINTEXT", "localhost", 9092),)
+
+
+def test_advertised_addresses_of_other_listeners_stop_the_start(tmp_path: Path) -> None:
+    """The message names both keys and their sources, so that the reader knows which one to change."""
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=OUT://:1\nadvertised.listeners=OUT://public:1\n")
+    with pytest.raises(ConfigurationError, match="must name the same listeners as listeners: PLAINTEXT, not OUT") as e:
+        BrokerConfig.load({"listeners": "PLAINTEXT://:2"}, file=file)
+    assert "listeners=PLAINTEXT://:2 (-X)" in str(e.value)
+    assert f"advertised.listeners=OUT://public:1 ({file}, line 2)" in str(e.value)
 
 
 def test_in_one_place_the_finer_unit_wins() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.scanner_loops import compiled_loops
 
 from klamm.protocol import _row_encoder_py, batch_building
@@ -96,7 +97,7 @@ _rows = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     rows=_rows,
     before=st.integers(0, 9),

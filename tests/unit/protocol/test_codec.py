@@ -22,6 +22,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import LoadableEntityType, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
+from tests.support.examples import examples
 
 import klamm.protocol.schema
 from klamm.protocol.api import API_SPECS
@@ -176,7 +177,7 @@ def read_or_none(read: Callable[[], Message]) -> Message | None:
         return None
 
 
-few = settings(max_examples=10, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=examples(10), deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
 @each_version

@@ -10,6 +10,7 @@ import cramjam
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from klamm.protocol.compression import Compression, compress, decompress
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -129,7 +130,7 @@ def test_gzip_members_that_follow_one_another_are_read() -> None:
 
 
 @each_codec
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_altered_data_raises_nothing_else(codec: Compression, data: st.DataObject) -> None:
     """Damaged, cut and made-up bytes are opened to something within the bound or refused with a KafkaError."""

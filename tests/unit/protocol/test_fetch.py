@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_writer
+from tests.support.examples import examples
 
 from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import MalformedMessage
@@ -287,7 +288,7 @@ def response_for_kio(version: int, response: FetchResponse) -> Any:
 
 
 @each_version
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_request_travels_as_others_write_it(version: int, data: st.DataObject) -> None:
     """A request is written byte for byte as kio and the generic codec do, and the broker reads from it what went in."""
@@ -299,7 +300,7 @@ def test_request_travels_as_others_write_it(version: int, data: st.DataObject) -
 
 
 @each_version
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_response_travels_as_others_write_it(version: int, data: st.DataObject) -> None:
     """An answer is written byte for byte as kio and the generic codec do, and the client reads from it what went in."""
@@ -353,7 +354,7 @@ def test_fields_that_the_version_lacks_are_left_out(version: int) -> None:
 
 
 @each_version
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_cut_messages_are_malformed(version: int, data: st.DataObject) -> None:
     """A request or answer that ends before its last byte is refused, wherever it was cut."""
@@ -368,7 +369,7 @@ def test_cut_messages_are_malformed(version: int, data: st.DataObject) -> None:
 
 
 @each_version
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_altered_messages_raise_nothing_else(version: int, data: st.DataObject) -> None:
     """Bytes that lie are refused as malformed or read as something else; no other error reaches the caller."""

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.scanner_loops import compiled_loops, each_loops
 
 from klamm.protocol.record_scanner import RecordSpans, scan_records
@@ -27,7 +28,7 @@ def spans_of(records: list[tuple[bytes | None, bytes | None]]) -> RecordSpans:
 
 
 @each_loops
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(written=batches, start=st.integers(0, 60), data=st.data())
 def test_keeps_what_a_dict_would_keep(
     loops: ModuleType,
@@ -176,7 +177,7 @@ def test_hash_has_the_published_vectors() -> None:
     assert loops.siphash128(SECRET, b"\x00").hex() == "da87c1d86b99af44347659119b22fc45"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(secret=st.binary(min_size=16, max_size=16), data=st.binary(max_size=300))
 def test_hash_is_siphash(secret: bytes, data: bytes) -> None:
     """Of any length, under any secret."""

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
+from tests.support.examples import examples
 
 from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import MalformedMessage
@@ -198,7 +199,7 @@ def response_for_kio(version: int, response: ProduceResponse) -> Any:
 
 
 @each_version
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_request_travels_as_others_write_it(version: int, data: st.DataObject) -> None:
     """A request is written byte for byte as kio and the generic codec do, and the broker reads from it what went in."""
@@ -210,7 +211,7 @@ def test_request_travels_as_others_write_it(version: int, data: st.DataObject) -
 
 
 @each_version
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_response_travels_as_others_write_it(version: int, data: st.DataObject) -> None:
     """An answer is written byte for byte as kio and the generic codec do, and the client reads from it what went in."""
@@ -249,7 +250,7 @@ def test_records_are_views_of_the_request(version: int) -> None:
 
 
 @each_version
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_cut_messages_are_malformed(version: int, data: st.DataObject) -> None:
     """A request or answer that ends before its last byte is refused, wherever it was cut."""
@@ -265,7 +266,7 @@ def test_cut_messages_are_malformed(version: int, data: st.DataObject) -> None:
 
 
 @each_version
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_altered_messages_raise_nothing_else(version: int, data: st.DataObject) -> None:
     """Wrong bytes are refused as malformed, passed on for their many partitions, or read as another message."""

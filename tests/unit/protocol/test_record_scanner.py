@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.scanner_loops import LOOPS, compiled_loops, each_loops
 from tests.unit.protocol.test_records import JAVA_BATCHES, JAVA_RECORDS, each_codec, unstamped_records, with_payload
 
@@ -107,7 +108,7 @@ def test_sees_what_java_wrote(loops: ModuleType, codec: Compression) -> None:
 
 
 @each_loops
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(records=unstamped_records, codec=st.sampled_from(Compression), prefix=st.binary(max_size=9))
 def test_sees_what_was_closed(
     loops: ModuleType, records: list[UnstampedRecord], codec: Compression, prefix: bytes
@@ -129,7 +130,7 @@ def test_an_uncompressed_body_is_not_copied(loops: ModuleType) -> None:
 
 
 @each_loops
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     records=unstamped_records,
     flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=5),
@@ -150,7 +151,7 @@ def test_agrees_on_altered_batches(
 
 
 @each_loops
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(payload=st.binary(max_size=60), count=st.integers(-1, 8))
 def test_agrees_on_bytes_that_are_no_records(loops: ModuleType, payload: bytes, count: int) -> None:
     """Any bytes at all as records."""
@@ -226,7 +227,7 @@ def rewritten(batch: bytes, keep: Sequence[int], **options: Any) -> bytes:
 
 
 @each_loops
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(records=unstamped_records, codec=st.sampled_from(Compression), data=st.data())
 def test_rewriting_keeps_what_is_marked(
     loops: ModuleType, records: list[UnstampedRecord], codec: Compression, data: st.DataObject
@@ -379,7 +380,7 @@ def test_compiled_loops_check_the_arrays_that_they_get() -> None:
 
 
 @each_loops
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     counts=st.lists(st.integers(1, 5), max_size=6),
     offset=st.integers(0, 30),
@@ -481,7 +482,7 @@ def found_in(loops: ModuleType, opened: OpenedData, count: int, query: RecordQue
 
 
 @each_loops
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     records=unstamped_records,
     codec=st.sampled_from(Compression),
@@ -516,7 +517,7 @@ def test_finds_the_records_that_are_asked_for(  # noqa: PLR0917 - what hypothesi
     assert found == (expected, walked, walked == len(records))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     records=unstamped_records,
     flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4),

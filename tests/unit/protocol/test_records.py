@@ -14,6 +14,7 @@ from aiokafka.record.default_records import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.records.readers import read_batch
+from tests.support.examples import examples
 
 from klamm.protocol.compression import Compression, compress
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -124,7 +125,7 @@ def test_closes_as_java_does(codec: Compression) -> None:
     assert batch == JAVA_BATCHES[codec]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(records=unstamped_records, codec=st.sampled_from(Compression), base_offset=st.integers(0, 2**62), data=st.data())
 def test_round_trip(records: list[UnstampedRecord], codec: Compression, base_offset: int, data: st.DataObject) -> None:
     """What was closed opens to the same records, at consecutive offsets, under a header that says so."""
@@ -149,7 +150,7 @@ def test_round_trip(records: list[UnstampedRecord], codec: Compression, base_off
     assert decode_batch(batch) == list(decode_records(batch)) == stamped(records, base_offset)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(records=unstamped_records, codec=st.sampled_from([Compression.NONE, Compression.SNAPPY]))
 def test_closes_as_aiokafka_does(records: list[UnstampedRecord], codec: Compression) -> None:
     """A batch is byte for byte that of aiokafka's builder, for the codecs that both write in the same way."""
@@ -169,7 +170,7 @@ def test_closes_as_aiokafka_does(records: list[UnstampedRecord], codec: Compress
     assert encode_batch(records, compression=read_batch_header(expected).compression) == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(records=unstamped_records, codec=st.sampled_from(Compression))
 def test_aiokafka_opens_what_was_closed(records: list[UnstampedRecord], codec: Compression) -> None:
     """aiokafka finds the same records in a batch of every codec, and its CRC right."""
@@ -317,7 +318,7 @@ def test_any_negative_length_is_null() -> None:
     assert decode_batch(batch) == [Record(Offset(0), Millis(0), None, None, ())]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(records=unstamped_records, codec=st.sampled_from(Compression), data=st.data())
 def test_altered_batches_raise_nothing_else(
     records: list[UnstampedRecord], codec: Compression, data: st.DataObject

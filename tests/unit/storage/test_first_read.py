@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time, read_all, read_bytes
 
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -36,7 +37,7 @@ def _flip(path: Path, position: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     hit=st.integers(0, BATCHES - 2),
     at=st.integers(_UNCOVERED_BYTES, BATCH_BYTES - 1),

@@ -27,6 +27,7 @@ from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.group import Group
 from klamm.core.group.group_config import GroupConfigOf
 from klamm.core.group.group_store import GroupStore, KindStore
+from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
@@ -84,6 +85,9 @@ class KindShard(Protocol):
 
     def on_topics(self, topics: ClusterTopics) -> Iterator[Result]:
         """Takes the cluster's new topics at once; returns the steps to run afterwards."""
+
+    def on_traffic(self, traffic: Traffic, result: Result) -> None:
+        """Takes the latest traffic of the partitions; puts the timers of what follows into the result."""
 
     def on_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decides what follows from an expired timer of this kind."""

@@ -30,7 +30,6 @@ from klamm.core.group.consumer.callbacks import on_consumer_task
 from klamm.core.group.consumer.consumer_shard import ConsumerShard
 from klamm.core.group.consumer.group_description import describe_consumer_groups
 from klamm.core.group.consumer.heartbeats import consumer_group_heartbeat
-from klamm.core.group.consumer.load_trigger import on_traffic
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.group_config import GroupConfigOf
 from klamm.core.group.group_kind import GroupKind, KindServices, shard_of
@@ -44,7 +43,7 @@ from klamm.core.group.offsets.offset_fetches import fetch_offsets
 from klamm.core.group.offsets.offset_loading import OffsetLoader
 from klamm.core.group.offsets.transactional_commits import commit_transactional_offsets
 from klamm.core.group.partition_traffic import Traffic
-from klamm.core.group.removal.deleted_topics import delete_topics
+from klamm.core.group.removal.deleted_topics import delete_offsets_of_topics
 from klamm.core.group.removal.expiry import expire_groups
 from klamm.core.group.removal.group_deletion import Deletions
 from klamm.core.group.removal.removal_rules import delete_offsets
@@ -155,13 +154,18 @@ class GroupShard:
         self._incremental_work.add(chain.from_iterable(steps), result)
         if deleted_topics:
             looks = self.config.looks_per_step
-            gone = delete_topics(self.store, deleted_topics, last_offset=self._last_offset, looks_per_step=looks)
-            self._incremental_work.add(gone, result)
+            deletions = delete_offsets_of_topics(
+                self.store, deleted_topics, last_offset=self._last_offset, looks_per_step=looks
+            )
+            self._incremental_work.add(deletions, result)
         return result
 
     def on_traffic(self, traffic: Traffic, now: Millis) -> Result:
-        """Takes the latest traffic, and starts to weigh the groups assigned by load; see `consumer/load_trigger.py`."""
-        return on_traffic(self.consumer_groups, traffic, now)
+        """Gives the latest traffic to each kind; consumer groups may be assigned by it (`consumer/load_trigger.py`)."""
+        result = Result()
+        for kind in self.groups.shards:
+            kind.on_traffic(traffic, result)
+        return result
 
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decides what follows from a timer that ran out; the table of kinds names the timers of each kind."""

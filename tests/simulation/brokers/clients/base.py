@@ -76,6 +76,8 @@ class Participant(ABC):
         self.is_finished = False
         draw = self.random
         most_bytes, most_of_partition = draw.choice((300, 2_000, 1_000_000)), draw.choice((100, 1_000, 1_000_000))
+        if world.plan.has_large_batches:
+            most_bytes, most_of_partition = (world.sizes.choice((70_000, 150_000, 1_000_000)) for _ in range(2))
         config = ClientConfig(
             bootstrap_servers=(("broker", 9092),),
             client_id=name,

@@ -163,7 +163,13 @@ class Producer(Participant):
         sequence = self._sequences.get(where, 0) if self._is_idempotent else -1
         self._sequences[where] = sequence + len(values)
         batch = Batch(where, self.name, tuple(values), now_ms, self._is_idempotent)
-        return Unsent(batch, sequence, [(now_ms, None, value, ()) for value in values])
+        return Unsent(batch, sequence, [(now_ms, self._make_key(), value, ()) for value in values])
+
+    def _make_key(self) -> bytes | None:
+        """A key that makes the batch as large as the world wants it."""
+        if not self.world.plan.has_large_batches:
+            return None
+        return bytes(self.world.sizes.choice((0, 0, 0, 1_000, 40_000, 100_000)))
 
     async def _write(self, where: TopicPartition, unsent: list[Unsent]) -> None:
         """Writes all of it, whatever it takes."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.steps import finish
 
 from klamm.broker.handlers import describe_topic_partitions
@@ -68,7 +69,9 @@ def test_pages_break_where_the_limit_says(serve_metadata: Serve) -> None:
 
 @given(limit=st.integers(1, 12), broker_limit=st.integers(1, 12), names=st.sets(st.sampled_from([*PARTITIONS, "?"])))
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=30
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
+    max_examples=examples(30),
 )
 def test_pages_together_hold_every_partition_once(
     serve_metadata: Serve, limit: int, broker_limit: int, names: set[str]

@@ -17,6 +17,7 @@ from klamm.core.coordinator.shard_contract import (
 )
 from klamm.core.group.events import GroupType
 from klamm.core.group.group_kind import GroupKind, KindServices
+from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.message import Message
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
@@ -172,6 +173,9 @@ class ThirdShard:
         """Keep the topics."""
         self.topics = topics
         return iter(())
+
+    def on_traffic(self, traffic: Traffic, result: Result) -> None:
+        """Do nothing: the groups are not assigned by load."""
 
     def on_timer(self, key: TimerKey, now: Millis) -> Result:
         """Remove the member whose session has ended."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.bombs import KEYED_RECORD, SMALLEST_RECORD, batch_of, records_in_sequence
+from tests.support.examples import examples
 from tests.support.log_folder import NOW_MS, ORDERS, batch
 
 from klamm.config.topic_config import TopicConfig
@@ -200,7 +201,7 @@ def _expected_errors(records: list[tuple[int, bytes | None]], compact: bool, bef
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     records=st.lists(
         st.tuples(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cleaner import clean, clean_steps, find_dirtiest, run_with
+from tests.support.examples import examples
 from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, found_by_time, read_all, read_bytes
 
 from klamm.config.broker_config import BrokerConfig
@@ -512,7 +513,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(actions=ACTIONS)
 def test_a_reader_from_the_beginning_ends_up_with_the_latest_values(
     actions: list[tuple[Any, ...]], tmp_path_factory: pytest.TempPathFactory

@@ -16,6 +16,7 @@ from klamm.core.group.classic.leaves import leave_group
 from klamm.core.group.classic.offset_checks import check_commit, check_transactional_commit
 from klamm.core.group.classic.syncs import sync_group
 from klamm.core.group.group_kind import KindServices
+from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
@@ -78,6 +79,9 @@ class ClassicShard:
         """Takes the cluster's new topics; there is no more to do, because the members watch the topics themselves."""
         self._topics = topics
         return iter(())
+
+    def on_traffic(self, traffic: Traffic, result: Result) -> None:
+        """Does nothing: the leader of a classic group assigns the partitions."""
 
     def on_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decides on an expired timer; see `callbacks.py`."""

@@ -13,6 +13,7 @@ from klamm.core.group.classic.classic_shard import ClassicShard
 from klamm.core.group.consumer.callbacks import on_consumer_groups_loaded, on_consumer_timer
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.load_trigger import on_traffic
 from klamm.core.group.consumer.migration.classic_joins import join_consumer_group
 from klamm.core.group.consumer.migration.classic_members import (
     heartbeat_in_consumer_group,
@@ -21,6 +22,7 @@ from klamm.core.group.consumer.migration.classic_members import (
 )
 from klamm.core.group.consumer.offset_checks import check_commit, check_fetch, check_transactional_commit
 from klamm.core.group.group_kind import KindServices, PartitionCheck, shard_of
+from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
@@ -77,6 +79,10 @@ class ConsumerShard:
     def on_topics(self, topics: ClusterTopics) -> Iterator[Result]:
         """Takes the cluster's new topics; the steps mark the groups that read a changed topic."""
         return self.groups.on_topics(topics)
+
+    def on_traffic(self, traffic: Traffic, result: Result) -> None:
+        """Starts to weigh the groups that are assigned by load; see `load_trigger.py`."""
+        on_traffic(self.groups, traffic, result)
 
     def on_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decides on an expired timer; see `callbacks.py`."""

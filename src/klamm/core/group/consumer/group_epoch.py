@@ -8,9 +8,9 @@ from klamm.core.group.consumer.changed_subscriptions import Subscriptions
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_group_records import epoch_record
 from klamm.core.group.consumer.consumer_groups import CauseDetails, Decision
-from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.consumer.group_state import ConsumerGroupState
 from klamm.core.group.events import GroupIsStable, GroupType, NewEpoch, RebalanceNeeded
+from klamm.core.group.follow_ups import after_append
 
 __all__ = ["announce_stability", "raise_epoch"]
 

@@ -14,11 +14,11 @@ from klamm.core.group.consumer.assignor_input import Description
 from klamm.core.group.consumer.changed_subscriptions import at_present
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import CauseDetails, ConsumerGroups, Decision
-from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, retry_on_failure
 from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.consumer.timers import back_off_timer, target_timer
 from klamm.core.group.events import Cause, Remark
+from klamm.core.group.follow_ups import RETRY_MS, after_append, retry_on_failure
 
 __all__ = ["begin_life", "is_held_back", "on_back_off_timer", "watch_back_offs", "watch_held_back"]
 

@@ -17,12 +17,12 @@ from klamm.core.group.consumer.assignor_input import Description, describe
 from klamm.core.group.consumer.changed_subscriptions import at_present, preferred_assignor
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import CauseDetails, ConsumerGroups, Decision
-from klamm.core.group.consumer.follow_ups import retry_on_failure
 from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.group_state import ConsumerGroupState
 from klamm.core.group.consumer.target_assignment import INLINE_LIMIT
 from klamm.core.group.consumer.timers import LOAD_TIMER, target_timer
 from klamm.core.group.events import Cause, Remark
+from klamm.core.group.follow_ups import retry_on_failure
 from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.types import Millis
 
@@ -43,14 +43,12 @@ class WeighLoad:
         return is_improvement(self.described.specification(), self.assigned_at_ms)
 
 
-def on_traffic(groups: ConsumerGroups, traffic: Traffic, now: Millis) -> Result:
+def on_traffic(groups: ConsumerGroups, traffic: Traffic, result: Result) -> None:
     """Stores the figures and starts to check the groups that are assigned by load."""
     groups.traffic = traffic
     groups.to_weigh = list(groups.store.groups)
-    result = Result()
     if groups.to_weigh:
         result.arm(LOAD_TIMER, 0)
-    return result
 
 
 def on_load_timer(decision: Decision) -> None:

@@ -23,7 +23,6 @@ from klamm.core.group.consumer.consumer_group_records import (
     target_tombstone,
 )
 from klamm.core.group.consumer.consumer_groups import CauseDetails, Decision
-from klamm.core.group.consumer.follow_ups import after_append, retry_on_failure
 from klamm.core.group.consumer.group_epoch import announce_stability, raise_epoch
 from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import (
@@ -37,6 +36,7 @@ from klamm.core.group.consumer.target_assignment import arm_target_timer
 from klamm.core.group.consumer.timers import rebalance_timer, session_timer
 from klamm.core.group.crash_loops import DEATHS_IN_A_LOOP
 from klamm.core.group.events import Cause, MemberRemoved
+from klamm.core.group.follow_ups import after_append, retry_on_failure
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse

@@ -24,7 +24,6 @@ from klamm.core.group.consumer.consumer_group_records import (
     target_record,
 )
 from klamm.core.group.consumer.consumer_groups import CauseDetails, Decision
-from klamm.core.group.consumer.follow_ups import after_append, if_refused
 from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.held_back import begin_life
@@ -34,6 +33,7 @@ from klamm.core.group.consumer.reconciliation import Reconciliation
 from klamm.core.group.consumer.target_assignment import make_target, may_make_target
 from klamm.core.group.consumer.timers import rebalance_timer, target_timer
 from klamm.core.group.events import Cause, MemberAssigned, MemberJoined, MemberRemoved
+from klamm.core.group.follow_ups import after_append, if_refused
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.consumer_group_heartbeat_request import TopicPartitions
 from klamm.protocol.types import TopicId

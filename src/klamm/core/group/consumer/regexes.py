@@ -19,12 +19,12 @@ from klamm.core.group.consumer.changed_subscriptions import after_resolution
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_group_records import ResolvedRegex, regex_record, regex_tombstone
 from klamm.core.group.consumer.consumer_groups import CauseDetails, ConsumerGroups, Decision
-from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.consumer.regex_cost import MAX_REGEX_COST, regex_cost
 from klamm.core.group.consumer.target_assignment import arm_target_timer
 from klamm.core.group.events import Cause, Remark
+from klamm.core.group.follow_ups import after_append
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis
 

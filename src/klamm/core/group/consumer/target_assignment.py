@@ -25,12 +25,12 @@ from klamm.core.group.consumer.consumer_group_records import (
     target_tombstone,
 )
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
-from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, retry_on_failure
 from klamm.core.group.consumer.held_back import watch_back_offs
 from klamm.core.group.consumer.member import NO_TARGET, Target
 from klamm.core.group.consumer.partition_moves import moves_to
 from klamm.core.group.consumer.timers import target_timer
 from klamm.core.group.events import GroupType, PartitionsByTopic, Remark, TargetChosen
+from klamm.core.group.follow_ups import RETRY_MS, after_append, retry_on_failure
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import FramedRecords, frame_records
 from klamm.protocol.types import Millis

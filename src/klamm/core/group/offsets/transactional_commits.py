@@ -18,8 +18,8 @@ from klamm.core.coordinator.shard_contract import (
     Ticket,
     TransactionalWrite,
 )
-from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
+from klamm.core.group.follow_ups import after_append
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.offsets.offset_commits import is_longer
 from klamm.core.group.offsets.offset_records import offset_commit_record

@@ -14,12 +14,12 @@ from klamm.core.group.offsets.offset_records import offset_tombstone
 from klamm.protocol.message import ZERO_UUID
 from klamm.protocol.types import Offset, PartitionIndex
 
-__all__ = ["delete_topics"]
+__all__ = ["delete_offsets_of_topics"]
 
 _Ids = Mapping[str, Set[bytes]]
 
 
-def delete_topics(
+def delete_offsets_of_topics(
     store: GroupStore, topics: Sequence[DeletedTopic], *, last_offset: Offset, looks_per_step: int
 ) -> Iterator[Result]:
     """Yields the steps that delete all offsets that groups committed for deleted topics.

@@ -13,7 +13,6 @@ from klamm.core.group.classic.member import protocols_of
 from klamm.core.group.consumer.assignor_input import Change
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import Decision
-from klamm.core.group.consumer.follow_ups import if_refused
 from klamm.core.group.consumer.group_epoch import announce_stability
 from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember
 from klamm.core.group.consumer.member_removal import check_static_member
@@ -32,6 +31,7 @@ from klamm.core.group.consumer.migration.downgrade import downgrade, may_downgra
 from klamm.core.group.consumer.migration.embedded_assignment import owned_partitions, protocol_name, subscription
 from klamm.core.group.consumer.regexes import RegexChange, update_regexes
 from klamm.core.group.consumer.timers import join_timer, sync_timer
+from klamm.core.group.follow_ups import if_refused
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
 from klamm.protocol.schema.join_group_request import JoinGroupRequest

@@ -14,13 +14,13 @@ from klamm.core.coordinator.shard_contract import Ticket, TimerKey
 from klamm.core.group.classic.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import CauseDetails, Decision
-from klamm.core.group.consumer.follow_ups import retry_on_failure
 from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.consumer.member_removal import check_static_member, expect_member, remove_members
 from klamm.core.group.consumer.migration.embedded_assignment import assignment_bytes, protocol_name
 from klamm.core.group.consumer.timers import join_timer, session_timer, sync_timer
 from klamm.core.group.events import Cause
+from klamm.core.group.follow_ups import retry_on_failure
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.heartbeat_response import HeartbeatResponse

@@ -19,10 +19,10 @@ from klamm.core.group.classic.member import Member
 from klamm.core.group.classic.rebalance import prepare_rebalance
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
-from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember
 from klamm.core.group.consumer.migration.embedded_assignment import assignment_bytes
 from klamm.core.group.events import Cause
+from klamm.core.group.follow_ups import after_append
 from klamm.protocol.types import Generation, Millis
 
 __all__ = ["downgrade", "may_downgrade", "may_downgrade_by_replacement"]

@@ -26,12 +26,12 @@ from klamm.core.group.consumer.consumer_group_records import (
 )
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
 from klamm.core.group.consumer.consumer_store import ConsumerStore
-from klamm.core.group.consumer.follow_ups import if_refused
 from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember, Target
 from klamm.core.group.consumer.migration.embedded_assignment import CustomAssignor, target
 from klamm.core.group.consumer.timers import session_timer
 from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.core.group.events import Cause
+from klamm.core.group.follow_ups import if_refused
 from klamm.protocol.consumer_protocol import decode_subscription
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from klamm.protocol.types import Millis

@@ -1,0 +1,142 @@
+"""A broker stops its components in the reverse order of their start."""
+
+from __future__ import annotations
+
+import functools
+import socket
+from collections.abc import Callable, Iterator
+from inspect import iscoroutinefunction
+from typing import Any
+
+import pytest
+
+from klamm.broker.network.listener import Listener
+from klamm.broker.partitions.partition_registry import PartitionRegistry
+from klamm.broker.services.coordinator_services import CoordinatorServices
+from klamm.broker.services.housekeeping import Housekeeping
+from klamm.broker.services.log_cleaning import LogCleaning
+from klamm.broker.services.log_failure_handler import LogFailureHandler
+from klamm.broker.services.metrics import MetricsListener
+from klamm.broker.services.partition_services import PartitionServices
+from klamm.broker.services.traffic_meter import TrafficMeter
+from klamm.errors import KlammError
+from klamm.metadata.service import MetadataService
+from klamm.storage.log_directory import LogDirectory
+from klamm.testing import Broker
+
+COMPONENTS: list[tuple[type, str, str]] = [
+    (LogDirectory, "lock", "close"),
+    (PartitionServices, "__init__", "stop"),
+    (MetadataService, "__init__", "close"),
+    (LogFailureHandler, "start", "stop"),
+    (CoordinatorServices, "__init__", "stop"),
+    (TrafficMeter, "start", "stop"),
+    (LogCleaning, "start", "stop"),
+    (Housekeeping, "start", "stop"),
+    (Listener, "start", "stop"),
+    (MetricsListener, "start", "stop"),
+]
+"""Each component with the methods that begin and end its work, in the order of the start."""
+NAMES = [component.__name__ for component, _, _ in COMPONENTS]
+
+
+class Order:
+    """The components in the order in which they were started, and in which they had stopped."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.stopped: list[str] = []
+        self.under_way: list[str] = []
+        """Stops that have begun and not ended."""
+
+    def noting_start(self, name: str, start: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the method, which notes its call, once until the component stops."""
+
+        @functools.wraps(start)
+        def noting(*arguments: Any, **keywords: Any) -> Any:
+            if self.started.count(name) == self.stopped.count(name):
+                self.started.append(name)
+            return start(*arguments, **keywords)
+
+        return noting
+
+    def noting_stop(self, name: str, stop: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the method, which notes its end, and that no other stop is under way when it begins."""
+
+        def begins() -> None:
+            assert not self.under_way, f"{name} stops before {self.under_way} has stopped"
+            self.under_way.append(name)
+
+        def ends() -> None:
+            self.under_way.remove(name)
+            self.stopped.append(name)
+
+        @functools.wraps(stop)
+        async def noting_later(*arguments: Any, **keywords: Any) -> Any:
+            begins()
+            result = await stop(*arguments, **keywords)
+            ends()
+            return result
+
+        @functools.wraps(stop)
+        def noting(*arguments: Any, **keywords: Any) -> Any:
+            begins()
+            result = stop(*arguments, **keywords)
+            ends()
+            return result
+
+        return noting_later if iscoroutinefunction(stop) else noting
+
+
+@pytest.fixture
+def order(monkeypatch: pytest.MonkeyPatch) -> Iterator[Order]:
+    """Notes when the components of brokers start and stop. They do their own work."""
+    order = Order()
+    for component, start, stop in COMPONENTS:
+        name = component.__name__
+        monkeypatch.setattr(component, start, order.noting_start(name, getattr(component, start)))
+        monkeypatch.setattr(component, stop, order.noting_stop(name, getattr(component, stop)))
+    yield order
+    assert not order.under_way
+
+
+def test_components_stop_in_the_reverse_order_of_their_start(order: Order) -> None:
+    """Each component stops before the components that it uses. One stop ends before the next one begins."""
+    with Broker(config={"klamm.metrics.listener": "127.0.0.1:0"}):
+        assert order.started == NAMES
+        assert not order.stopped
+    assert order.stopped == NAMES[::-1]
+
+
+def test_a_second_stop_stops_nothing_again(order: Order) -> None:
+    """The embedded broker may be stopped in its block, and at the end of the block."""
+    with Broker() as broker:
+        broker.stop()
+    assert order.stopped == order.started[::-1]
+
+
+def test_a_start_that_fails_at_the_listener_stops_what_has_started(order: Order) -> None:
+    """The address is in use: the services stop in the reverse order, and the data folder is free again."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        broker = Broker(port=taken.getsockname()[1], config={"klamm.metrics.listener": "127.0.0.1:0"})
+        with pytest.raises(KlammError, match="is in use"):
+            broker.start()
+    assert order.started == NAMES[:-1]
+    assert order.stopped == NAMES[-2::-1]
+    with broker:
+        assert order.started[len(NAMES) - 1 :] == NAMES
+
+
+def test_a_start_that_fails_in_the_middle_stops_only_what_has_started(
+    order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partitions fail to load: no coordinator, meter, cleaner or listener has started, so none is stopped."""
+
+    def fail(*arguments: object) -> None:
+        raise KlammError("the partitions can't be led")
+
+    monkeypatch.setattr(PartitionRegistry, "apply", fail)
+    with pytest.raises(KlammError, match="can't be led"):
+        Broker().start()
+    assert order.started == NAMES[: NAMES.index("TrafficMeter")]
+    assert order.stopped == order.started[::-1]
