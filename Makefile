@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka
 
 help:
-	@echo 'make demo     watch a year of flights in a topic, two groups and Spark'
+	@echo 'make demo     watch a year of flights in a topic, read by a group and by Spark, which writes another topic'
 	@echo 'make unit     run the tests that need no process and no socket, in less than a minute'
 	@echo 'make test     run all tests'
 	@echo 'make check    format, lint, types, imports between rooms, names, documentation, 300 simulated worlds of each kind'
@@ -76,6 +76,7 @@ SPARK_KILLS ?= 20
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
 	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py
+	@KLAMM_EXACTLY_ONCE_MATRIX=1 $(BIN)/python -m pytest tests/spark/test_exactly_once_kills.py
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 
 # CHECKER_SECONDS for each of the four; all four run, even if one finds something.

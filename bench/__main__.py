@@ -32,6 +32,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     rows = [workload.name for workload in WORKLOADS]
     parser.add_argument("--quick", action="store_true", help="a quarter of the load, two rounds")
     parser.add_argument(
+        "--scale", type=_scale, metavar="SHARE", help="this share of the load, as 0.02 (default: 1, with --quick 0.25)"
+    )
+    parser.add_argument(
         "--only", action="append", choices=rows, metavar="ROW", help=f"one of {', '.join(rows)}; may be repeated"
     )
     parser.add_argument("--peers", default=",".join(PEER_NAMES), help="which brokers, in turn (default: %(default)s)")
@@ -56,6 +59,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="run klamm under a sampling profiler, into OUTPUT/profiles (slows it a little)",
     )
     return parser.parse_args(argv)
+
+
+def _scale(text: str) -> float:
+    share = float(text)
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError("it lies between 0 and 1")
+    return share
 
 
 def _say(line: str) -> None:
@@ -104,13 +114,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     workloads = [workload for workload in WORKLOADS if not arguments.only or workload.name in arguments.only]
     runs = _CACHE / "runs"
     runs.mkdir(parents=True, exist_ok=True)
-    load = Load(programs, _QUICK_SCALE if arguments.quick else 1.0)
+    scale: float = arguments.scale or (_QUICK_SCALE if arguments.quick else 1.0)
+    load = Load(programs, scale)
     runner = Runner(peers, load, arguments.quick, runs, _say)
 
     written = [(output / "benchmarks.md", output / "benchmarks.json")]
     if arguments.docs:
         written.append((_DOCS / f"{arguments.docs}.md", _RECORDED / f"{arguments.docs}.json"))
     kind = "quick, " if arguments.quick else ""
+    kind += f"{scale:g} of the load, " if arguments.scale else ""
     profiled = ", klamm under a profiler" if arguments.profile else ""
     started = time.monotonic()
     results: dict[str, RowResult] = {}

@@ -18,6 +18,7 @@ _SUBJECTS = {
     "groups": "consumer groups",
     "log": "the log",
     "spark": "the Spark source",
+    "spark-sink": "the Spark sink",
 }
 """The subject of each page, by the end of its name."""
 _INTRODUCTIONS = {
@@ -26,6 +27,9 @@ _INTRODUCTIONS = {
     "log": "What syncs, compaction and a restart cost.",
     "spark": "How fast klamm's Spark source reads, next to Spark's own Kafka connector. The columns are the brokers; "
     "the rows compare the two sources on the same broker.",
+    "spark-sink": "How fast klamm's Spark sink writes, next to Spark's own Kafka connector. The columns are the "
+    "brokers; the rows compare the two sinks on the same broker, with equal settings of the producer. The connector's "
+    "sink writes at least once only.",
 }
 _HOW_TO_READ = (
     "Each figure is the median over the rounds of its row; the brokers take turns, round after round. The ratio is "

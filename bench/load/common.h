@@ -6,6 +6,7 @@
 struct options {
     const char *bootstrap;
     const char *topic;
+    const char *read_topic; /* the topic to read, if it is another one than the topic to write */
     int partitions;
     int size_bytes;
     int64_t count;
@@ -31,5 +32,5 @@ double cpu_seconds(void);
 void sleep_until_nanos(int64_t deadline);
 void fail(const char *what, const char *why);
 
-/* Sorts `nanos` and prints "p50_ms": …, "p99_ms": …, "max_ms": … without a trailing comma. */
+/* Sorts `nanos` and prints "p50_ms": …, "p95_ms": …, "p99_ms": …, "max_ms": … without a trailing comma. */
 void print_percentiles(int64_t *nanos, int64_t count);

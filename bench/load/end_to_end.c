@@ -1,5 +1,6 @@
-/* Produces at a steady `rate`, reads the same topic, and prints the percentiles of the time from a record's due time
- * to its arrival at the consumer. The send time travels in the record. */
+/* Produces at a steady `rate`, reads the same topic or `read_topic`, to which another program copies the records, and
+ * prints the percentiles of the time from a record's due time to its arrival at the consumer. The send time travels in
+ * the record. The first `warm_up_count` records are not measured. */
 #include "common.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 static struct options options;
 static rd_kafka_t *producer;
 static rd_kafka_topic_t *topic;
+static int64_t flow_start;
 
 static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
     (void)client;
@@ -27,9 +29,8 @@ static void send_record(char *payload, int64_t due, int32_t partition) {
 static void *produce(void *unused) {
     (void)unused;
     char *payload = calloc(1, (size_t)options.size_bytes);
-    int64_t start = now_nanos();
-    for (int64_t i = 0; i < options.count; i++) {
-        int64_t due = start + i * 1000000000 / options.rate_per_second;
+    for (int64_t i = 0; i < options.warm_up_count + options.count; i++) {
+        int64_t due = flow_start + i * 1000000000 / options.rate_per_second;
         sleep_until_nanos(due);
         send_record(payload, due, (int32_t)(i % options.partitions));
     }
@@ -50,8 +51,19 @@ int main(int argc, char **argv) {
     rd_kafka_conf_set(conf, "enable.auto.commit", "false", NULL, 0);
     rd_kafka_t *consumer = new_client(RD_KAFKA_CONSUMER, conf, &options);
     rd_kafka_topic_partition_list_t *partitions = rd_kafka_topic_partition_list_new(options.partitions);
-    for (int i = 0; i < options.partitions; i++)
-        rd_kafka_topic_partition_list_add(partitions, options.topic, i)->offset = RD_KAFKA_OFFSET_BEGINNING;
+    /* Records of an earlier run lie before the present end. */
+    for (int i = 0; i < options.partitions; i++) {
+        int64_t low, high;
+        rd_kafka_resp_err_t error;
+        /* The partition of a new topic may have no leader for a moment. */
+        for (int attempts = 0; attempts < 100; attempts++) {
+            error = rd_kafka_query_watermark_offsets(consumer, options.read_topic, i, &low, &high, 30000);
+            if (!error) break;
+            sleep_until_nanos(now_nanos() + 100000000);
+        }
+        if (error) fail("end of the topic", rd_kafka_err2str(error));
+        rd_kafka_topic_partition_list_add(partitions, options.read_topic, i)->offset = high;
+    }
 
     /* One record per partition goes first, with no time in it: when all have arrived, both sides are connected. */
     char *payload = calloc(1, (size_t)options.size_bytes);
@@ -60,25 +72,29 @@ int main(int argc, char **argv) {
     rd_kafka_assign(consumer, partitions);
 
     int64_t *latencies = calloc((size_t)options.count, sizeof *latencies);
-    int64_t arrived = 0, last_arrival = now_nanos();
+    int64_t began = now_nanos(), arrived = 0, measured = 0, last_arrival = began;
     int warm = 0;
     pthread_t thread;
-    while (arrived < options.count) {
+    while (arrived < options.warm_up_count + options.count) {
         rd_kafka_message_t *message = rd_kafka_consumer_poll(consumer, 1000);
         int64_t now = now_nanos();
-        if (now - last_arrival > 30000000000ll) fail("end to end", "nothing arrived for 30 seconds");
+        if (now - last_arrival > 60000000000ll) fail("end to end", "nothing arrived for 60 seconds");
         if (!message) continue;
         if (message->err) fail("consume", rd_kafka_err2str(message->err));
         int64_t due;
         memcpy(&due, message->payload, sizeof due);
-        if (due) latencies[arrived++] = now - due;
-        else if (++warm == options.partitions) pthread_create(&thread, NULL, produce, NULL);
+        if (due >= began) {
+            if (arrived++ >= options.warm_up_count) latencies[measured++] = now - due;
+        } else if (!due && ++warm == options.partitions) {
+            flow_start = now_nanos();
+            pthread_create(&thread, NULL, produce, NULL);
+        } /* Otherwise the copying program has repeated a record of an earlier run. */
         last_arrival = now;
         rd_kafka_message_destroy(message);
     }
     pthread_join(thread, NULL);
-    printf("{\"records\": %lld, ", (long long)arrived);
-    print_percentiles(latencies, arrived);
+    printf("{\"records\": %lld, ", (long long)measured);
+    print_percentiles(latencies, measured);
     printf("}\n");
     rd_kafka_topic_partition_list_destroy(partitions);
     rd_kafka_consumer_close(consumer);

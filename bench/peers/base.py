@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from bench.measure import wait_for_first_answer
@@ -49,6 +50,12 @@ class RunningPeer:
         """Deletes a topic, so that a row's data doesn't accumulate. Raises KafkaException."""
         admin = self._admin()
         admin.delete_topics([name])[name].result(30)
+
+    def count_offsets(self, topic: str, partitions: int) -> int:
+        """Returns the sum of the partitions' end offsets: how many records were ever written. Raises KafkaException."""
+        admin = self._admin()
+        latest = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
+        return sum(future.result(30).offset for future in admin.list_offsets(latest).values())
 
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -29,11 +30,13 @@ class SparkProgram:
     """A process that runs a program of this package. It exchanges lines with the bench, the last with the figures."""
 
     def __init__(self, name: str, *arguments: object) -> None:
+        # Deleted as soon as it is closed, so it needs no `with`.
+        self._messages = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"bench.spark.{name}", *map(str, arguments), jars()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._messages,
             text=True,
         )
 
@@ -47,16 +50,22 @@ class SparkProgram:
         """Kills the program."""
         self._process.kill()
         self._process.wait()
+        self._messages.close()
 
     def wait_for(self, line: str) -> None:
         """Reads until the program has printed this line. Raises `PeerUnavailable` if it ends first."""
         while self._next() != line:
             pass
 
-    def go_on(self) -> None:
+    @property
+    def process_id(self) -> int:
+        """The id of the process; Spark's other processes descend from it."""
+        return self._process.pid
+
+    def go_on(self, line: str = "") -> None:
         """Sends the line that the program waits for."""
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
 
     def figures(self) -> Mapping[str, Any]:
@@ -70,5 +79,8 @@ class SparkProgram:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise PeerUnavailable(f"the Spark program ended with status {self._process.wait()}")
+            status = self._process.wait()
+            self._messages.seek(0)
+            last = ([line.strip() for line in self._messages if line.strip()] or ["no message"])[-1]
+            raise PeerUnavailable(f"the Spark program ended with status {status}: {last}")
         return line.strip()

@@ -31,6 +31,8 @@ from bench.workloads import (
     spark_plan,
     spark_read,
     spark_stream,
+    spark_through,
+    spark_write,
     start,
 )
 
@@ -68,4 +70,6 @@ WORKLOADS: tuple[Workload, ...] = (
     *spark_stream.WORKLOADS,
     spark_first_row.WORKLOAD,
     spark_plan.WORKLOAD,
+    *spark_write.WORKLOADS,
+    *spark_through.WORKLOADS,
 )

@@ -1,1 +1,1 @@
-"""A year of flights through a topic, two groups and a Spark query: what `make demo` shows."""
+"""A year of flights through a topic, a group and a Spark query into a second topic: what `make demo` shows."""

@@ -1,5 +1,5 @@
 """`make demo`: a year of flights in 30 seconds, read by a queue of three members and by a Spark query, side by
-side."""
+side. The query writes delays to a second topic, which a third group reads."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 TOPIC: Final = "flights"
+DELAYS_TOPIC: Final = "delays"
 PARTITIONS: Final = 6
 QUEUE: Final = "queue"
 SPARK: Final = "spark-delays"
+REPORT: Final = "report"
 VICTIM: Final = "member-2"
 TICK_S: Final = 0.2
 PATIENCE_S: Final = 90.0
@@ -60,14 +62,21 @@ def run(directory: Path, seconds: float) -> int:
     began_s = time.monotonic()
     with Broker(directory / "broker") as broker:
         print(f"broker:  {broker.bootstrap_servers}, ready after {time.monotonic() - began_s:.2f} s")
-        create_topic(broker.bootstrap_servers)
+        create_topics(broker.bootstrap_servers)
         flights = data.load_flights()
         records = data.encode_flights(flights)
         records.append(data.closing_event(records[-1]))
         print(f"data:    {len(flights):,} flights of 2013; Spark starts (some seconds)")
         with Members(broker.bootstrap_servers, TOPIC, QUEUE) as members:
             spark = start_spark(directory / "spark.log")
-            query = delays.start_query(spark, broker.bootstrap_servers, TOPIC, SPARK, directory)
+            query = delays.start_query(
+                spark,
+                broker.bootstrap_servers,
+                flights_topic=TOPIC,
+                delays_topic=DELAYS_TOPIC,
+                group=SPARK,
+                directory=directory,
+            )
             watcher = Watcher(broker.bootstrap_servers, TOPIC, PARTITIONS, QUEUE, (QUEUE, SPARK))
             watcher.start()
             try:
@@ -79,13 +88,17 @@ def run(directory: Path, seconds: float) -> int:
             finally:
                 watcher.stop()
             query.stop()
-            agrees = report(delays.read_result(spark, directory), flights)
+            result = delays.read_delays(broker.bootstrap_servers, DELAYS_TOPIC, REPORT, PARTITIONS)
+            print(
+                f"Spark wrote to the topic {DELAYS_TOPIC}; the group {REPORT} has read {len(result):,} records from it"
+            )
+            agrees = report(result, flights)
             lags = {group: [lane.lag(group) for lane in watcher.latest.lanes] for group in (QUEUE, SPARK)}
             for group, of_group in lags.items():
                 print(f"lag of {group}: {', '.join(map(str, of_group))}")
             spark.stop()
     print(f"what the broker stored: {directory / 'broker'}   (klamm serve --data-dir {directory / 'broker'})")
-    print(f"what Spark wrote:       {directory / 'delays'}   (what it said: {directory / 'spark.log'})")
+    print(f"what Spark said:        {directory / 'spark.log'}")
     print(f"took {time.monotonic() - began_s:.0f} s")
     is_read = all(lag == 0 for of_group in lags.values() for lag in of_group)
     return 0 if agrees and is_read else 1
@@ -106,11 +119,15 @@ def start_spark(log: Path) -> SparkSession:
         os.close(ours)
 
 
-def create_topic(bootstrap_servers: str) -> None:
-    """Six partitions, and no retention by time: the records say that they are of 2013."""
-    topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
+def create_topics(bootstrap_servers: str) -> None:
+    """Six partitions each, and no retention by time: the records of the flights say that they are of 2013."""
+    config = {"retention.ms": "-1"}
+    topics = [
+        NewTopic(name, num_partitions=PARTITIONS, replication_factor=1, config=config) for name in (TOPIC, DELAYS_TOPIC)
+    ]
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-    admin.create_topics([topic])[TOPIC].result()
+    for created in admin.create_topics(topics).values():
+        created.result()
 
 
 def wait_for_owners(watcher: Watcher, query: StreamingQuery) -> None:
@@ -200,7 +217,7 @@ def is_read(snapshot: Snapshot, written: int) -> bool:
 
 
 def report(result: pandas.DataFrame, flights: pandas.DataFrame) -> bool:
-    """Prints the ten most delayed airports, by Spark from the topic and by pandas from the file.
+    """Prints the ten most delayed airports, by Spark from its topic and by pandas from the file.
 
     Whether all days agree.
     """
@@ -211,7 +228,7 @@ def report(result: pandas.DataFrame, flights: pandas.DataFrame) -> bool:
     expected = data.delays_by_airport_and_day(flights).sort_values(keys, ignore_index=True)
     result = result[expected.columns].sort_values(keys, ignore_index=True)
     table = Table(title="The ten most delayed airports of 2013, mean delay on arrival", title_justify="left")
-    for column in ("airport", "flights", "Spark, from the topic", "pandas, from the file"):
+    for column in ("airport", "flights", f"Spark, topic {DELAYS_TOPIC}", "pandas, from the file"):
         table.add_column(column, justify="left" if column == "airport" else "right")
     by_spark, by_pandas = means(result), means(expected)
     for airport in by_pandas.head(10).index:

@@ -1,4 +1,7 @@
-"""How many examples a property test tries: fewer in `make unit`, which answers within a minute."""
+"""How many examples a property test tries: fewer in `make unit`, which answers within a minute.
+
+Tests without a number of their own try `examples(100)` (tests/conftest.py).
+"""
 
 from __future__ import annotations
 
