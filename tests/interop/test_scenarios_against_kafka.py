@@ -1,6 +1,6 @@
 """The scenarios' records are what Apache Kafka does: each is played on it and compared, step by step.
 
-tests/scenarios holds klamm to the same records. `python -m tests.scenarios.record NAME` makes them anew.
+tests/scenarios holds klamm to the same records. `python -m tests.scenarios.record NAME` records them again.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from tests.scenarios.brokers import Broker
 from tests.scenarios.language import RESTART, Scenario, ScenarioError, Step
 from tests.scenarios.values import Arguments, Partitions, milliseconds, show_partitions
 from tests.scenarios.verbs.registry import VERBS
-from tests.scenarios.watch import Watch
+from tests.scenarios.watch import LOOK_SECONDS, PATIENCE_SECONDS, Watch
 from tests.scenarios.world import Member, Pending, World
 
 from klamm.errors import KlammError
@@ -41,8 +41,6 @@ __all__ = ["Outcome", "play"]
 OF_A_MEMBER: Final = re.compile(r"(\w+): ([a-z-]+)\s*(.*)")
 BEAT_SECONDS: Final = 0.1
 """Time between two heartbeats of a member that only has to stay alive."""
-ROUNDS: Final = 200
-"""Heartbeats after which members that don't settle never will."""
 
 
 class Outcome(NamedTuple):
@@ -97,11 +95,11 @@ class _Player:
         if verb == "wait":
             return self._wait(words, expected)
         steps: dict[str, Callable[[list[str]], None]] = {
+            "settle": lambda words: self._settle(words, expected),
             "topic": self._topic,
             "group": self._group,
             "member": self._member,
             "gather": self._gather,
-            "settle": self._settle,
             "count": self._count,
             RESTART: self._restart,
         }
@@ -209,18 +207,27 @@ class _Player:
                 start = end
         return [f"{member.name}={show_partitions(share)}" for member, share in zip(members, shares, strict=True)]
 
-    def _settle(self, names: list[str]) -> None:
-        """Heartbeats of all, in turn, until in two rounds nobody is told anything new."""
+    def _settle(self, names: list[str], expected: list[str] | None) -> None:
+        """Sends heartbeats of all, in turn, until three rounds bring no news.
+
+        A coordinator does some work in the background (it resolves regular expressions, computes assignments), which
+        may take longer than three rounds on a busy machine. So the heartbeats go on while the group is not in the
+        expected state.
+        """
         members = [self._world.member(name) for name in names]
         quiet, before = 0, ""
-        for _ in range(ROUNDS):
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
             now = "".join(self._ask_at_once(each, "consumer-heartbeat", "owns=assigned") for each in members)
             now = re.sub(r", assignment \S+", "", now)
             quiet = quiet + 1 if now == before else 0
             if quiet > 2 and len({each.generation for each in members}) == 1:
-                return
+                if expected is None or self._watch.change() == expected:
+                    return
+                time.sleep(LOOK_SECONDS)
             before = now
-        raise ScenarioError(f"{', '.join(names)} do not settle")
+        if quiet <= 2:
+            raise ScenarioError(f"{', '.join(names)} do not settle")
 
     def _wait(self, words: list[str], expected: list[str] | None) -> list[str]:
         match words:

@@ -14,7 +14,7 @@ from typing import Final
 from tests.scenarios.states import NO_GROUP, show_state
 from tests.scenarios.world import Answer, Pending, World
 
-__all__ = ["Watch"]
+__all__ = ["LOOK_SECONDS", "PATIENCE_SECONDS", "Watch"]
 
 PATIENCE_SECONDS: Final = 20
 """How long an answer or a state that is expected may take."""
@@ -52,6 +52,11 @@ class Watch:
     def forget(self) -> None:
         """Another group is looked at from now on."""
         self._shown = NO_GROUP
+
+    def change(self) -> list[str]:
+        """Returns the state of the group if it differs from the one that was told last; otherwise nothing."""
+        state = show_state(self._world)
+        return state if state != self._shown else []
 
     def see(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,19 +37,31 @@ def begin(producer: Producer, topic: Topic, *values: str) -> None:
     assert producer.flush(_PATIENCE_S) == 0
 
 
+def commit(producer: Producer, topic: Topic, *committed: str) -> None:
+    """Commits, and waits until the partition's committed records are these, in any number of transactions.
+
+    Apache Kafka answers the request before it writes the markers, so the records become visible a little later.
+    """
+    producer.commit_transaction(_PATIENCE_S)
+    deadline = time.monotonic() + _PATIENCE_S
+    while (found := [(record.value or b"").decode() for record in topic.records(1)[0]]) != list(committed):
+        assert time.monotonic() < deadline, f"committed are {found}, not {list(committed)}"
+        time.sleep(0.05)
+
+
 def test_a_stream_reads_transactions_when_they_are_committed(topic: Topic, runs: Runs, producer: Producer) -> None:
     """And never those that were aborted."""
     with runs.running(startingOffsets="earliest", kafka_isolation_level="read_committed") as (query, sink):
         begin(producer, topic, "a", "b")
         query.processAllAvailable()
         assert sink.values == []
-        producer.commit_transaction(_PATIENCE_S)
+        commit(producer, topic, "a", "b")
         query.processAllAvailable()
         assert sink.values == ["a", "b"]
         begin(producer, topic, "c")
         producer.abort_transaction(_PATIENCE_S)
         begin(producer, topic, "d")
-        producer.commit_transaction(_PATIENCE_S)
+        commit(producer, topic, "a", "b", "d")
         query.processAllAvailable()
 
     assert sink.values == ["a", "b", "d"]
@@ -64,6 +77,6 @@ def test_a_query_that_becomes_committed_only_waits_where_it_stands(
     assert runs.to_the_end(startingOffsets="earliest").values == ["before", "open"]
 
     assert runs.to_the_end(kafka_isolation_level="read_committed").values == []
-    producer.commit_transaction(_PATIENCE_S)
+    commit(producer, topic, "before", "open")
     topic.produce(["after"], 0)
     assert runs.to_the_end(kafka_isolation_level="read_committed").values == ["after"]
