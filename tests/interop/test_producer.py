@@ -109,7 +109,9 @@ def _first_protocol(connection: Connection) -> Offers:
 
 @pytest.fixture
 def config(site: Site) -> ClientConfig:
-    return ClientConfig.from_mapping({"bootstrap.servers": site.bootstrap})
+    # Short pauses: most of these tests lose many requests one after the other.
+    backoff = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "200"}
+    return ClientConfig.from_mapping({"bootstrap.servers": site.bootstrap, **backoff})
 
 
 @pytest.fixture
