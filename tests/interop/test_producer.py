@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import KafkaError as ConsumerError
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 from tests.interop.broker_process import BrokerProcess
 from tests.support.dropping_proxy import DroppingProxy, Loss
@@ -120,12 +120,32 @@ def topic(site: Site) -> str:
 
 
 def new_topic(site: Site, **config: str) -> str:
+    """Creates a topic and waits until its leaders serve it.
+
+    Apache Kafka names a partition's leader before the leader has opened the log. Other producers try again then; with
+    acks=0 a producer hears of no refusal, so that its records would be gone.
+    """
     name = f"producer-{uuid.uuid4().hex[:12]}"
+    settings = {key.replace("_", "."): value for key, value in config.items()}
     admin = AdminClient({"bootstrap.servers": site.bootstrap})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1, config={key.replace("_", "."): config[key] for key in config})])[
-        name
-    ].result(60)
+    admin.create_topics([NewTopic(name, PARTITIONS, 1, config=settings)])[name].result(60)
+    deadline = time.monotonic() + 60
+    waiting = {Place(name, index) for index in range(PARTITIONS)}
+    while waiting:
+        asked = admin.list_offsets(dict.fromkeys(waiting, OffsetSpec.latest()))
+        waiting = {each for each, answer in asked.items() if answer.exception(60) is not None}
+        assert time.monotonic() < deadline, f"without a leader: {waiting}"
     return name
+
+
+def wait_for_end_offset(site: Site, topic: str, offset: int) -> None:
+    """Waits until partition 0 ends there, at most a minute."""
+    admin = AdminClient({"bootstrap.servers": site.bootstrap})
+    first = Place(topic, 0)
+    deadline = time.monotonic() + 60
+    while (found := admin.list_offsets({first: OffsetSpec.latest()})[first].result(60).offset) != offset:
+        assert time.monotonic() < deadline, f"partition 0 ends at {found}"
+        time.sleep(0.02)
 
 
 def place(topic: str, index: int) -> TopicPartition:
@@ -217,12 +237,43 @@ def test_each_kind_of_acknowledgement(
             return [await producer.delivered(delivery) for delivery in deliveries]
 
     offsets = asyncio.run(send())
+    # A broker reads two connections in any order; without acknowledgements only the log tells that the first is read.
+    wait_for_end_offset(site, topic, 100)
     with BlockingProducer(settings) as producer:
         delivery = producer.send(topic, b"last", partition=0)
         producer.flush()
+    wait_for_end_offset(site, topic, 101)
     assert offsets == ([None] * 100 if acks == 0 else list(range(100)))
     assert delivery.offset == (None if acks == 0 else 100)
     assert consumed(site, topic)[0] == [*(b"%d" % number for number in range(100)), b"last"]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "asyncio"])
+def test_records_without_acknowledgement_are_written_before_the_end(
+    site: Site, config: ClientConfig, topic: str, is_async: bool
+) -> None:
+    """With acks=0 a flush waits until the socket has taken the records; `buffer.memory` bounds what waits for it."""
+    settings = ProducerConfig(config, acks=0, enable_idempotence=False, buffer_memory_bytes=4_000_000)
+    value = bytes(100_000)
+
+    async def send() -> list[int]:
+        async with AsyncProducer(settings) as producer:
+            return [await send_one(producer) for _ in range(300)]
+
+    async def send_one(producer: AsyncProducer) -> int:
+        await producer.send(topic, value, partition=0)
+        return producer.buffered_bytes
+
+    if is_async:
+        buffered_bytes = asyncio.run(send())
+    else:
+        with BlockingProducer(settings) as producer:
+            buffered_bytes = []
+            for _ in range(300):
+                producer.send(topic, value, partition=0)
+                buffered_bytes.append(producer.buffered_bytes)
+    assert max(buffered_bytes) <= 4_000_000
+    wait_for_end_offset(site, topic, 300)
 
 
 def test_transactions_commit_and_abort(site: Site, config: ClientConfig, topic: str) -> None:

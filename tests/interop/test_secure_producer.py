@@ -9,7 +9,8 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 from tests.support.secure_kafka import SecureKafka, secure_kafka
 
@@ -83,6 +84,43 @@ def test_tls(kafka: SecureKafka, topic: str, produce: Produce) -> None:
     """Records go through TLS."""
     config = ProducerConfig.from_mapping(kafka.options("TLS") | {"transactional.id": topic})
     assert _is_rising(produce(config, topic, 0))
+
+
+def _send_blocking(config: ProducerConfig, topic: str, count: int) -> None:
+    with BlockingProducer(config) as producer:
+        for _ in range(count):
+            producer.send(topic, bytes(100_000), partition=0)
+
+
+def _send_asyncio(config: ProducerConfig, topic: str, count: int) -> None:
+    async def run() -> None:
+        async with AsyncProducer(config) as producer:
+            for _ in range(count):
+                await producer.send(topic, bytes(100_000), partition=0)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("send", [_send_blocking, _send_asyncio])
+def test_tls_without_acknowledgements(
+    kafka: SecureKafka, topic: str, send: Callable[[ProducerConfig, str, int], None]
+) -> None:
+    """With acks=0 the producer closes a connection only when the socket has taken all encrypted bytes."""
+    admin = AdminClient({"bootstrap.servers": kafka.broker.bootstrap_servers})
+    first = TopicPartition(topic, 0)
+    deadline = time.monotonic() + 60
+
+    def wait_for_end_offset(expected: int) -> None:
+        """Waits until the partition's leader serves it, and it ends there."""
+        found: object = None
+        while found != expected:
+            assert time.monotonic() < deadline, f"the partition ends at {found}"
+            answer = admin.list_offsets({first: OffsetSpec.latest()})[first]
+            found = answer.exception(60) or answer.result().offset
+
+    wait_for_end_offset(0)  # records that are sent before the leader serves the partition are lost
+    send(ProducerConfig.from_mapping(kafka.options("TLS") | {"acks": "0", "enable.idempotence": "false"}), topic, 200)
+    wait_for_end_offset(200)
 
 
 @both_faces

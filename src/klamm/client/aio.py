@@ -21,6 +21,7 @@ from klamm.protocol.message import Message
 __all__ = ["AsyncConnection"]
 
 M = TypeVar("M", bound=Message)
+_WRITTEN_CHECK_INTERVAL_S = 0.005
 
 
 class _Wire(asyncio.BufferedProtocol):
@@ -31,10 +32,20 @@ class _Wire(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.failure: Exception | None = None
         self.waiters: dict[int, asyncio.Future[None]] = {}
+        self.can_write = asyncio.Event()
+        """Whether the transport has passed on all that was written to it."""
+        self.can_write.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports have the methods of asyncio.Transport without being a subclass.
         self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=0)
+
+    def pause_writing(self) -> None:
+        self.can_write.clear()
+
+    def resume_writing(self) -> None:
+        self.can_write.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.conversation.buffer()
@@ -60,6 +71,7 @@ class _Wire(asyncio.BufferedProtocol):
             self.failure = error
         if self.transport is not None:
             self.transport.abort()
+        self.can_write.set()
         for waiter in self.waiters.values():
             if not waiter.done():
                 waiter.set_result(None)
@@ -80,6 +92,8 @@ class AsyncConnection:
         # Deadlines use the loop's clock; uvloop's differs from time.monotonic.
         self._conversation = Conversation(self.peer, config, self._loop.time)
         self._wire = _Wire(self._conversation)
+        self._below: asyncio.WriteTransport | None = None
+        """With TLS, the transport of the encrypted bytes."""
         self._held: list[Frame] = []
         self._reauthentication: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -132,7 +146,9 @@ class AsyncConnection:
             raise tls_failure(error, self.peer, self._config) from error
         if encrypted is None:
             raise self._conversation.broken("the broker hung up in the TLS handshake")
+        encrypted.set_write_buffer_limits(high=0)
         self._wire.transport = encrypted
+        self._below = transport
 
     @property
     def offers(self) -> Offers:
@@ -167,6 +183,23 @@ class AsyncConnection:
         return self._send(
             self._conversation.frame(api_key, version, body, flexible=flexible, has_response=has_response)
         )
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether bytes wait to be taken by the socket."""
+        if self._held or not self._wire.can_write.is_set():
+            return True
+        return self._below is not None and self._below.get_write_buffer_size() > 0
+
+    async def written(self) -> None:
+        """Waits until the socket has taken all bytes that were sent."""
+        while self.has_unsent:
+            self._require_open()
+            await self._wire.can_write.wait()
+            # Nothing tells when the encrypted bytes, or the requests held by an authentication, have left.
+            if self.has_unsent:
+                await asyncio.sleep(_WRITTEN_CHECK_INTERVAL_S)
+        self._require_open()
 
     async def receive_body(self, pending: Pending) -> memoryview:
         """Returns the undecoded body of the response. Cancelling the wait abandons the request."""

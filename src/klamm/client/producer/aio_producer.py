@@ -316,6 +316,8 @@ class AsyncProducer:
             return
         if action.has_response:
             self._start(self._receive(action, connection, pending))
+        elif connection.has_unsent:
+            self._start(self._write(action, connection))
         else:
             self._machine.received(action.address, action.request_id, b"", self._now())
 
@@ -328,6 +330,17 @@ class AsyncProducer:
         except MalformedMessage as error:
             text = f"the broker at {connection.peer} sent a malformed answer: {error}"
             self._lose(action.address, connection, ConnectionFailed(text))
+        except KlammError as error:
+            self._machine.fail(error)
+        self._wake()
+
+    async def _write(self, action: Send, connection: AsyncConnection) -> None:
+        """Ends a request without a response once its bytes are written: memory stays bounded, and a flush waits."""
+        try:
+            await connection.written()
+            self._machine.received(action.address, action.request_id, b"", self._now())
+        except ConnectionFailed as error:
+            self._lose(action.address, connection, error)
         except KlammError as error:
             self._machine.fail(error)
         self._wake()
