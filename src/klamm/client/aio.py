@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from klamm.client.config import Address, ClientConfig
 from klamm.client.conversation import Conversation, Dialogue, Frame, Offers, Pending
@@ -21,7 +21,9 @@ from klamm.protocol.message import Message
 __all__ = ["AsyncConnection"]
 
 M = TypeVar("M", bound=Message)
-_WRITTEN_CHECK_INTERVAL_S = 0.005
+# With 0, asyncio's TLS pauses the writer when nothing is left to write, and never resumes it.
+_HIGH_WATER_BYTES: Final = 1
+_WRITTEN_CHECK_INTERVAL_S: Final = 0.005
 
 
 class _Wire(asyncio.BufferedProtocol):
@@ -39,7 +41,7 @@ class _Wire(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports have the methods of asyncio.Transport without being a subclass.
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=0)
+        self.transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
 
     def pause_writing(self) -> None:
         self.can_write.clear()
@@ -146,7 +148,7 @@ class AsyncConnection:
             raise tls_failure(error, self.peer, self._config) from error
         if encrypted is None:
             raise self._conversation.broken("the broker hung up in the TLS handshake")
-        encrypted.set_write_buffer_limits(high=0)
+        encrypted.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         self._wire.transport = encrypted
         self._below = transport
 
