@@ -8,17 +8,10 @@ import struct
 import time
 from pathlib import Path
 
-__all__ = ["cpu_seconds", "free_port", "process_tree", "resident_bytes", "wait_for_first_answer"]
+__all__ = ["cpu_seconds", "process_tree", "resident_bytes", "wait_for_first_answer"]
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAUSE_SECONDS = 0.0005
-
-
-def free_port() -> int:
-    """Returns a TCP port on 127.0.0.1 that is free at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _ask(connection: socket.socket, api_key: int, api_version: int, body: bytes) -> bytes:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.kafka_broker import KAFKA_VERSION, KafkaUnavailable, kafka_classpath
+from tests.support.ports import free_port
 
-from bench.measure import free_port
 from bench.peers.base import Peer, PeerUnavailable, RunningPeer
 
 __all__ = ["ApacheKafka"]

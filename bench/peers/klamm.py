@@ -8,7 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.measure import free_port
+from tests.support.ports import free_port
+
 from bench.peers.base import Peer, PeerUnavailable, RunningPeer
 
 __all__ = ["Klamm"]

@@ -8,7 +8,8 @@ import venv
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.measure import free_port
+from tests.support.ports import free_port
+
 from bench.peers.base import Peer, PeerUnavailable, RunningPeer
 
 __all__ = ["Tansu"]

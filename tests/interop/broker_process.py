@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.patience import Limit
+from tests.support.ports import free_port
 
 __all__ = ["BrokerProcess", "ExternalBroker"]
 
@@ -47,7 +48,7 @@ class BrokerProcess:
         self._environment = dict(environment or {})
         self._options = list(options)
         self._program = list(program) or [str(Path(sys.executable).with_name("klamm"))]
-        self.bootstrap_servers = "127.0.0.1:0"
+        self.bootstrap_servers = f"127.0.0.1:{free_port()}"
         self.start()
 
     @property

@@ -15,7 +15,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from tests.interop.broker_process import BrokerProcess
-from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable, free_port
+from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.ports import free_port
 from tests.support.toolchains import toolchain_is_missing
 
 from klamm.cli.main import main

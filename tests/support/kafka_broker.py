@@ -9,7 +9,6 @@ import ctypes
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,13 +18,16 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+from tests.support.ports import free_port
 from tests.support.short_lived_java import remembered_classpath, start_command
 
 from klamm.errors import KlammError
 
-__all__ = ["ApacheKafka", "KafkaUnavailable", "free_port", "kafka_classpath"]
+__all__ = ["ApacheKafka", "KafkaUnavailable", "kafka_classpath"]
 
 KAFKA_VERSION = "4.3.0"
+_READY_SECONDS = 120
+"""A machine that has better to do may give a process hardly any time."""
 _SET_PARENT_DEATH_SIGNAL = 1
 _POM = Path(__file__).parents[1] / "interop" / "java" / "pom.xml"
 
@@ -56,13 +58,6 @@ def _ask_maven(output: Path) -> None:
         if completed.returncode == 0:
             return
     raise KafkaUnavailable(f"Maven could not find Apache Kafka {KAFKA_VERSION}: {completed.stdout[-500:]}")
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _format(java: list[str], config: Path, quorum: str, users: Mapping[str, str], features: Mapping[str, int]) -> None:
@@ -210,7 +205,7 @@ class ApacheKafka:
         from confluent_kafka.admin import AdminClient
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + _READY_SECONDS
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 break
