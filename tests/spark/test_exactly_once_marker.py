@@ -116,11 +116,27 @@ def test_a_record_beyond_the_topics_limit(query: Query) -> None:
 
 
 def test_staging_that_is_full(query: Query) -> None:
-    """The micro-batch fails with the reason; the query goes on when there is room."""
+    """The file system takes only the begin of a file: the query fails with the folder and the reason, leaves no file,
+    and goes on when there is room."""
     query.add()
-    with pytest.raises(Exception, match="/dev/full/nowhere"):
-        query.run(klamm_sink_staging="/dev/full/nowhere", klamm_sink_inline_bytes="0")
-    query.run()
+    query.points.limit_files(100)
+    with pytest.raises(Exception, match=r"staging folder .*/checkpoint/klamm-sink: .*File too large"):
+        query.run(klamm_sink_inline_bytes="0")
+    assert query.staged() == []
+    query.points.revive()
+    query.run(klamm_sink_inline_bytes="0")
+
+    assert committed(query.topic) == query.written(2)
+    assert query.staged() == []
+
+
+def test_rows_of_another_type(query: Query) -> None:
+    """Are refused before anything is written; columns that the sink does not know are ignored, as in Spark's sink."""
+    query.add()
+    with pytest.raises(Exception, match=r"value.*int"):
+        query.run(value="length(value)")
+    assert committed(query.topic) == query.written(1)
+    query.run(value="length(value) size, value")
 
     assert committed(query.topic) == query.written(2)
 

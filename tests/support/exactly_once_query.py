@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.spark_driver import SparkDriver
 from tests.support.spark_topics import Topic
 from tests.support.stopping_sink import POINTS_OPTION, Points, StoppingSink
 
@@ -26,6 +27,7 @@ class Query:
         self.input, self.checkpoint = folder / "input", folder / "checkpoint"
         self.input.mkdir()
         self.points = Points(folder)
+        self._drivers = 0
         self.added: list[Counter[bytes | None]] = []
         """The rows of each file."""
         self.options = {
@@ -58,6 +60,18 @@ class Query:
         rows = lines.repartition(tasks).selectExpr(f"{value} value")
         writer = rows.writeStream.format("klamm-stopping").options(**{**self.options, **more})
         writer.trigger(availableNow=True).start().awaitTermination()
+
+    def driver(self, master: str = "local[2,4]") -> SparkDriver:
+        """Starts the query in a driver of its own, as a user runs it: without points."""
+        options = {key: value for key, value in self.options.items() if key != POINTS_OPTION}
+        self._drivers += 1
+        return SparkDriver(
+            self.folder / f"driver-{self._drivers}.log",
+            "tests.support.exactly_once_driver",
+            input=str(self.input),
+            options=options,
+            master=master,
+        )
 
     @property
     def group_id(self) -> str:

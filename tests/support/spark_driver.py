@@ -26,13 +26,16 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 class SparkDriver:
-    """The process, with its JVM: a process group of their own, so that both can be killed at once."""
+    """The process, with its JVM: a process group of their own, so that both can be killed at once.
 
-    def __init__(self, log: Path, **query: Any) -> None:
+    `program` is the module that it runs, with `query` as JSON.
+    """
+
+    def __init__(self, log: Path, program: str = __name__, **query: Any) -> None:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.spark_driver", json.dumps(query)],
+                [sys.executable, "-m", program, json.dumps(query)],
                 cwd=_ROOT,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -61,6 +64,10 @@ class SparkDriver:
         """Sends a signal to every process of the driver: Python, JVM, planning process, workers."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
+
+    def wait(self, patience_s: float = 120) -> int:
+        """Waits until the driver has ended. Returns its status."""
+        return self._process.wait(patience_s)
 
     def stop(self, patience_s: float = 120) -> None:
         """Has the query stopped in order."""

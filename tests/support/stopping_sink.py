@@ -1,13 +1,19 @@
-"""A data source that is klamm's sink, and ends its process at a chosen point of the exactly-once protocol.
+"""A data source that is klamm's sink, and ends or pauses its process at a chosen point of the exactly-once protocol.
 
-The points stay outside of the product: the subclasses here wrap its steps. When a process has ended at the point, every
-later call of the sink ends its process too, until `revive`. Spark then sees a commit and an abort that failed, and
-writes no commit log: the state that a driver leaves that was killed, in two seconds in place of twenty.
+The points stay outside of the product: the subclasses here wrap its steps. When a process has ended at the point of
+`stop_at`, every later call of the sink ends its process too, until `revive`. Spark then sees a commit and an abort that
+failed, and writes no commit log: the state that a driver leaves that was killed, in two seconds in place of twenty.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import logging
 import os
+import resource
+import signal
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,30 +58,84 @@ class Points:
     """The plan of a test, in a folder that all processes see."""
 
     def __init__(self, folder: Path) -> None:
-        self._plan, self._dead = folder / "plan", folder / "dead"
+        self._plan, self._dead, self._paused = folder / "plan", folder / "dead", folder / "paused"
+        self._file_limit = folder / "file-limit"
+        self._log = folder / "sink.log"
 
     def stop_at(self, point: str, batch_id: int) -> None:
-        """Plans the end of the first process that reaches this point."""
+        """Plans the end of the first process that reaches this point, and with it of the driver."""
+        self._set("stop", point, batch_id)
+
+    def stop_once_at(self, point: str, batch_id: int) -> None:
+        """Plans the end of the first process that reaches this point. Spark lives, and others do as usual."""
+        self._set("stop once", point, batch_id)
+
+    def pause_at(self, point: str, batch_id: int) -> None:
+        """Plans that the first process that reaches this point waits there until `revive`."""
+        self._set("pause", point, batch_id)
+
+    def _set(self, what: str, point: str, batch_id: int) -> None:
         assert point in POINTS
-        self._plan.write_text(f"{batch_id} {point}")
+        self._plan.write_text(json.dumps([what, point, batch_id]))
+
+    def limit_files(self, size_bytes: int) -> None:
+        """Lets writes beyond this size of a staged file fail, as on a full disk, until `revive`."""
+        self._file_limit.write_text(str(size_bytes))
+
+    @property
+    def file_limit_bytes(self) -> int | None:
+        """The size of `limit_files`."""
+        return int(self._file_limit.read_text()) if self._file_limit.exists() else None
 
     @property
     def was_reached(self) -> bool:
-        """Whether a process has ended at the point."""
-        return self._dead.exists()
+        """Whether a process has ended or waits at the point."""
+        return self._dead.exists() or self._paused.exists() or not self._plan.exists()
+
+    def wait_for_pause(self) -> None:
+        """Waits until a process has reached the point of `pause_at`."""
+        deadline = time.monotonic() + 60
+        while not self._paused.exists():
+            assert time.monotonic() < deadline, "no process has come to the point"
+            time.sleep(0.01)
 
     def revive(self) -> None:
         """Lets the sink work again."""
-        self._plan.unlink(missing_ok=True)
-        self._dead.unlink(missing_ok=True)
+        for file in (self._plan, self._dead, self._paused, self._file_limit):
+            file.unlink(missing_ok=True)
 
     def reach(self, point: str, batch_id: int) -> None:
-        """Ends this process if that is planned, or if the driver counts as dead."""
+        """Ends or pauses this process if that is planned, and ends it if the driver counts as dead."""
         if self._dead.exists():
             os._exit(9)
-        if self._plan.exists() and self._plan.read_text() == f"{batch_id} {point}":
+        if not self._plan.exists():
+            return
+        what, *where = json.loads(self._plan.read_text())
+        if where != [point, batch_id]:
+            return
+        if what == "pause":
+            self._pause()
+            return
+        if what == "stop":
             self._dead.write_text("")
-            os._exit(9)
+        else:
+            self._plan.unlink()
+        os._exit(9)
+
+    def _pause(self) -> None:
+        if self._paused.exists():
+            return
+        self._paused.write_text("")
+        while self._plan.exists():
+            time.sleep(0.01)
+
+    def record_log(self) -> None:
+        """Appends what the sink logs in this process to the text of `log`."""
+        logging.getLogger("klamm.spark.sink").addHandler(logging.FileHandler(self._log))
+
+    def log(self) -> str:
+        """What the sink has logged in its aborts."""
+        return self._log.read_text() if self._log.exists() else ""
 
 
 class _Transaction(MarkerTransaction):
@@ -123,7 +183,8 @@ class _Delivery(ExactlyOnce):
 
     def stage(self, attempt: TaskAttempt, tables: Iterator[pa.RecordBatch]) -> StagedTask:
         self._points.reach("task begun", attempt.batch_id)
-        staged = super().stage(attempt, tables)
+        with _limited_files(self._points.file_limit_bytes):
+            staged = super().stage(attempt, tables)
         self._points.reach("task staged", attempt.batch_id)
         return staged
 
@@ -134,6 +195,7 @@ class _Delivery(ExactlyOnce):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
         self._points.reach("abort begun", -1)
+        self._points.record_log()
         super().abort(messages, batch_id)
 
     def open_transaction(self, batch: CheckpointBatch) -> MarkerTransaction:
@@ -142,6 +204,24 @@ class _Delivery(ExactlyOnce):
     def clean(self, batch: CheckpointBatch) -> None:
         super().clean(batch)
         self._points.reach("cleaned", batch.batch_id)
+
+
+@contextlib.contextmanager
+def _limited_files(size_bytes: int | None) -> Iterator[None]:
+    """Lets this process write no file beyond a size: the write fails with EFBIG."""
+    if size_bytes is None:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Without a handler the signal would end the process.
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        # Spark uses this process for other tasks.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
 
 
 class StoppingSink(KlammDataSource):

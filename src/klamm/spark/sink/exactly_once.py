@@ -22,7 +22,7 @@ from klamm.spark.sink.errors import WriteFailed
 from klamm.spark.sink.folders import absolute_location
 from klamm.spark.sink.marker_errors import CheckpointUnreadable, MarkerConflict, MarkerDamaged, MarkerMissing
 from klamm.spark.sink.marker_transaction import MarkerTransaction
-from klamm.spark.sink.replay_decision import Replay, has_landed
+from klamm.spark.sink.replay_decision import Replay, has_landed, is_of_another_run
 from klamm.spark.sink.sink_columns import SinkColumns
 from klamm.spark.sink.sink_options import SinkOptions
 from klamm.spark.sink.staged_batches import StagedBatch, StagedTask
@@ -182,7 +182,8 @@ class ExactlyOnce:
             _logger.warning("the staging folder %s could not be cleaned: %s", self._staging, error)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
-        """Ends a transaction that hangs, logs whether the micro-batch has landed, and removes the tasks' files.
+        """Ends a transaction that hangs, logs whether the micro-batch has landed, and removes the tasks' files. If
+        another run of the query has written the micro-batch meanwhile, leaves that run alone.
 
         Never raises: Spark would show that error in place of the one that led here.
         """
@@ -205,14 +206,25 @@ class ExactlyOnce:
     def _log_outcome(self, batch: CheckpointBatch) -> None:
         transaction = self.open_transaction(batch)
         try:
-            transaction.initialize()
-            if has_landed(batch, transaction.read_marker()):
-                found = "its topics have it: the next start of the query does not send it again"
-            else:
-                found = "its topics have nothing of it: the next start of the query sends it"
+            outcome = _outcome(transaction)
         finally:
             transaction.close()
-        _logger.warning("micro-batch %s of the query %s failed; %s", batch.batch_id, batch.query_id, found)
+        _logger.warning("micro-batch %s of the query %s failed; %s", batch.batch_id, batch.query_id, outcome)
+
+
+def _outcome(transaction: MarkerTransaction) -> str:
+    batch = transaction.batch
+    try:
+        marker = transaction.glance_at_marker()
+    except MarkerDamaged:
+        # `read_marker` raises it again, when the transaction that hangs has ended.
+        marker = None
+    if is_of_another_run(batch, marker):
+        return "another run of the query has written it"
+    transaction.initialize()
+    if has_landed(batch, transaction.read_marker()):
+        return "its topics have it: the next start of the query does not send it again"
+    return "its topics have nothing of it: the next start of the query sends it"
 
 
 def _check_origin(task: StagedTask, batch: CheckpointBatch) -> None:

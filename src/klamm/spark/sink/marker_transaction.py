@@ -55,10 +55,11 @@ class MarkerTransaction:
 
     def read_marker(self) -> Marker | None:
         """Returns the marker. Raises `MarkerDamaged` too."""
-        commits = GroupOffsets(self._cluster, group_of(self.batch.query_id)).commits(
-            [self._place], requires_stable=True
-        )
-        return marker_for(self.batch, commits.get(self._place))
+        return self._marker(requires_stable=True)
+
+    def glance_at_marker(self) -> Marker | None:
+        """Returns the marker before `initialize`, when another run may still move it. Raises `MarkerDamaged` too."""
+        return self._marker(requires_stable=False)
 
     def decide(self, marker: Marker | None, first_batch: int | None) -> Replay:
         """Returns whether to send the micro-batch or to drop it. Raises `MarkerMissing` and `MarkerConflict` too."""
@@ -100,6 +101,11 @@ class MarkerTransaction:
             self._producer.close(_AT_ONCE)
         with contextlib.suppress(Exception):
             self._cluster.close()
+
+    def _marker(self, *, requires_stable: bool) -> Marker | None:
+        offsets = GroupOffsets(self._cluster, group_of(self.batch.query_id))
+        commits = offsets.commits([self._place], requires_stable=requires_stable)
+        return marker_for(self.batch, commits.get(self._place))
 
     def _check(self) -> None:
         left = []

@@ -33,7 +33,7 @@ from klamm.spark.sink.checkpoint_batch import CheckpointBatch
 from klamm.spark.sink.marker import Marker, group_of
 from klamm.spark.sink.marker_errors import MarkerConflict, MarkerDamaged, MarkerMissing
 
-__all__ = ["MarkerTerms", "Replay", "decide", "has_landed", "marker_for"]
+__all__ = ["MarkerTerms", "Replay", "decide", "has_landed", "is_of_another_run", "marker_for"]
 
 _FIRST_BATCH_OPTION: Final = "klamm.sink.first.batch"
 
@@ -99,6 +99,12 @@ def has_landed(batch: CheckpointBatch, marker: Marker | None) -> bool:
     """Returns whether the topics have the micro-batch, for a write that failed: a commit may land and its answer be
     lost."""
     return marker is not None and (marker.batch_id, marker.offsets_hash) == (batch.batch_id, batch.offsets_hash)
+
+
+def is_of_another_run(batch: CheckpointBatch, marker: Marker | None) -> bool:
+    """Returns whether another run of the query, or of a copy of its checkpoint, has written this micro-batch or a later
+    one. That run works, and must not be fenced by this one, which has failed."""
+    return marker is not None and batch.run_id not in ("", marker.run_id) and marker.batch_id >= batch.batch_id
 
 
 def _without_marker(batch: CheckpointBatch, terms: MarkerTerms) -> Replay:

@@ -12,7 +12,7 @@ from klamm.protocol.types import Millis, Offset
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch, offsets_hash
 from klamm.spark.sink.marker import Marker
 from klamm.spark.sink.marker_errors import MarkerConflict, MarkerDamaged, MarkerMissing
-from klamm.spark.sink.replay_decision import MarkerTerms, Replay, decide, has_landed, marker_for
+from klamm.spark.sink.replay_decision import MarkerTerms, Replay, decide, has_landed, is_of_another_run, marker_for
 
 PLANNED_MS = 1_795_494_539_888
 HOUR_MS = 3_600_000
@@ -165,6 +165,18 @@ def test_whether_a_failed_write_has_landed() -> None:
     assert not has_landed(batch(7), marker(6))
     assert not has_landed(batch(7), marker(8))
     assert not has_landed(batch(7, plan="other"), marker(7))
+
+
+def test_whether_another_run_goes_on() -> None:
+    """Another run has written the micro-batch, or a later one, also from a copy of the checkpoint."""
+    assert is_of_another_run(batch(7), marker(7))
+    assert is_of_another_run(batch(7), marker(8))
+    assert is_of_another_run(batch(7, plan="other"), marker(7))
+    assert not is_of_another_run(batch(7), None)
+    assert not is_of_another_run(batch(7), marker(6))
+    assert not is_of_another_run(batch(7), marker(7, run="now"))
+    # Without tasks the writer does not know its run.
+    assert not is_of_another_run(batch(7)._replace(run_id=""), marker(7))
 
 
 def test_a_marker_that_was_overwritten() -> None:

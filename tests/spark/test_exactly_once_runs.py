@@ -1,0 +1,230 @@
+"""A query with `klamm.sink.semantics=exactly-once` whose tasks, commits, drivers and runs fail while others work on.
+
+`make faults` kills drivers more often: KLAMM_SPARK_KILLS says how many times.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from tests.interop.broker_process import BrokerProcess
+from tests.support.exactly_once_query import Query, committed
+from tests.support.spark_driver import SparkDriver
+from tests.support.spark_topics import Topic, create_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(300)
+
+IS_MATRIX = "KLAMM_EXACTLY_ONCE_MATRIX" in os.environ
+KILLS = int(os.environ.get("KLAMM_SPARK_KILLS", "1"))
+FILES = 12
+
+
+@pytest.mark.parametrize("point", ["task begun", "task staged"])
+def test_a_task_that_is_repeated(spark: SparkSession, topic: Topic, tmp_path: Path, point: str) -> None:
+    """The worker of a task dies, and Spark repeats the task: each row comes once, and the first file is removed."""
+    query = Query(spark, topic, tmp_path, **{"klamm.sink.inline.bytes": "0"})
+    query.add()
+    query.add()
+    query.points.stop_once_at(point, 1)
+
+    query.run()
+
+    assert query.points.was_reached
+    assert committed(topic) == query.written(2)
+    assert query.staged() == []
+
+
+@pytest.mark.parametrize(
+    ("point", "found", "landed"),
+    [
+        ("initialized", "its topics have nothing of it: the next start of the query sends it", 1),
+        ("marker moved", "its topics have nothing of it: the next start of the query sends it", 1),
+        ("committed", "its topics have it: the next start of the query does not send it again", 2),
+    ],
+)
+def test_abort_says_whether_the_micro_batch_landed(  # noqa: PLR0917
+    spark: SparkSession, topic: Topic, tmp_path: Path, point: str, found: str, landed: int
+) -> None:
+    """The process of the commit dies, and Spark calls `abort`, which reads the marker, ends the transaction that hangs,
+    and removes the staged files."""
+    query = Query(spark, topic, tmp_path, **{"klamm.sink.inline.bytes": "0"})
+    query.add()
+    query.add()
+    query.points.stop_once_at(point, 1)
+    with pytest.raises(Exception):  # noqa: B017, PT011 (Spark names a process that ended in several ways)
+        query.run()
+
+    assert query.points.was_reached
+    assert f"failed; {found}" in query.points.log()
+    assert query.staged() == []
+    # Readers get what comes after the transaction at once, not after its timeout of a minute.
+    topic.produce(["other"])
+    other: Counter[bytes | None] = Counter([b"other"])
+    assert committed(topic) == query.written(landed) + other
+    query.run()
+    assert committed(topic) == query.written(2) + other
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["decided", "first batch sent", "all acknowledged", "marker moved"] if IS_MATRIX else ["decided", "marker moved"],
+)
+def test_a_run_that_was_paused_is_fenced(spark: SparkSession, topic: Topic, tmp_path: Path, point: str) -> None:
+    """Another run writes the micro-batch meanwhile and goes on. The paused run writes nothing, says why, and does not
+    fence the other run when it gives up."""
+    query = Query(spark, topic, tmp_path)
+    query.add()
+    query.add()
+    query.points.pause_at(point, 1)
+    failures: list[Exception] = []
+
+    def run() -> None:
+        try:
+            query.run()
+        except Exception as error:
+            failures.append(error)
+
+    paused = threading.Thread(target=run)
+    paused.start()
+    query.points.wait_for_pause()
+    with query.driver() as other:
+        assert other.wait() == 0, other.text()[-3000:]
+    assert committed(topic) == query.written(2)
+    query.points.revive()
+    paused.join(120)
+
+    assert len(failures) == 1
+    assert "Another run of the query, or a query with a copy of its checkpoint, has taken over" in str(failures[0])
+    assert "another run of the query has written it" in query.points.log()
+    assert committed(topic) == query.written(2)
+    query.add()
+    query.run()
+    assert committed(topic) == query.written(3)
+
+
+@pytest.fixture(scope="module")
+def strict_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that ends transactions soon after their timeout, and forgets offsets after a minute."""
+    settings = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+        "offsets.retention.minutes": "1",
+        "offsets.retention.check.interval.ms": "500",
+    }
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), settings)
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def strict_topic(strict_broker: BrokerProcess) -> Topic:
+    """A topic there."""
+    admin = AdminClient({"bootstrap.servers": strict_broker.bootstrap_servers})
+    return create_topic(admin, strict_broker.bootstrap_servers, f"strict-{uuid.uuid4().hex[:12]}", 3, {})
+
+
+@pytest.mark.parametrize("point", ["first batch sent", "all acknowledged", "marker moved"])
+def test_a_commit_that_takes_longer_than_the_transaction_may(
+    spark: SparkSession, strict_topic: Topic, tmp_path: Path, point: str
+) -> None:
+    """The coordinator aborts the transaction: the query fails with the setting to raise, and the next start writes the
+    micro-batch."""
+    query = Query(spark, strict_topic, tmp_path, **{"kafka.transaction.timeout.ms": "1000"})
+    query.add()
+    query.points.pause_at(point, 0)
+
+    def revive_late() -> None:
+        query.points.wait_for_pause()
+        time.sleep(2.5)
+        query.points.revive()
+
+    waiting = threading.Thread(target=revive_late)
+    waiting.start()
+    with pytest.raises(Exception, match=r"longer than kafka\.transaction\.timeout\.ms=1000.*raise the timeout"):
+        query.run()
+    waiting.join()
+    assert committed(strict_topic) == query.written(0)
+
+    query.run()
+
+    assert committed(strict_topic) == query.written(1)
+
+
+@pytest.mark.skipif(not IS_MATRIX, reason="the shortest retention of offsets is a minute: make faults")
+def test_a_marker_that_expired(spark: SparkSession, strict_topic: Topic, tmp_path: Path) -> None:
+    """The query stops until the user says which micro-batches the topic has. This holds for the first one, too."""
+    query = Query(spark, strict_topic, tmp_path)
+    query.add()
+    query.run()
+    late = Query(spark, strict_topic, _folder(tmp_path / "late"))
+    late.add()
+    late.run()
+    late.forget_commit(0)
+    time.sleep(63)
+    for each in (query, late):
+        each.add()
+        with pytest.raises(Exception, match=r"MarkerMissing.*expired"):
+            each.run()
+
+    query.run(klamm_sink_first_batch="1")
+    late.run(klamm_sink_first_batch="1")
+
+    assert committed(strict_topic) == query.written(2) + late.written(2)
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+@pytest.mark.timeout(200 + 60 * KILLS)
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local[2,4]",
+        pytest.param(
+            "local-cluster[2,1,1024]", marks=pytest.mark.skipif(not IS_MATRIX, reason="takes a minute: make faults")
+        ),
+    ],
+)
+def test_drivers_that_are_killed_at_any_time(spark: SparkSession, topic: Topic, tmp_path: Path, master: str) -> None:
+    """The JVM and all its processes get a SIGKILL while micro-batches are written. Each row comes once."""
+    query = Query(spark, topic, tmp_path, **{"klamm.sink.inline.bytes": "300"})
+    chance = random.Random(time.time_ns())
+    for number in range(KILLS):
+        for _ in range(FILES):
+            query.add()
+        with query.driver(master) as driver:
+            _wait_for_commit(query, number * FILES + chance.randrange(FILES // 2), driver)
+            # A micro-batch takes about so long.
+            time.sleep(chance.uniform(0, 0.4))
+            driver.kill()
+        written = committed(topic)
+        assert max(written.values()) == 1
+        assert any(written == query.written(files) for files in range(len(query.added) + 1)), "part of a micro-batch"
+
+    with query.driver(master) as driver:
+        assert driver.wait() == 0, driver.text()[-3000:]
+
+    assert committed(topic) == query.written(KILLS * FILES)
+    assert query.staged() == []
+
+
+def _wait_for_commit(query: Query, batch_id: int, driver: SparkDriver) -> None:
+    deadline = time.monotonic() + 120
+    while not (query.checkpoint / "commits" / str(batch_id)).exists():
+        assert driver.is_running, driver.text()[-3000:]
+        assert time.monotonic() < deadline, driver.text()[-3000:]
+        time.sleep(0.01)

@@ -1,0 +1,151 @@
+"""A query with `klamm.sink.semantics=exactly-once` on an Apache Kafka with an authorizer and `transaction.version` 1.
+
+The first transaction protocol adds partitions and groups to a transaction with requests of their own.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from tests.support.exactly_once_query import Query, committed
+from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.spark_topics import Topic, create_topic
+from tests.support.stopping_sink import POINTS
+from tests.support.toolchains import toolchain_is_missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[ApacheKafka]:
+    """The broker. A resource without ACLs is open to all, who are User:ANONYMOUS here."""
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    try:
+        with ApacheKafka(settings, features={"transaction.version": 1}) as running:
+            yield running
+    except KafkaUnavailable as error:
+        toolchain_is_missing("java", str(error))
+
+
+@pytest.fixture
+def topic(kafka: ApacheKafka) -> Topic:
+    """A topic there."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    return create_topic(admin, kafka.bootstrap_servers, f"spark-{uuid.uuid4().hex[:12]}", 3, {})
+
+
+class Acls:
+    """The ACLs of one resource, which are the only ones of the cluster."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._admin = topic.admin
+
+    def allow(self, kind: ResourceType, prefix: str, *operations: AclOperation) -> None:
+        """Allows everybody these operations, and no others."""
+        # The first entry closes the resource to all others.
+        entries = [(AclOperation.ALL, "User:owner"), *((each, "User:*") for each in operations)]
+        bindings = [
+            AclBinding(kind, prefix, ResourcePatternType.PREFIXED, user, "*", operation, AclPermissionType.ALLOW)
+            for operation, user in entries
+        ]
+        for created in self._admin.create_acls(bindings).values():
+            created.result(30)
+
+    def remove(self) -> None:
+        """Removes all ACLs."""
+        # None stands for all.
+        everything = AclBindingFilter(
+            ResourceType.ANY,
+            None,  # type: ignore[arg-type]
+            ResourcePatternType.ANY,
+            None,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        for removed in self._admin.delete_acls([everything]).values():
+            removed.result(30)
+
+
+@pytest.fixture
+def acls(topic: Topic) -> Iterator[Acls]:
+    """The ACLs of the cluster, none yet."""
+    acls = Acls(topic)
+    yield acls
+    acls.remove()
+
+
+@pytest.mark.parametrize(
+    ("kind", "allowed", "message"),
+    [
+        (
+            ResourceType.TRANSACTIONAL_ID,
+            (AclOperation.DESCRIBE,),
+            r"needs WRITE and DESCRIBE on the transactional id klamm\.sink\.",
+        ),
+        (ResourceType.GROUP, (AclOperation.DESCRIBE,), r"needs READ on the group klamm\.sink\."),
+        (ResourceType.GROUP, (), r"needs READ on the group klamm\.sink\."),
+        (ResourceType.TOPIC, (AclOperation.DESCRIBE, AclOperation.READ), "needs WRITE on the topics"),
+        (ResourceType.TOPIC, (AclOperation.DESCRIBE, AclOperation.WRITE), "READ on the topic of its marker"),
+    ],
+)
+def test_a_missing_permission(  # noqa: PLR0917
+    spark: SparkSession,
+    topic: Topic,
+    acls: Acls,
+    tmp_path: Path,
+    kind: ResourceType,
+    allowed: tuple[AclOperation, ...],
+    message: str,
+) -> None:
+    """The query fails with the permission that it needs, and writes nothing; it goes on when it has it."""
+    query = Query(spark, topic, tmp_path)
+    query.add()
+    query.run()
+    query.add()
+    acls.allow(kind, topic.name if kind == ResourceType.TOPIC else "klamm.sink.", *allowed)
+    with pytest.raises(Exception, match=message):
+        query.run()
+    acls.remove()
+    assert committed(topic) == query.written(1)
+
+    query.run()
+
+    assert committed(topic) == query.written(2)
+
+
+@pytest.mark.parametrize("point", ["first batch sent", "marker moved", "committed"])
+def test_the_first_transaction_protocol(spark: SparkSession, topic: Topic, tmp_path: Path, point: str) -> None:
+    """A driver dies within a transaction, or right after it: each row comes once."""
+    query = Query(spark, topic, tmp_path)
+    query.add()
+    query.add()
+    query.points.stop_at(point, 1)
+    with pytest.raises(Exception):  # noqa: B017, PT011 (Spark names a process that ended in several ways)
+        query.run()
+    assert committed(topic) == query.written(1 + (POINTS.index(point) >= POINTS.index("committed")))
+    query.points.revive()
+    query.add()
+
+    query.run()
+
+    assert committed(topic) == query.written(3)
