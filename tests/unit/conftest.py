@@ -1,6 +1,6 @@
 """Keeps the unit tests free of sockets, processes and sleeps, so that they are fast and never fail by chance.
 
-A socket pair is allowed: an event loop wakes itself with one.
+A socket pair is allowed, because an event loop uses one to wake itself.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _WHERE: Final = "a test that needs this belongs to tests/integration; time is an
 
 
 class NotAUnitTest(AssertionError):
-    """A unit test opened a socket, started a process or slept."""
+    """The error for a unit test that opened a socket, started a process or slept."""
 
 
 class _Guard:
-    """Refuses what a unit test must not do, in the threads of the test that runs.
+    """Refuses forbidden actions of a unit test in the threads of that test.
 
-    Threads that are older than the test are not the test's: a broker of an integration test may still run in them.
+    Threads that started before the test are not checked, because a broker of an integration test may still run in
+    them.
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class _Guard:
         self._breaches: list[str] = []
 
     def start(self) -> None:
-        """Begins to watch the threads that do not run yet, and this one."""
+        """Begins to check this thread and all threads that start later."""
         here = threading.get_ident()
         self._others = frozenset(thread.ident or 0 for thread in threading.enumerate()) - {here}
         self._breaches.clear()
@@ -49,7 +50,7 @@ class _Guard:
         self._is_on = False
 
     def check(self) -> None:
-        """Raises NotAUnitTest if something was refused, also if the code under test has caught that error."""
+        """Raises NotAUnitTest if an action was refused, even if the code under test caught the error."""
         if self._breaches:
             raise NotAUnitTest(f"{', '.join(dict.fromkeys(self._breaches))}: {_WHERE}")
 
@@ -60,7 +61,7 @@ class _Guard:
             raise NotAUnitTest(f"{what}: {_WHERE}")
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Judges an audit event of the interpreter."""
+        """Checks an audit event of the interpreter."""
         if event in _PROCESSES:
             self.refuse("this starts a process")
         elif event in _NETWORK or (event == "socket.__new__" and arguments[1] != socket.AF_UNIX):
@@ -90,9 +91,10 @@ asyncio.sleep = _guarded_sleep_in_loop
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Generator[None, object, object]:
-    """Of pytest: the fixtures of a unit test are watched like the test.
+    """Checks the fixtures of a unit test like the test itself.
 
-    Their ends are not: after the last test of a process, pytest also ends the fixtures that other suites have started.
+    The teardown of fixtures is not checked: after the last test of a process, pytest also ends fixtures of other
+    suites.
     """
     _GUARD.start()
     try:
@@ -104,7 +106,7 @@ def pytest_runtest_setup() -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, object, object]:
-    """Of pytest: an error that the code under test has caught still fails the test."""
+    """Fails the test if the code under test caught a NotAUnitTest error."""
     try:
         result = yield
     finally:

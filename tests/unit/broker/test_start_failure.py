@@ -1,4 +1,4 @@
-"""What is said of a broker that can't start."""
+"""Tests the error texts of a broker that can't start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def reason(number: int, directory: Path, path: Path | None = None) -> str:
     ],
 )
 def test_a_number_becomes_a_sentence(tmp_path: Path, number: int, said: str) -> None:
-    """It names the folder or the file, and what can be done."""
+    """An error number becomes a sentence that names the folder or the file and says what to do."""
     text = reason(number, tmp_path, tmp_path / ".lock")
     assert said in text
     assert "Errno" not in text
@@ -40,7 +40,7 @@ def test_a_number_becomes_a_sentence(tmp_path: Path, number: int, said: str) -> 
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
-    """Also where it is in the middle of the path."""
+    """A file in place of a folder is named, even in the middle of the path."""
     file = tmp_path / "file"
     file.touch()
     assert reason(errno.EEXIST, file).startswith(f"{file} is a file, and the data directory {file} has to be a folder")
@@ -48,7 +48,8 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_seen_behind_other_errors(tmp_path: Path) -> None:
-    """SQLite has numbers of its own, and errors have causes. What has another reason keeps its own words."""
+    """A full disk is recognised behind SQLite's error codes and in the causes of other errors; other errors stay
+    unchanged."""
     database = sqlite3.connect(":memory:")
     database.execute("PRAGMA max_page_count = 1")
     with pytest.raises(sqlite3.OperationalError) as full:
@@ -71,6 +72,6 @@ def test_a_full_disk_is_seen_behind_other_errors(tmp_path: Path) -> None:
     ],
 )
 def test_an_address_that_can_not_be_used_is_explained(error: OSError, said: str) -> None:
-    """It says what to choose instead."""
+    """The error for an unusable address says what to choose instead."""
     assert said in str(address_failure(error, "10.0.0.1", 92))
     assert "[::1]:92" in str(address_failure(OSError(errno.EADDRINUSE, ""), "::1", 92))

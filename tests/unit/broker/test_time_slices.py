@@ -1,4 +1,4 @@
-"""Work that is done a little at a time, in turns with other work."""
+"""Tests work that runs in small steps, in turns with other work."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from klamm.protocol.schema.find_coordinator_request import FindCoordinatorReques
 
 @pytest.fixture
 def each_step_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every yield ends the step."""
+    """Makes every yield end its step."""
     monkeypatch.setattr(time_slices_module, "STEP_S", -1.0)
 
 
 @pytest.fixture
 def no_step_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time stands still."""
+    """Makes no yield end its step."""
     monkeypatch.setattr(time_slices_module, "STEP_S", 3600.0)
 
 
 def count_to(count: int, seen: Callable[[int], None] = lambda _: None) -> Work[int]:
-    """Takes so many steps."""
+    """Takes the given number of steps."""
     for number in range(count):
         seen(number)
         yield None
@@ -50,13 +50,13 @@ def count_to(count: int, seen: Callable[[int], None] = lambda _: None) -> Work[i
 
 @in_loop
 async def test_what_fits_into_a_step_is_done_at_once(no_step_ends: None) -> None:
-    """Without a task."""
+    """Work that fits into one step is done at once, without a task."""
     assert begin(count_to(1000)) == 1000
 
 
 @in_loop
 async def test_what_takes_longer_goes_on_as_a_task(each_step_ends: None) -> None:
-    """The first step is done at once."""
+    """Longer work continues as a task after an immediate first step."""
     seen: list[int] = []
     task = begin(count_to(3, seen.append))
     assert isinstance(task, InSteps)
@@ -67,7 +67,7 @@ async def test_what_takes_longer_goes_on_as_a_task(each_step_ends: None) -> None
 
 @in_loop
 async def test_all_else_comes_between_two_steps(each_step_ends: None) -> None:
-    """A callback that comes after the first step runs before the second."""
+    """A callback that is scheduled after the first step runs before the second."""
     seen: list[object] = []
     task = begin(count_to(2, seen.append))
     asyncio.get_running_loop().call_soon(seen.append, "other")
@@ -78,9 +78,10 @@ async def test_all_else_comes_between_two_steps(each_step_ends: None) -> None:
 
 @in_loop
 async def test_one_work_has_its_turn_in_an_iteration_of_the_loop(each_step_ends: None) -> None:
-    """However many wait, in the order in which they came; a hundred large requests are no heavier than one.
+    """Each iteration of the loop gives one work its turn, in order of arrival, so a hundred large requests weigh no
+    more than one.
 
-    A turn has some steps, so a work that takes only a little longer than one is done with the first.
+    A turn has several steps, so work that is a little longer than a step ends in its first turn.
     """
     seen: list[str] = []
 
@@ -105,7 +106,7 @@ async def test_one_work_has_its_turn_in_an_iteration_of_the_loop(each_step_ends:
 
 @in_loop
 async def test_work_waits_for_what_it_needs(no_step_ends: None) -> None:
-    """And goes on with the result; what was raised is raised in it."""
+    """Work that waits for a future continues with its result or its error."""
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     failed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -127,7 +128,7 @@ async def test_work_waits_for_what_it_needs(no_step_ends: None) -> None:
 
 @in_loop
 async def test_waiting_for_what_is_there_does_not_make_a_step_longer(each_step_ends: None) -> None:
-    """Others have their turn although nothing had to be waited for."""
+    """Waiting for a finished result still ends the step, so that other callbacks run in between."""
     seen: list[object] = []
 
     async def ready() -> None:
@@ -148,7 +149,7 @@ async def test_waiting_for_what_is_there_does_not_make_a_step_longer(each_step_e
 
 @in_loop
 async def test_work_that_is_cancelled_is_closed(each_step_ends: None) -> None:
-    """What it holds goes, and its frame is given back."""
+    """Cancelled work is closed, and its frame is returned."""
     closed: list[str] = []
 
     def work() -> Work[None]:
@@ -172,7 +173,7 @@ async def test_work_that_is_cancelled_is_closed(each_step_ends: None) -> None:
 
 @in_loop
 async def test_frame_is_given_back_as_soon_as_it_is_read(each_step_ends: None) -> None:
-    """A request may wait for minutes after that."""
+    """A frame is returned as soon as it is read, because a request may wait for minutes after that."""
     given_back: list[bool] = []
     progress = Progress()
     progress.when_frame_is_read(lambda: given_back.append(True))
@@ -186,7 +187,7 @@ async def test_frame_is_given_back_as_soon_as_it_is_read(each_step_ends: None) -
 
 @in_loop
 async def test_turn_of_work_that_was_cancelled_goes_to_the_next(each_step_ends: None) -> None:
-    """Nobody waits for those who have gone."""
+    """The turn of cancelled work goes to the next work."""
     first, second = asyncio.ensure_future(turn()), asyncio.ensure_future(turn())
     await asyncio.sleep(0)
     first.cancel()
@@ -195,7 +196,8 @@ async def test_turn_of_work_that_was_cancelled_goes_to_the_next(each_step_ends: 
 
 @in_loop
 async def test_large_message_is_freed_when_it_is_its_turn(each_step_ends: None) -> None:
-    """Not in the step that needed it last."""
+    """A large message is freed in a turn of its own, not in the step that used it last, and only if no reference is
+    left."""
     message = FindCoordinatorRequest(coordinator_keys=[str(number) for number in range(1000)])
     keys = message.coordinator_keys
     free_later(message)
@@ -208,7 +210,7 @@ async def test_large_message_is_freed_when_it_is_its_turn(each_step_ends: None) 
 
 @in_loop
 async def test_variables_of_a_function_are_freed_after_it_has_returned(each_step_ends: None) -> None:
-    """A little at a time, so that a handler that has gathered very much doesn't free it in one step."""
+    """The variables of a function are freed in small steps after the function returns."""
 
     class Freed:
         count = 0
@@ -230,7 +232,7 @@ async def test_variables_of_a_function_are_freed_after_it_has_returned(each_step
 
 
 def test_variables_are_left_to_the_function_where_no_loop_runs() -> None:
-    """Nobody waits for a turn there."""
+    """Without a running loop, `free_later` leaves the variables to the function."""
     gathered = list(range(1000))
     free_later(gathered)
     assert len(gathered) == 1000
@@ -238,7 +240,8 @@ def test_variables_are_left_to_the_function_where_no_loop_runs() -> None:
 
 @in_loop
 async def test_error_that_was_waited_for_does_not_keep_frames(no_step_ends: None) -> None:
-    """Neither the error nor what the work has gathered waits for the garbage collector."""
+    """An awaited error does not keep frames alive; the error and the work's variables are freed without the garbage
+    collector."""
     gathered: list[weakref.ref[Gathered]] = []
 
     async def fail() -> None:
@@ -259,11 +262,11 @@ async def test_error_that_was_waited_for_does_not_keep_frames(no_step_ends: None
 
 
 class Gathered:
-    """Something that a weak reference can tell of."""
+    """An object that a weak reference can point to."""
 
 
 @pytest.mark.parametrize("count", [0, 1, 1999, 2000, 2001, 9000])
 def test_long_lists_are_sorted_in_steps(count: int) -> None:
-    """All at once in the end, a few thousand at a time."""
+    """Long lists are sorted in steps of a few thousand elements, with the same result as `sorted`."""
     items = [f"{number * 7919 % 10_007:05}" for number in range(count)]
     assert list(finish(sorted_in_steps(items))) == sorted(items)

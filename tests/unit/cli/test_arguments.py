@@ -1,4 +1,4 @@
-"""Values on a command line."""
+"""Tests the values of command line arguments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from klamm.cli.arguments import (
     ],
 )
 def test_a_value_is_understood(parse: Callable[[str], object], text: str, value: object) -> None:
-    """Each kind of value in its ways to be written."""
+    """Each kind of value is parsed in all its forms."""
     assert parse(text) == value
 
 
@@ -75,6 +75,6 @@ def test_a_value_is_understood(parse: Callable[[str], object], text: str, value:
     ],
 )
 def test_what_makes_no_sense_is_refused(parse: Callable[[str], object], text: str) -> None:
-    """As argparse wants to hear it, so that the exit status is that of wrong use."""
+    """An invalid value raises argparse's error, so that the exit status is the one for wrong usage."""
     with pytest.raises(ArgumentTypeError):
         parse(text)

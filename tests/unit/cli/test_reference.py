@@ -1,4 +1,4 @@
-"""docs/reference/command-line.md tells every command, option, column and format token that there is."""
+"""Tests that docs/reference/command-line.md documents every command, option, column and format token."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SHARED = {"-h", "--help", "-b", "--bootstrap-server", "--context", "--full-id", 
 
 
 def _sections() -> dict[str, str]:
-    """What stands below each heading that names a command."""
+    """Returns the text below each heading that names a command."""
     parts = re.split(r"^#{2,3} (klamm \w+(?: [a-z-]+)?)\b.*$", PAGE, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def _parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command and every verb, with its parser."""
+    """Yields every command and every verb with its parser."""
     for noun, (module, _) in COMMANDS.items():
         parser = argparse.ArgumentParser(prog=f"klamm {noun}")
         importlib.import_module(module).configure(parser)
@@ -39,7 +39,7 @@ def _parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 
 
 def test_every_command_and_option_is_told() -> None:
-    """In the section of its command; what all commands share is told once."""
+    """Each option is documented in the section of its command; shared options are documented once."""
     sections = _sections()
     for name, parser in _parsers():
         assert name in sections, name
@@ -52,7 +52,7 @@ def test_every_command_and_option_is_told() -> None:
 
 
 def test_every_format_token_and_column_is_told() -> None:
-    """They are part of the interface."""
+    """Format tokens and columns are documented, because they are part of the interface."""
     for token in TOKENS:
         assert f"| `%{token}` |" in PAGE
     of_groups = (*OFFSET_COLUMNS, *MEMBER_COLUMNS, *ENVIRONMENT_COLUMNS, *CLONE_COLUMNS)

@@ -1,4 +1,4 @@
-"""Kafka's own keys are understood; anything else is an error that names the key."""
+"""Tests that Kafka's keys are understood, and that any other key is an error that names the key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from klamm.client.errors import ClientConfigError
 
 
 def test_keys_are_kafkas() -> None:
-    """Numbers, words and truth values are parsed; defaults fill the rest."""
+    """Numbers, names and booleans are parsed, and other keys have their defaults."""
     config = ClientConfig.from_mapping(
         {
             "bootstrap.servers": "a:1, b:2",
@@ -51,11 +51,11 @@ def test_keys_are_kafkas() -> None:
     ],
 )
 def test_what_is_not_understood_is_named(key: str, value: str) -> None:
-    """A typing error must not turn into a default."""
+    """An invalid key or value is an error that names the key, so that a typing error does not become a default."""
     with pytest.raises(ClientConfigError, match=key.replace(".", r"\.")):
         ClientConfig.from_mapping({"bootstrap.servers": "a:1", key: value})
 
 
 def test_addresses_may_be_ipv6_or_carry_a_listener() -> None:
-    """As Kafka's clients take them."""
+    """An address can be an IPv6 address or have a listener name, as in Kafka's clients."""
     assert parse_bootstrap_servers("[::1]:9092,PLAINTEXT://h:1") == (("::1", 9092), ("h", 1))

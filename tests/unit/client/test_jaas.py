@@ -1,4 +1,4 @@
-"""`sasl.jaas.config` is read as Kafka reads it, and an error never shows a piece of it."""
+"""Tests that `sasl.jaas.config` is read as in Kafka, and that errors never show a part of it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
     ],
 )
 def test_options_are_read(options: str, expected: dict[str, str]) -> None:
-    """Values stand in quotes of either kind, or are single words; backslashes, comments and blanks are Java's."""
+    """Values are quoted with either kind of quotes or are single words; escapes, comments and blanks follow Java."""
     assert parse_jaas_config(f"\n {SCRAM}  Required\n{options};\n") == LoginModule(SCRAM, expected)
 
 
 def test_the_package_is_left_out_of_the_name() -> None:
-    """Distributions that move Kafka's clients to a package of their own keep the class's name."""
+    """The package of the login module is ignored, because some distributions move Kafka's clients to another
+    package."""
     moved = parse_jaas_config(f"shaded.{SCRAM} required;")
 
     assert moved.name == "ScramLoginModule"
@@ -55,7 +56,7 @@ def test_the_package_is_left_out_of_the_name() -> None:
     ],
 )
 def test_what_is_wrong_is_said_without_the_secret(text: str, message: str) -> None:
-    """What stands where a name should be may be a piece of a password."""
+    """An error never repeats the text, because even a wrong name may be part of a password."""
     with pytest.raises(ClientConfigError, match=message) as error:
         parse_jaas_config(text)
     assert str(error.value).startswith("sasl.jaas.config")

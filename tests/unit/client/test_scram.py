@@ -1,4 +1,4 @@
-"""SCRAM, by the example of RFC 7677, and what a server may not do."""
+"""Tests SCRAM with the example of RFC 7677 and with invalid server messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def exchange(password: str = "pencil", nonce: str = NONCE) -> Scram:
 
 
 def test_the_example_of_the_rfc() -> None:
-    """Each message, byte for byte; nothing is left to say when the server has proved itself."""
+    """Each message equals the RFC's example, and after the server's proof there is no further message."""
     scram = exchange()
 
     assert scram.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
@@ -30,7 +30,7 @@ def test_the_example_of_the_rfc() -> None:
 
 
 def test_names_are_escaped_and_tokens_are_marked() -> None:
-    """A comma would end the name; a delegation token is announced in an extension (KIP-48)."""
+    """Commas in a name are escaped, and a delegation token is marked with an extension (KIP-48)."""
     scram = Scram("SCRAM-SHA-512", "a=b,c", Password("x"), "nonce", is_token=True)
 
     assert scram.first() == b"n,,n=a=3Db=2Cc,r=nonce,tokenauth=true"
@@ -49,7 +49,8 @@ def test_names_are_escaped_and_tokens_are_marked() -> None:
     ],
 )
 def test_a_first_message_that_is_not_answered(challenge: bytes, message: str) -> None:
-    """Another client's nonce, and iterations that are too few to be safe or too many to be meant, among others."""
+    """A first server message with another client's nonce, too few or too many iterations, or malformed fields is
+    refused."""
     with pytest.raises(AuthenticationFailed, match=f"SCRAM-SHA-256: .*{message}"):
         exchange().answer(challenge)
 
@@ -64,7 +65,7 @@ def test_a_first_message_that_is_not_answered(challenge: bytes, message: str) ->
     ],
 )
 def test_a_server_that_does_not_prove_itself(challenge: bytes, message: str) -> None:
-    """The client is not content to be let in: who doesn't know the password is not the broker."""
+    """A server without a valid proof of the password is refused."""
     scram = exchange()
     scram.answer(SERVER_FIRST)
 

@@ -1,4 +1,5 @@
-"""`security.protocol`, `ssl.…` and `sasl.…`: each key has an effect, a warning or an error, and no secret is shown."""
+"""Tests that each of `security.protocol`, `ssl.…` and `sasl.…` has an effect, a warning or an error, and that no
+secret is shown."""
 
 from __future__ import annotations
 
@@ -28,14 +29,14 @@ def sasl(mechanism: str, jaas: str, **more: str) -> ClientConfig:
 
 
 def test_without_a_word_nothing_stands_between() -> None:
-    """PLAINTEXT is Kafka's default."""
+    """The default protocol is PLAINTEXT, as in Kafka."""
     assert config().security == Security()
     assert config().security.protocol == "PLAINTEXT"
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
 def test_the_four_protocols(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
-    """In any case of letters; what the protocol has no use for is warned of."""
+    """Protocol names are case-insensitive, and each setting that the protocol does not use causes a warning."""
     made = config(
         security_protocol=protocol.lower(),
         sasl_mechanism="PLAIN",
@@ -59,14 +60,14 @@ def test_the_four_protocols(protocol: str, caplog: pytest.LogCaptureFixture) -> 
     ],
 )
 def test_mechanisms(mechanism: str, jaas: str, is_token: bool) -> None:
-    """The credentials come from the login module, which for PLAIN may be either, as in Kafka."""
+    """The credentials come from the login module; PLAIN accepts either module, as in Kafka."""
     expected = SaslConfig(mechanism, "alice", Password("hunter2"), is_token)
 
     assert sasl(mechanism, jaas).security.sasl == expected
 
 
 def test_a_secret_is_shown_nowhere() -> None:
-    """Settings may be printed and logged; and they travel to the workers."""
+    """Printed settings hide secrets; pickled settings keep them, because the settings travel to the workers."""
     made = sasl("PLAIN", PLAIN)
 
     assert "hunter2" not in f"{made!r} {made}"
@@ -90,7 +91,7 @@ def test_a_secret_is_shown_nowhere() -> None:
     ],
 )
 def test_what_is_refused(options: dict[str, str], message: str) -> None:
-    """With the key, and what to do instead."""
+    """A refused key or value causes an error that names the key and says what to do instead."""
     with pytest.raises(ClientConfigError, match=f"^{message}"):
         ClientConfig.from_mapping({"bootstrap.servers": "a:1", **options})
 
@@ -106,14 +107,14 @@ def test_what_is_refused(options: dict[str, str], message: str) -> None:
     ],
 )
 def test_credentials_that_do_not_fit(mechanism: str, jaas: str, message: str) -> None:
-    """Said before any connection is made, and without the password."""
+    """Credentials that do not fit the mechanism are refused before any connection, without showing the password."""
     with pytest.raises(ClientConfigError, match=message) as error:
         sasl(mechanism, jaas)
     assert "hunter2" not in str(error.value)
 
 
 def test_parts_of_java_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    """They choose what isn't there to be chosen; a query that sets them for the JVM's client still runs."""
+    """Java-specific keys cause a warning only, so that a query with settings for the JVM client still runs."""
     with caplog.at_level(logging.WARNING, "klamm.client"):
         config(ssl_trustmanager_algorithm="PKIX", sasl_kerberos_service_name="kafka")
 
@@ -124,7 +125,7 @@ def test_parts_of_java_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_honoured_keys_are_told() -> None:
-    """For who has to know before there is a configuration."""
+    """`HONOURED_KEYS` lists the honoured keys without a configuration object."""
     assert {"bootstrap.servers", "security.protocol", "ssl.truststore.location", "sasl.jaas.config"} <= HONOURED_KEYS
     assert "security" not in HONOURED_KEYS
     assert "sasl.kerberos.service.name" not in HONOURED_KEYS

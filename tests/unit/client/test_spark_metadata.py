@@ -1,4 +1,4 @@
-"""The name of a Spark application in the metadata of commits."""
+"""Tests the Spark application's name in the metadata of commits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from klamm.client.spark_metadata import application_in, commit_metadata
 
 
 def test_commits_tell_their_application() -> None:
-    """And those of others none."""
+    """The application's name is read from the metadata of its commits, and other metadata has no name."""
     assert application_in(commit_metadata("local-1")) == "local-1"
     assert application_in(commit_metadata("local-1") + "\x7fwhat lay behind") == "local-1"
     assert application_in("") is None

@@ -1,4 +1,5 @@
-"""The keys `ssl.…` make the context that Java's would make, and what can't be used is told before any connection."""
+"""Tests that the keys `ssl.…` give the same context as in Java, and that unusable settings fail before any
+connection."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from klamm.client.tls import TlsConfig, parse_tls, tls_context
 
 
 def test_defaults_are_kafkas() -> None:
-    """The authorities of the system, both protocols, the host's name checked, no certificate of the client."""
+    """Defaults are the system's authorities, TLS 1.2 and 1.3, a check of the host name, and no client certificate."""
     context = tls_context(parse_tls({}))
 
     assert context.check_hostname
@@ -29,14 +30,15 @@ def test_defaults_are_kafkas() -> None:
     ],
 )
 def test_enabled_protocols(protocols: str, least: ssl.TLSVersion, most: ssl.TLSVersion) -> None:
-    """One, or both."""
+    """One or both protocols can be enabled."""
     context = tls_context(parse_tls({"ssl.enabled.protocols": protocols}))
 
     assert (context.minimum_version, context.maximum_version) == (least, most)
 
 
 def test_outdated_protocols_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    """They stand in many an old configuration, and today's Java doesn't speak them either."""
+    """Outdated protocols are dropped with a warning; old configurations name them, and today's Java does not support
+    them."""
     with caplog.at_level(logging.WARNING, "klamm.client"):
         assert parse_tls({"ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"}).protocols == ("TLSv1.2",)
     assert "TLSv1.1, TLSv1 is not used" in caplog.text
@@ -57,7 +59,7 @@ def test_outdated_protocols_are_dropped(caplog: pytest.LogCaptureFixture) -> Non
     ],
 )
 def test_cipher_suites(suites: str, protocols: tuple[str, ...], names: set[str]) -> None:
-    """The standard's names; a protocol for which none is named is not spoken."""
+    """Suites have the standard's names, and a protocol without a named suite is disabled."""
     config = parse_tls({"ssl.cipher.suites": suites})
     older = {suite["name"] for suite in tls_context(config).get_ciphers() if suite["protocol"] != "TLSv1.3"}
 
@@ -107,12 +109,12 @@ def test_cipher_suites(suites: str, protocols: tuple[str, ...], names: set[str])
     ],
 )
 def test_what_cannot_be_used(options: dict[str, str], message: str) -> None:
-    """The text begins with the key, and shows no secret."""
+    """An unusable setting is an error that starts with the key and shows no secret."""
     with pytest.raises(ClientConfigError, match=f"^ssl.*{message}|^{message}") as error:
         parse_tls(options)
     assert "hunter2" not in str(error.value)
 
 
 def test_settings_are_compared_by_value() -> None:
-    """Clients with equal settings share a context."""
+    """Equal settings give the same context, so that clients share it."""
     assert tls_context(TlsConfig()) is tls_context(TlsConfig())

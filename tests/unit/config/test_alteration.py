@@ -30,12 +30,12 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 def test_an_alteration_does_what_it_says(
     current: dict[str, str], alteration: Alteration, result: dict[str, str]
 ) -> None:
-    """A list that isn't set begins with its default; what isn't in it can be taken away without harm."""
+    """An operation on an unset list starts from the default, and removing an absent element has no effect."""
     assert apply_alterations(current, [alteration], topic_keys()) == result
 
 
 def test_only_lists_can_be_appended_to() -> None:
-    """INVALID_CONFIG in Kafka's words, for a number as for a key that isn't known."""
+    """Appending to a key that is no list, or to an unknown key, gets INVALID_CONFIG with Kafka's message."""
     for name in ("retention.ms", "unknown"):
         with pytest.raises(KafkaError) as refusal:
             apply_alterations({}, [Alteration(name, Operation.APPEND, "1")], topic_keys())
@@ -54,14 +54,14 @@ def test_only_lists_can_be_appended_to() -> None:
     ],
 )
 def test_a_wish_that_makes_no_sense_is_refused(alterations: list[Alteration], message: str) -> None:
-    """INVALID_REQUEST, before anything is looked up."""
+    """A duplicate key, a missing value or an unknown operation gets INVALID_REQUEST before any key is looked up."""
     with pytest.raises(KafkaError) as refusal:
         check_alterations(alterations)
     assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_REQUEST, message)
 
 
 def test_a_value_has_a_greatest_length() -> None:
-    """One that is there already is not looked at again."""
+    """A new value may have 32767 bytes at most; the size of an existing value is not checked again."""
     long = "x" * 32768
     check_sizes({"a": long}, {"a": long, "b": long[1:]})
     with pytest.raises(KafkaError, match="exceeds the maximum value size of 32767 bytes"):

@@ -10,7 +10,7 @@ from klamm.config.configuration_sources import environment_variable
 from klamm.config.errors import ConfigurationError
 from klamm.config.listeners import Listener
 
-# What Apache Kafka 4.3 ships as config/server.properties, without the comments.
+# The file config/server.properties of Apache Kafka 4.3, without its comments.
 STOCK = """\
 process.roles=broker,controller
 node.id=1
@@ -41,7 +41,8 @@ log.retention.check.interval.ms=300000
 
 
 def test_nothing_set_is_a_broker_that_needs_no_settings() -> None:
-    """Loopback, Kafka's port, one folder; what it stands for is shown as its static configuration."""
+    """Without settings, the broker listens on loopback and Kafka's port and stores data in one folder; its static
+    configuration is the baseline."""
     config = BrokerConfig.load()
     assert config == BrokerConfig()
     assert config.listeners == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
@@ -50,7 +51,8 @@ def test_nothing_set_is_a_broker_that_needs_no_settings() -> None:
 
 
 def test_kafkas_own_file_starts_a_broker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The controller's listener is passed over, and one line says which keys have no effect."""
+    """Kafka's stock configuration file starts a broker: the controller's listener is ignored, and one line names the
+    keys without effect."""
     file = tmp_path / "server.properties"
     file.write_text(STOCK)
     with caplog.at_level(logging.WARNING):
@@ -67,7 +69,7 @@ def test_kafkas_own_file_starts_a_broker(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 def test_flag_goes_before_environment_before_file_before_profile(tmp_path: Path) -> None:
-    """The strongest place that names a key decides."""
+    """A flag overrides the environment, the environment overrides the file, and the file overrides the profile."""
     file = tmp_path / "server.properties"
     file.write_text("group.initial.rebalance.delay.ms=1\nnum.partitions=1\nfetch.max.bytes=2001\n")
     environ = {"KLAMM_NUM_PARTITIONS": "2", "KLAMM_FETCH_MAX_BYTES": "2002", "HOME": "/"}
@@ -80,7 +82,8 @@ def test_flag_goes_before_environment_before_file_before_profile(tmp_path: Path)
 
 
 def test_a_stronger_place_hides_the_other_names_of_a_setting() -> None:
-    """Or log.retention.ms of a file would win over log.retention.hours of the command line, as the finer unit does."""
+    """A setting in a stronger source hides its synonyms in weaker sources, so log.retention.hours of a flag hides
+    log.retention.ms of a file."""
     config = BrokerConfig.load({"log.retention.hours": "1"}, {"KLAMM_LOG_RETENTION_MS": "5", "KLAMM_LOG_DIR": "/e"})
     assert config.topic_defaults.retention_ms == 3_600_000
     assert config.data_directory == Path("/e")
@@ -88,7 +91,8 @@ def test_a_stronger_place_hides_the_other_names_of_a_setting() -> None:
 
 
 def test_listeners_of_a_flag_keep_the_advertised_addresses_of_the_file(tmp_path: Path) -> None:
-    """As in Kafka, a flag overrides its own key only."""
+    """A flag overrides its own key only, as in Kafka, so `listeners` of a flag keeps the file's advertised
+    addresses."""
     file = tmp_path / "server.properties"
     file.write_text(STOCK)
     config = BrokerConfig.load({"listeners": "PLAINTEXT://127.0.0.1:0"}, file=file)
@@ -97,7 +101,8 @@ def test_listeners_of_a_flag_keep_the_advertised_addresses_of_the_file(tmp_path:
 
 
 def test_advertised_addresses_of_other_listeners_stop_the_start(tmp_path: Path) -> None:
-    """The message names both keys and their sources, so that the reader knows which one to change."""
+    """If advertised.listeners do not match the listeners, the start fails with a message that names both keys and
+    their sources."""
     file = tmp_path / "server.properties"
     file.write_text("listeners=OUT://:1\nadvertised.listeners=OUT://public:1\n")
     with pytest.raises(ConfigurationError, match="must name the same listeners as listeners: PLAINTEXT, not OUT") as e:
@@ -107,14 +112,14 @@ def test_advertised_addresses_of_other_listeners_stop_the_start(tmp_path: Path) 
 
 
 def test_in_one_place_the_finer_unit_wins() -> None:
-    """As in Kafka: milliseconds before minutes before hours."""
+    """In one source, the finer unit wins, as in Kafka: milliseconds before minutes before hours."""
     flags = {"log.retention.hours": "1", "log.retention.minutes": "2", "log.roll.hours": "3", "log.roll.ms": "4"}
     defaults = BrokerConfig.load(flags).topic_defaults
     assert (defaults.retention_ms, defaults.segment_ms) == (120_000, 4)
 
 
 def test_broker_keys_become_the_defaults_of_topics() -> None:
-    """Each under its own name, in its own unit; any negative retention is no limit."""
+    """Broker keys set the defaults of topics, each under its own name and unit; a negative retention means no limit."""
     flags = {
         "message.max.bytes": "1000",
         "log.segment.delete.delay.ms": "1",
@@ -137,7 +142,7 @@ def test_broker_keys_become_the_defaults_of_topics() -> None:
 
 
 def test_an_unknown_key_is_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """As Kafka does, so that a file for a plugin or an older version starts."""
+    """Unknown keys are ignored with one warning, as in Kafka, so that a file for a plugin or an older version works."""
     with caplog.at_level(logging.WARNING):
         BrokerConfig.load(
             {"zookeeper.connect": "x", "foo": "y", "leader.replication.throttled.rate": "1", "num.partition": "2"}
@@ -301,21 +306,22 @@ def test_an_unknown_key_is_ignored_with_one_warning(caplog: pytest.LogCaptureFix
     ],
 )
 def test_what_can_not_be_stops_the_start_with_key_value_and_place(flags: dict[str, str], message: str) -> None:
-    """A person can mend it without looking anything up."""
+    """An impossible setting stops the start with an error that names the key, the value and the source."""
     with pytest.raises(ConfigurationError) as refusal:
         BrokerConfig.load(flags)
     assert str(refusal.value) == message
 
 
 def test_a_refused_key_stops_the_start_with_the_reason() -> None:
-    """What seems to protect must not be ignored, whether it is set for the broker or for one listener."""
+    """A refused key stops the start with the reason, for the broker or for one listener: an ignored security key
+    would give false safety."""
     for key in ("authorizer.class.name", "ssl.keystore.location", "listener.name.plaintext.ssl.keystore.location"):
         with pytest.raises(ConfigurationError, match=r"\(-X\) is refused\. There is no TLS, SASL, ACL"):
             BrokerConfig.load({key: "/secret"})
 
 
 def test_kafkas_default_of_a_refused_key_is_taken() -> None:
-    """A file that spells out the defaults starts."""
+    """Kafka's default value of a refused key is accepted, so that a file that lists the defaults works."""
     flags = {"security.inter.broker.protocol": "PLAINTEXT", "ssl.client.auth": "none", "sasl.jaas.config": ""}
     with pytest.raises(ConfigurationError, match=r"sasl\.jaas\.config \(-X\) is refused"):
         BrokerConfig.load(flags)
@@ -324,7 +330,8 @@ def test_kafkas_default_of_a_refused_key_is_taken() -> None:
 
 
 def test_assignors_are_named_as_they_call_themselves_or_by_kafkas_classes() -> None:
-    """A file written for Apache Kafka 3.7 names classes; the first assignor is the default of groups."""
+    """Assignors are named by their own names or by Kafka's classes, as in a file for Apache Kafka 3.7; their order is
+    kept."""
     package = "org.apache.kafka.coordinator.group.assignor"
     text = f"{package}.RangeAssignor, load,{package}.UniformAssignor,range"
     assert BrokerConfig.load({"group.consumer.assignors": text}).group_consumer_assignors == (
@@ -336,7 +343,8 @@ def test_assignors_are_named_as_they_call_themselves_or_by_kafkas_classes() -> N
 
 
 def test_a_listener_of_any_name_serves_when_it_is_mapped_to_plaintext() -> None:
-    """Advertised addresses are in the order of the listeners."""
+    """A listener with any name is served if it is mapped to PLAINTEXT; advertised addresses follow the order of the
+    listeners."""
     flags = {
         "listeners": "IN://:1,OUT://0.0.0.0:2",
         "listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT",
@@ -348,13 +356,13 @@ def test_a_listener_of_any_name_serves_when_it_is_mapped_to_plaintext() -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """No traceback for a mistyped path."""
+    """A missing file is reported by its name."""
     with pytest.raises(ConfigurationError, match=r"can't read .*nowhere: No such file or directory"):
         BrokerConfig.load(file=tmp_path / "nowhere")
 
 
 def test_a_bad_value_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
-    """The line where the entry begins."""
+    """An invalid value in a file is reported with the line where its entry begins."""
     file = tmp_path / "server.properties"
     file.write_text("# first\nnum.partitions=many\n")
     with pytest.raises(ConfigurationError) as refusal:
@@ -363,20 +371,21 @@ def test_a_bad_value_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_a_secret_is_not_repeated() -> None:
-    """Not even in the message that refuses it."""
+    """An error message never contains the value of a secret."""
     with pytest.raises(ConfigurationError) as refusal:
         BrokerConfig.load({"ssl.keystore.password": "hunter2"})
     assert "hunter2" not in str(refusal.value)
 
 
 def test_klamms_own_keys_do_not_repeat_the_name_in_the_environment() -> None:
-    """KLAMM_CLUSTER_ID, but KLAMM_LOG_RETENTION_MS."""
+    """The variable of a klamm key has the prefix once (KLAMM_CLUSTER_ID), like the variable of a Kafka key
+    (KLAMM_LOG_RETENTION_MS)."""
     assert environment_variable("klamm.cluster.id") == "KLAMM_CLUSTER_ID"
     assert environment_variable("log.retention.ms") == "KLAMM_LOG_RETENTION_MS"
     assert BrokerConfig.load(environ={"KLAMM_CLUSTER_ID": "abc"}).cluster_id == "abc"
 
 
 def test_what_clients_read_in_the_environment_is_no_key(caplog: pytest.LogCaptureFixture) -> None:
-    """KLAMM_BOOTSTRAP_SERVER tells the other commands where the broker is; the broker has nothing to say about it."""
+    """KLAMM_BOOTSTRAP_SERVER is for client commands, so the broker ignores it without a warning."""
     assert BrokerConfig.load(environ={"KLAMM_BOOTSTRAP_SERVER": "127.0.0.1:1"}) == BrokerConfig()
     assert not caplog.records

@@ -22,7 +22,7 @@ def by_name(entries: list[ConfigEntry]) -> dict[str, ConfigEntry]:
 
 
 def test_a_topic_tells_all_keys_but_the_internal_ones() -> None:
-    """34 keys has a topic, one of them for tests only."""
+    """A topic's description has 33 of its 34 keys; the internal key appears only if it is set."""
     entries = by_name(describe_topic({}, NOTHING_SET))
     assert len(entries) == 33
     assert "internal.segment.bytes" not in entries
@@ -30,7 +30,8 @@ def test_a_topic_tells_all_keys_but_the_internal_ones() -> None:
 
 
 def test_a_topics_default_has_the_brokers_key_as_synonym() -> None:
-    """Value, source, type and documentation are those of Kafka."""
+    """The default of a topic key has the broker key as its synonym, with Kafka's value, source, type and
+    documentation."""
     entry = by_name(describe_topic({}, NOTHING_SET))["max.message.bytes"]
     assert entry.documentation is not None
     assert entry.documentation.startswith("The largest record batch size allowed by Kafka")
@@ -47,7 +48,7 @@ def test_a_topics_default_has_the_brokers_key_as_synonym() -> None:
 
 
 def test_an_override_comes_first() -> None:
-    """Then what the broker has."""
+    """A topic's override is the first synonym, followed by the broker's values."""
     layers = BrokerLayers({"message.max.bytes": "7"}, {"message.max.bytes": "8"})
     entry = by_name(describe_topic({"max.message.bytes": " 9 "}, layers))["max.message.bytes"]
     assert (entry.value, entry.source) == ("9", ConfigSource.TOPIC)
@@ -60,7 +61,8 @@ def test_an_override_comes_first() -> None:
 
 
 def test_a_topics_default_is_in_the_topics_unit() -> None:
-    """And its source is the default as long as only a coarser unit is set, as in Kafka."""
+    """A topic's default uses the topic's unit, and its source stays the default if only a coarser unit is set, as in
+    Kafka."""
     entry = by_name(describe_topic({}, BrokerLayers({"log.retention.hours": "1"})))["retention.ms"]
     assert (entry.value, entry.source, entry.synonyms) == ("3600000", ConfigSource.DEFAULT, [])
     entry = by_name(describe_topic({}, BrokerLayers({"log.retention.ms": "-7"})))["retention.ms"]
@@ -68,7 +70,7 @@ def test_a_topics_default_is_in_the_topics_unit() -> None:
 
 
 def test_a_broker_tells_all_keys_but_the_internal_ones() -> None:
-    """With the value in force; one without a value has none."""
+    """A broker's description has all keys except internal ones, with the current value or None."""
     entries = by_name(describe_broker(NOTHING_SET))
     assert entries["num.partitions"].value == "1"
     assert entries["num.partitions"].is_read_only
@@ -84,14 +86,15 @@ def test_a_broker_tells_all_keys_but_the_internal_ones() -> None:
 
 
 def test_a_secret_is_not_told() -> None:
-    """Neither its value nor that of its synonyms."""
+    """Neither the value of a secret nor the values of its synonyms are returned."""
     entry = by_name(describe_broker(BrokerLayers({"ssl.keystore.password": "x"})))["ssl.keystore.password"]
     assert (entry.value, entry.is_sensitive) == (None, True)
     assert entry.synonyms == [Synonym("ssl.keystore.password", None, ConfigSource.STATIC_BROKER)]
 
 
 def test_what_is_set_and_not_known_is_listed_without_its_value() -> None:
-    """It might be a secret of a plugin's; internal and dynamic-only keys that are set are listed as well."""
+    """An unknown key that is set is listed without its value, which may be a plugin's secret; internal and
+    dynamic-only keys are listed if set."""
     layers = BrokerLayers(
         {"my.key": "x", "log.initial.task.delay.ms": "5"}, {}, {"leader.replication.throttled.rate": "7"}
     )
@@ -104,7 +107,7 @@ def test_what_is_set_and_not_known_is_listed_without_its_value() -> None:
 
 
 def test_the_clusters_default_tells_what_was_set_there_only() -> None:
-    """And only that source."""
+    """The cluster default lists only the settings for all brokers, with that single source."""
     layers = BrokerLayers({"max.connections": "1"}, {"max.connections": "2"}, {"max.connections": "3"})
     (entry,) = describe_cluster_default(layers)
     assert (entry.name, entry.value, entry.source) == ("max.connections", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER)
@@ -112,7 +115,8 @@ def test_the_clusters_default_tells_what_was_set_there_only() -> None:
 
 
 def test_a_group_takes_its_defaults_from_the_broker() -> None:
-    """KIP-848; a key that no broker key sets has its own default as synonym."""
+    """A group takes its defaults from the broker (KIP-848); a key without a broker key has its own default as
+    synonym."""
     layers = BrokerLayers({"group.consumer.session.timeout.ms": "50000"})
     entries = by_name(describe_group({"consumer.heartbeat.interval.ms": "6000"}, layers))
     assert set(entries) == set(group_keys())
@@ -129,7 +133,7 @@ def test_a_group_takes_its_defaults_from_the_broker() -> None:
 
 
 def test_a_group_tells_the_weights_of_topics_that_are_set() -> None:
-    """Beside the keys that every group has."""
+    """A group's description has the topic weights that are set, in addition to the keys of every group."""
     weight = "klamm.consumer.assignor.load.topic.weight.orders"
     entries = by_name(describe_group({weight: "2.5"}, BrokerLayers({})))
     assert set(entries) == {*group_keys(), weight}
@@ -138,7 +142,7 @@ def test_a_group_tells_the_weights_of_topics_that_are_set() -> None:
 
 
 def test_a_metrics_subscription_tells_its_three_keys() -> None:
-    """KIP-714."""
+    """A metrics subscription has three keys (KIP-714)."""
     entries = by_name(describe_client_metrics({"interval.ms": "1000"}))
     assert (entries["interval.ms"].value, entries["interval.ms"].source) == ("1000", ConfigSource.CLIENT_METRICS)
     assert (entries["metrics"].value, entries["metrics"].source) == ("", ConfigSource.DEFAULT)

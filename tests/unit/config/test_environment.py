@@ -1,4 +1,4 @@
-"""Environment variables of others do not set anything."""
+"""Tests that unrelated environment variables do not set a key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from klamm.config.broker_config import BrokerConfig
 
 
 def test_a_variable_that_stands_for_no_key_is_named_and_sets_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """A typo is told of; it does not turn up in DescribeConfigs as if it were a key."""
+    """A variable without a matching key is named in a warning and sets no key, so a typo does not appear in
+    DescribeConfigs."""
     with caplog.at_level(logging.WARNING):
         config = BrokerConfig.load(
             environ={

@@ -17,7 +17,7 @@ from klamm.config.listeners import Listener, parse_listener
     ],
 )
 def test_a_listener_is_read_as_kafka_reads_it(text: str, listener: Listener, is_wildcard: bool) -> None:
-    """Name, host (empty for every address, IPv6 in brackets) and port."""
+    """A listener is parsed as in Kafka: name, host (empty for all addresses, IPv6 in brackets) and port."""
     assert parse_listener(text) == listener
     assert parse_listener(str(listener)) == listener
     assert listener.is_wildcard is is_wildcard
@@ -25,13 +25,13 @@ def test_a_listener_is_read_as_kafka_reads_it(text: str, listener: Listener, is_
 
 @pytest.mark.parametrize("text", ["", "9092", "localhost:9092", "PLAINTEXT://host"])
 def test_what_is_no_listener_is_refused_with_an_example(text: str) -> None:
-    """The message shows the form that is needed."""
+    """An invalid listener is refused with a message that shows the required form."""
     with pytest.raises(ConfigurationError, match="NAME://HOST:PORT"):
         parse_listener(text)
 
 
 @pytest.mark.parametrize("port", ["70000", "-1", "9" * 5000])
 def test_a_port_out_of_range_is_refused(port: str) -> None:
-    """The error says which ports there are."""
+    """A port out of range is refused with an error that gives the range."""
     with pytest.raises(ConfigurationError, match="ports are from 0, any free one, to 65535"):
         parse_listener(f"PLAINTEXT://host:{port}")

@@ -1,4 +1,4 @@
-"""What somebody may have meant."""
+"""Tests suggestions for mistyped names."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from klamm.config.table import broker_keys
     ],
 )
 def test_a_key_of_a_broker_may_be_mistyped(name: str, meant: str | None) -> None:
-    """Something much like it is suggested, and nothing where nothing is."""
+    """A mistyped key gets the most similar key as a suggestion, or none if no key is similar."""
     assert nearest(name, broker_keys()) == meant
 
 
 def test_a_suggestion_is_a_question() -> None:
-    """It can be put behind the name; where there is none, nothing is put there."""
+    """A suggestion is a question to append to the name, or an empty text if there is no suggestion."""
     assert suggestion("--data-dri", ["--data-dir", "--listen"]) == " (did you mean --data-dir?)"
     assert suggestion("castle", ["--data-dir", "--listen"]) == ""

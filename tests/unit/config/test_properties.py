@@ -28,18 +28,18 @@ from klamm.config.properties import parse_properties
     ],
 )
 def test_a_file_is_read_as_java_reads_it(text: str, entries: dict[str, str]) -> None:
-    """Separators, escapes, comments and continued lines are those of java.util.Properties."""
+    """A file is parsed like java.util.Properties: separators, escapes, comments and continued lines."""
     assert {key: entry.value for key, entry in parse_properties(text).items()} == entries
 
 
 def test_an_entry_knows_the_line_it_begins_on() -> None:
-    """The line of a continued entry is its first, so that a message leads to it."""
+    """A continued entry has the number of its first line, so that a message can refer to the line."""
     entries = parse_properties("# comment\na=1,\\\n2\nb=3")
     assert (entries["a"].line, entries["b"].line) == (2, 4)
 
 
 def test_a_broken_escape_is_refused_with_its_line() -> None:
-    """Java refuses the file as well."""
+    """A broken escape is refused with its line; Java refuses the file as well."""
     with pytest.raises(ConfigurationError, match="four hexadecimal digits") as refusal:
         parse_properties("a=1\nb=\\u12g4")
     assert str(refusal.value).startswith("line 2: ")

@@ -26,7 +26,7 @@ from klamm.config.topic_config import TopicConfig
 
 SOURCE = Path(klamm.__file__).parent
 
-# Honoured where they are read from the file: they say which listeners there are, and have no field of their own.
+# Keys that are honoured during loading: they have no field of their own.
 READ_WHILE_LOADING = {
     "broker.id",
     "controller.listener.names",
@@ -41,7 +41,7 @@ def all_keys() -> list[ConfigKey]:
 
 
 def test_each_of_kafkas_keys_has_exactly_one_treatment() -> None:
-    """No key of Kafka's is forgotten, none is treated twice, and none is made up but klamm's own."""
+    """Each of Kafka's keys has exactly one treatment, and no other key exists except klamm's own."""
     data = json.loads((SOURCE / "config" / "kafka_configs.json").read_text())
     blocks = {
         "broker": key_support._BROKER,
@@ -58,12 +58,12 @@ def test_each_of_kafkas_keys_has_exactly_one_treatment() -> None:
 
 
 def test_what_has_no_effect_or_is_refused_says_why() -> None:
-    """A reason goes with each treatment that takes something away."""
+    """Each key that has no effect or is refused has a reason."""
     assert not [key.name for key in all_keys() if key.support is not KeySupport.HONOURED and not key.reason]
 
 
 def test_each_honoured_broker_key_reaches_the_broker() -> None:
-    """It has a field of BrokerConfig, feeds a field of TopicConfig, or says which listeners and folder there are."""
+    """Each honoured broker key has a field of BrokerConfig, sets a field of TopicConfig, or is read during loading."""
     broker_fields = {field.name.replace("_", ".") for field in fields(BrokerConfig)}
     topic_fields = {field.name.replace("_", ".") for field in fields(TopicConfig)}
     feeding = {name for topic_key in topic_fields for name, _ in topic_synonyms()[topic_key]}
@@ -73,13 +73,13 @@ def test_each_honoured_broker_key_reaches_the_broker() -> None:
 
 
 def test_each_field_is_read_somewhere() -> None:
-    """A setting that nothing reads would be honoured in name only."""
+    """The code reads each configuration field; a field that is never read would be honoured in name only."""
     read: set[str] = set()
     for path in SOURCE.rglob("*.py"):
         if path.parent != SOURCE / "config" and path.parent.name != "schema":
             tree = ast.parse(path.read_text(encoding="utf-8"))
             read |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    # Read through properties of the configuration itself.
+    # These fields are read through properties of the configuration.
     through = {
         "log_dirs": "data_directory",
         "klamm_cluster_id": "cluster_id",
@@ -93,7 +93,7 @@ def test_each_field_is_read_somewhere() -> None:
 
 
 def test_the_defaults_of_the_broker_are_kafkas_but_for_what_klamm_says() -> None:
-    """Each field has Kafka's default; where klamm has another, it is shown as set."""
+    """Each field of BrokerConfig has Kafka's default, except for the keys of klamm's baseline."""
     keys = broker_keys()
     config = BrokerConfig()
     for field in fields(BrokerConfig):
@@ -103,7 +103,7 @@ def test_the_defaults_of_the_broker_are_kafkas_but_for_what_klamm_says() -> None
 
 
 def test_the_table_is_apache_kafkas() -> None:
-    """The version that klamm follows, with as many keys as Kafka's own documentation lists."""
+    """The table is of Apache Kafka 4.3.0, with as many keys as Kafka's documentation lists."""
     assert kafka_version() == "4.3.0"
     kafkas = [
         [name for name in keys if not name.startswith("klamm.")] for keys in (broker_keys(), topic_keys(), group_keys())
@@ -113,14 +113,14 @@ def test_the_table_is_apache_kafkas() -> None:
 
 @pytest.mark.parametrize("key", all_keys(), ids=lambda key: f"{key.scope}:{key.name}")
 def test_each_default_is_a_value_of_its_key(key: ConfigKey) -> None:
-    """Types and ranges were read right if Kafka's own defaults pass them."""
-    # Kafka's default of this one is outside of what it lets people set: none is needed without a quorum.
+    """Each default passes the type and the range of its own key."""
+    # Keys with a validator in code are skipped: one default of Kafka is no valid setting, since no quorum needs it.
     if key.default is not None and not (key.check is not None and key.check[0] == "code"):
         assert key.parse(key.default) == key.default_value()
 
 
 def test_synonyms_lead_to_keys_that_exist() -> None:
-    """From a topic or a group to the broker's keys, and among those."""
+    """The synonyms of topic, group and broker keys are existing broker keys."""
     assert {name for synonyms in topic_synonyms().values() for name, _ in synonyms} <= set(broker_keys())
     assert set(group_synonyms().values()) <= set(broker_keys())
     assert broker_synonyms("log.retention.hours") == (
@@ -132,7 +132,7 @@ def test_synonyms_lead_to_keys_that_exist() -> None:
 
 
 def test_units_of_synonyms_are_those_of_kafka() -> None:
-    """Hours and minutes of the broker are milliseconds of the topic."""
+    """Synonyms convert units as in Kafka: hours and minutes of the broker become milliseconds of the topic."""
     assert topic_synonyms()["retention.ms"] == (
         ("log.retention.ms", 1),
         ("log.retention.minutes", 60_000),
@@ -141,7 +141,7 @@ def test_units_of_synonyms_are_those_of_kafka() -> None:
 
 
 def test_dynamic_keys_are_those_of_kafka() -> None:
-    """How a key may be updated is part of what DescribeConfigs tells."""
+    """The update mode of each key is Kafka's, because DescribeConfigs depends on it."""
     keys = broker_keys()
     assert keys["max.connections"].update_mode == "cluster-wide"
     assert keys["listeners"].update_mode == "per-broker"

@@ -42,20 +42,21 @@ LAYERS = BrokerLayers(BASELINE)
     ],
 )
 def test_a_topic_that_can_not_be_so_is_refused_in_kafkas_words(configs: dict[str, str], message: str) -> None:
-    """INVALID_CONFIG with the message of Kafka's LogConfig."""
+    """An invalid topic configuration gets INVALID_CONFIG with the message of Kafka's LogConfig."""
     with pytest.raises(KafkaError) as refusal:
         validate_topic_configs(configs)
     assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_CONFIG, message)
 
 
 def test_a_topic_is_held_against_the_defaults_of_the_broker() -> None:
-    """A lag that is fine by itself can contradict the broker's."""
+    """A topic's configuration is checked against the broker's defaults, because a valid lag can contradict the
+    broker's lag."""
     with pytest.raises(KafkaError, match="conflict topic config setting"):
         validate_topic_configs({"min.compaction.lag.ms": "5"}, TopicConfig(max_compaction_lag_ms=4))
 
 
 def test_a_good_topic_passes() -> None:
-    """Keys without effect included."""
+    """A valid topic configuration is accepted, including keys without effect."""
     validate_topic_configs({"cleanup.policy": "", "local.retention.ms": "5", "remote.storage.enable": "false"})
 
 
@@ -87,7 +88,8 @@ def test_a_good_topic_passes() -> None:
     ],
 )
 def test_a_group_outside_of_the_brokers_bounds_is_refused(configs: dict[str, str], message: str) -> None:
-    """INVALID_CONFIG with the message of Kafka's GroupConfig."""
+    """A group configuration outside of the broker's bounds gets INVALID_CONFIG with the message of Kafka's
+    GroupConfig."""
     with pytest.raises(KafkaError) as refusal:
         validate_group_configs(configs, LAYERS.values())
     assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_CONFIG, message)
@@ -106,7 +108,7 @@ def test_a_group_outside_of_the_brokers_bounds_is_refused(configs: dict[str, str
     ],
 )
 def test_klamms_own_group_keys_are_checked_too(key: str, good: str, bad: str, reason: str) -> None:
-    """By type and range, like Kafka's; a topic's weight has a key of its own."""
+    """klamm's own group keys are checked by type and range, like Kafka's; each topic's weight is a separate key."""
     validate_group_configs({f"klamm.consumer.assignor.{key}": good}, LAYERS.values())
     with pytest.raises(KafkaError, match=reason) as refusal:
         validate_group_configs({f"klamm.consumer.assignor.{key}": bad}, LAYERS.values())
@@ -114,13 +116,13 @@ def test_klamms_own_group_keys_are_checked_too(key: str, good: str, bad: str, re
 
 
 def test_a_weight_names_its_topic() -> None:
-    """There is no key for all topics."""
+    """A weight without a topic name is an unknown key."""
     with pytest.raises(KafkaError, match="Unknown group config name"):
         validate_group_configs({"klamm.consumer.assignor.load.topic.weight.": "1"}, LAYERS.values())
 
 
 def test_a_session_must_outlast_a_heartbeat() -> None:
-    """Where the broker's bounds let them meet."""
+    """A group's session timeout must exceed its heartbeat interval."""
     layers = BrokerLayers({"group.consumer.max.heartbeat.interval.ms": "50000"})
     with pytest.raises(KafkaError, match="must be greater than"):
         validate_group_configs({"consumer.heartbeat.interval.ms": "45000"}, layers.values())
@@ -153,21 +155,21 @@ def test_a_session_must_outlast_a_heartbeat() -> None:
     ],
 )
 def test_a_running_broker_that_can_not_be_so_is_refused(configs: dict[str, str], message: str) -> None:
-    """INVALID_REQUEST, as Kafka answers here."""
+    """An invalid dynamic broker setting gets INVALID_REQUEST, as in Kafka."""
     with pytest.raises(KafkaError) as refusal:
         validate_broker_configs(configs, BrokerConfig(), LAYERS, per_broker=True)
     assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_REQUEST, message)
 
 
 def test_protection_can_not_be_asked_of_a_running_broker_either() -> None:
-    """By a listener's own key or by the broker's."""
+    """A dynamic TLS key is refused, both for the broker and for a listener."""
     for key in ("ssl.keystore.location", "listener.name.plaintext.ssl.keystore.location"):
         with pytest.raises(KafkaError, match=f"{key} is refused. There is no TLS"):
             validate_broker_configs({key: "/a"}, BrokerConfig(), LAYERS, per_broker=True)
 
 
 def test_what_is_one_brokers_can_not_be_set_for_the_cluster() -> None:
-    """Each broker has folders of its own."""
+    """A per-broker key can't be set for the cluster, because each broker has its own folders."""
     reason = "Cannot update these configs at default cluster level, broker id must be specified: [cordoned.log.dirs]"
     with pytest.raises(KafkaError) as refusal:
         validate_broker_configs({"cordoned.log.dirs": ""}, BrokerConfig(), LAYERS, per_broker=False)
@@ -184,7 +186,7 @@ def test_what_is_one_brokers_can_not_be_set_for_the_cluster() -> None:
     ],
 )
 def test_threads_of_a_running_cleaner_come_and_go_by_steps(threads: str, reason: str) -> None:
-    """As in Kafka, half or double at a time."""
+    """The threads of a running cleaner may be halved or doubled at most, as in Kafka."""
     layers = BrokerLayers({"log.cleaner.threads": "4"})
     config = BrokerConfig(log_cleaner_threads=4)
     with pytest.raises(KafkaError) as refusal:
@@ -195,7 +197,7 @@ def test_threads_of_a_running_cleaner_come_and_go_by_steps(threads: str, reason:
 
 
 def test_unknown_keys_pass_as_in_kafka() -> None:
-    """They may be a plugin's."""
+    """Unknown keys are accepted, as in Kafka, because they may belong to a plugin."""
     validate_broker_configs({"my.key": "x", "log.cleaner.threads": "2"}, BrokerConfig(), LAYERS, per_broker=False)
 
 
@@ -217,12 +219,12 @@ def test_unknown_keys_pass_as_in_kafka() -> None:
 def test_a_metrics_subscription_that_can_not_be_so_is_refused(
     name: str, configs: dict[str, str], code: ErrorCode, message: str
 ) -> None:
-    """With the codes and messages of Kafka's ClientMetricsConfigs."""
+    """An invalid metrics subscription is refused with the codes and messages of Kafka's ClientMetricsConfigs."""
     with pytest.raises(KafkaError) as refusal:
         validate_client_metrics_configs(name, configs)
     assert (refusal.value.code, refusal.value.message) == (code, message)
 
 
 def test_a_good_metrics_subscription_passes() -> None:
-    """Although clients are not asked for metrics."""
+    """A valid metrics subscription is accepted, although the broker does not collect client metrics."""
     validate_client_metrics_configs("s", {"metrics": "a,b", "interval.ms": "100", "match": "client_id=a.*"})

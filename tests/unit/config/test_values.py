@@ -27,7 +27,7 @@ from klamm.config.values import Value, check_value, parse_value, value_text
     ],
 )
 def test_texts_are_read_as_java_reads_them(kind: str, text: str, value: Value) -> None:
-    """A text becomes the value that Kafka's ConfigDef would make of it."""
+    """A text becomes the value that Kafka's ConfigDef gives."""
     assert parse_value("k", text, kind) == value
 
 
@@ -46,7 +46,7 @@ def test_texts_are_read_as_java_reads_them(kind: str, text: str, value: Value) -
     ],
 )
 def test_what_java_would_not_read_is_refused_in_kafkas_words(kind: str, text: str, reason: str) -> None:
-    """The message is that of Kafka's ConfigException."""
+    """A text that Java can't parse is refused with the message of Kafka's ConfigException."""
     with pytest.raises(InvalidValue) as refusal:
         parse_value("some.key", text, kind)
     assert str(refusal.value) == f"Invalid value {text} for configuration some.key: {reason}"
@@ -75,7 +75,7 @@ def test_what_java_would_not_read_is_refused_in_kafkas_words(kind: str, text: st
     ],
 )
 def test_values_are_shown_as_java_shows_them(value: Value, text: str | None) -> None:
-    """Doubles included, which Java writes with a mantissa and E outside of 0.001 to 10,000,000."""
+    """Values are formatted as in Java, including doubles, which get a mantissa and E outside of 0.001 to 10,000,000."""
     assert value_text(value) == text
 
 
@@ -124,7 +124,7 @@ def test_values_are_shown_as_java_shows_them(value: Value, text: str | None) -> 
 def test_a_value_outside_of_its_range_is_refused_in_kafkas_words(
     check: list[object], value: Value, message: str
 ) -> None:
-    """Each of Kafka's validators has its words."""
+    """A value that fails a validator is refused with the message of Kafka's validator."""
     with pytest.raises(InvalidValue) as refusal:
         check_value("k", value, check)
     assert str(refusal.value) == message
@@ -148,5 +148,6 @@ def test_a_value_outside_of_its_range_is_refused_in_kafkas_words(
     ],
 )
 def test_a_value_within_its_range_is_taken(check: list[object], value: Value) -> None:
-    """Bounds are inclusive, and what may be null or empty may."""
+    """A value within its range is accepted; bounds are inclusive, and null or empty is accepted where Kafka allows
+    it."""
     check_value("k", value, check)

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` as bytes, for tests."""
+"""Encoded records of `__consumer_offsets` for tests."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ Bytes = tuple[bytes, bytes | None]
 
 
 def record(key: Message, value: Message | None, version: int | None = None) -> Bytes:
-    """Any record; None is a tombstone. The value's version is the highest unless it is given."""
+    """Returns a record; the value None gives a tombstone. The default version of the value is the highest one."""
     if value is None:
         return encode_record_key(key), None
     return encode_record_key(key), encode_record_value(value, value.VERSIONS[1] if version is None else version)
 
 
 def commit(partition: int, offset: int | None, topic: str = "orders", group: str = GROUP) -> Bytes:
-    """A commit, or the end of one."""
+    """Returns an offset commit; the offset None gives a tombstone."""
     value = None if offset is None else OffsetCommitValue(offset=offset, metadata="", commit_timestamp=5_000)
     return record(OffsetCommitKey(group=group, topic=topic, partition=partition), value)
 
 
 def classic_group(generation: int, members: Mapping[str, Mapping[str, list[int]]] | None, group: str = GROUP) -> Bytes:
-    """A classic group with its members' assignments; None is a tombstone."""
+    """Returns a classic group with its members' assignments; None gives a tombstone."""
     key = GroupMetadataKey(group=group)
     if members is None:
         return record(key, None)
@@ -88,13 +88,13 @@ def classic_group(generation: int, members: Mapping[str, Mapping[str, list[int]]
 
 
 def epoch(number: int | None) -> Bytes:
-    """A consumer group's epoch."""
+    """Returns the epoch of a consumer group."""
     value = None if number is None else ConsumerGroupMetadataValue(epoch=number)
     return record(ConsumerGroupMetadataKey(group_id=GROUP), value)
 
 
 def member(name: str, *, is_gone: bool = False, **fields: Any) -> Bytes:
-    """A consumer group's member."""
+    """Returns a member of a consumer group."""
     given = {
         "client_id": name,
         "client_host": "/10.0.0.1",
@@ -111,7 +111,7 @@ def member(name: str, *, is_gone: bool = False, **fields: Any) -> Bytes:
 
 
 def target(name: str, partitions: Mapping[str, list[int]] | None) -> Bytes:
-    """What a member is to have."""
+    """Returns the target assignment of a member."""
     value = None
     if partitions is not None:
         value = target_value.ConsumerGroupTargetAssignmentMemberValue(
@@ -124,7 +124,7 @@ def target(name: str, partitions: Mapping[str, list[int]] | None) -> Bytes:
 
 
 def targets(number: int | None) -> Bytes:
-    """The epoch of the target."""
+    """Returns the epoch of the target assignment."""
     value = None if number is None else ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=number)
     return record(ConsumerGroupTargetAssignmentMetadataKey(group_id=GROUP), value)
 
@@ -132,7 +132,8 @@ def targets(number: int | None) -> Bytes:
 def current(
     name: str, number: int | None, assigned: list[int], pending: list[int] | None = None, state: int = 0
 ) -> Bytes:
-    """What a member has of the topic orders, and has to give back; no epoch is a tombstone."""
+    """Returns a member's partitions of the topic orders, assigned and pending revocation; the epoch None gives a
+    tombstone."""
 
     def partitions(indexes: list[int]) -> Iterator[current_value.TopicPartitions]:
         if indexes:

@@ -1,4 +1,4 @@
-"""Groups and members in few words, for tests of what is said of them."""
+"""Short ways to build groups and members for the tests of descriptions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NOW_MS = 1_767_182_500_000
 
 
 def keys(indexes: Iterable[int], topic: str = "orders") -> frozenset[PartitionKey]:
-    """Partitions of one topic."""
+    """Returns partitions of one topic."""
     return frozenset((topic, index) for index in indexes)
 
 
 def member(name: str, has: Iterable[int] = (), target: Iterable[int] | None = None, **fields: Any) -> MemberPicture:
-    """A member by its client id, with partitions of orders; it is to have what it has unless said otherwise."""
+    """Returns a member by its client id, with partitions of orders; its target is its current assignment by default."""
     given: dict[str, Any] = {
         "member_id": f"{name}-0",
         "client_id": name,
@@ -37,7 +37,7 @@ def member(name: str, has: Iterable[int] = (), target: Iterable[int] | None = No
 
 
 def group(*members: MemberPicture, **fields: Any) -> GroupPicture:
-    """A stable consumer group at epoch 7."""
+    """Returns a stable consumer group at epoch 7."""
     given: dict[str, Any] = {
         "group_id": "billing",
         "kind": "consumer",
@@ -51,7 +51,7 @@ def group(*members: MemberPicture, **fields: Any) -> GroupPicture:
 
 
 def snapshot(picture: GroupPicture, committed: int | None = 5, end: int = 7, at_ms: int = NOW_MS) -> Snapshot:
-    """The same commit and end in every partition."""
+    """Returns a snapshot with the same committed offset and the same end in every partition."""
     places = picture.partitions
     return Snapshot(
         at_ms,
@@ -63,7 +63,7 @@ def snapshot(picture: GroupPicture, committed: int | None = 5, end: int = 7, at_
 
 
 def history_of(**fields: Any) -> HistoryRecord:
-    """A change of a consumer group, by uniform, that ended ten seconds ago; see `change`."""
+    """Returns a change of a consumer group with the assignor uniform that ended ten seconds ago; see `change`."""
     given: dict[str, Any] = {
         "type": "consumer",
         "assignor": "uniform",

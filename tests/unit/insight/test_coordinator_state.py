@@ -1,4 +1,4 @@
-"""What the records of a coordinator amount to."""
+"""Tests the state that results from the records of a coordinator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def _is_gone_after(*records: tuple[bytes, bytes | None]) -> bool:
 
 
 def test_the_last_commit_counts_and_a_tombstone_ends_it() -> None:
-    """A group of which only offsets are known has no type."""
+    """The last commit of a partition counts, and a tombstone removes the commit; a group with offsets only has no
+    type."""
     group = _after(commit(0, 5), commit(1, 3), commit(0, 9), commit(1, None))
     assert {place: committed.offset for place, committed in group.offsets.items()} == {("orders", 0): 9}
     assert group.offsets["orders", 0].commit_ms == 5_000
@@ -60,7 +61,7 @@ def test_the_last_commit_counts_and_a_tombstone_ends_it() -> None:
 
 
 def test_commits_of_long_ago_count_as_well() -> None:
-    """Kafka's record type 0."""
+    """Commits of Kafka's record type 0 count as well."""
     key = LegacyOffsetCommitKey(group=GROUP, topic="orders", partition=2)
     value = LegacyOffsetCommitValue(offset=7, metadata="", commit_timestamp=1)
     group = _after(record(key, value))
@@ -68,7 +69,7 @@ def test_commits_of_long_ago_count_as_well() -> None:
 
 
 def test_a_classic_group_is_what_its_last_record_says() -> None:
-    """With what its members subscribed to and were given."""
+    """The last record of a classic group gives its members with their subscriptions and assignments."""
     group = _after(
         classic_group(1, {"one": {"orders": [0, 1]}}), classic_group(2, {"one": {"orders": [0]}, "two": {"bills": [3]}})
     )
@@ -85,7 +86,7 @@ def test_a_classic_group_is_what_its_last_record_says() -> None:
 
 
 def test_a_consumer_group_goes_through_a_rebalance() -> None:
-    """Target and current assignment of each member, and what it has to give back."""
+    """The records of a rebalance give each member's target, its current assignment and its pending revocations."""
     begin = [member("one"), epoch(1), target("one", {"orders": [0, 1]}), targets(1), current("one", 1, [0, 1])]
     group = _after(*begin)
     assert (group.kind, group.epoch, group.assignment_epoch) == ("consumer", 1, 1)
@@ -104,12 +105,13 @@ def test_a_consumer_group_goes_through_a_rebalance() -> None:
 
 
 def test_tombstones_bring_nobody_back() -> None:
-    """After compaction one may stand where the record before is gone."""
+    """Tombstones create no group or member; after compaction, a tombstone can be left without its earlier record."""
     assert _is_gone_after(current("one", None, []), target("one", None), member("one", is_gone=True))
 
 
 def test_a_group_may_change_its_type() -> None:
-    """The tombstone of the old type may come before or after the new type's first record."""
+    """A group can change its type; the tombstone of the old type may come before or after the first record of the new
+    type."""
     group = _after(classic_group(3, {"one": {"orders": [0]}}), classic_group(0, None), member("one"), epoch(4))
     assert (group.kind, group.epoch, list(group.members)) == ("consumer", 4, ["one-0"])
     group = _after(member("one"), epoch(4), epoch(None), classic_group(5, {"one": {"orders": [0]}}), targets(None))
@@ -117,7 +119,7 @@ def test_a_group_may_change_its_type() -> None:
 
 
 def test_patterns_are_kept() -> None:
-    """With the topics that they stand for."""
+    """A pattern is stored with its matching topics."""
     key = ConsumerGroupRegularExpressionKey(group_id=GROUP, regular_expression="ord.*")
     value = ConsumerGroupRegularExpressionValue(topics=["orders"], version=1, timestamp=1)
     assert _after(record(key, value)).patterns == {"ord.*": ("orders",)}
@@ -125,7 +127,7 @@ def test_patterns_are_kept() -> None:
 
 
 def test_share_groups_are_known_by_their_records_names() -> None:
-    """Their state is the last value of each key."""
+    """The state of a share group is the last value of each key, under the names of its records."""
     group_key = ShareGroupMetadataKey(group_id=GROUP)
     member_key = ShareGroupMemberMetadataKey(group_id=GROUP, member_id="one-0")
     member_value = ShareGroupMemberMetadataValue(client_id="one", client_host="/10.0.0.1")
@@ -138,13 +140,13 @@ def test_share_groups_are_known_by_their_records_names() -> None:
 
 
 def test_a_topic_that_was_deleted_has_only_its_id() -> None:
-    """Written as Kafka writes it."""
+    """A deleted topic is shown by its id, in Kafka's notation."""
     group = _after(member("one"), epoch(1), target("one", {"gone": [0]}))
     assert group.members["one-0"].target == {("topic id AAAAAAAAAAAAAAAAAAAAAA", 0)}
 
 
 def test_what_is_not_understood_changes_nothing() -> None:
-    """A type or a version of a later Kafka, and bytes that are no record."""
+    """A record with an unknown type or version, or with invalid bytes, changes no state and gives a complaint."""
     state = _state()
     key, _ = commit(0, 5)
 
@@ -161,7 +163,8 @@ def test_what_is_not_understood_changes_nothing() -> None:
 
 
 def test_the_state_is_plain_data() -> None:
-    """For machines: offsets by topic and partition, members with what they have and are to have."""
+    """The state can be encoded as JSON, with offsets by topic and partition, and with each member's assignment and
+    target."""
     group = _after(member("one"), epoch(1), target("one", {"orders": [0, 1]}), current("one", 1, [0]), commit(0, 5))
     shown = json.loads(json.dumps(group.plain()))
     assert shown["offsets"] == {"orders": {"0": 5}}

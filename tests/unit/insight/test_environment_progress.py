@@ -1,4 +1,4 @@
-"""How far the same group has come in each environment."""
+"""Tests the progress of the same group in several environments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from klamm.insight.environment_progress import EnvironmentGroup, EnvironmentProg
 
 
 def test_behind_is_behind_the_foremost_of_the_same_cluster() -> None:
-    """None without a commit."""
+    """An environment is behind the furthest committed offset of the same cluster; without a commit, the result is
+    None."""
 
     def progress(label: str, cluster: str, committed: dict[tuple[str, int], int]) -> EnvironmentProgress:
         return EnvironmentProgress(

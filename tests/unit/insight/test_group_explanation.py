@@ -1,4 +1,4 @@
-"""Why a group is as it is, by examples: evidence in, sentences out."""
+"""Tests the explanation of a group's state: each example gives evidence and expects sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _explain(picture: GroupPicture, **evidence: Any) -> Explanation:
 
 
 def _group(picture: GroupPicture, **evidence: Any) -> list[str]:
-    """What is said of the group, but for the first line and the assignor's rule."""
+    """Returns the lines about the group, without the first line and the assignor's rule."""
     return [line for line in _explain(picture, **evidence).lines[1:] if "shares out" not in line]
 
 
@@ -30,12 +30,12 @@ def _member(name: str, picture: GroupPicture, **evidence: Any) -> list[str]:
 
 
 def _real(name: str, *arguments: Any, **fields: Any) -> MemberPicture:
-    """A member with the id that it has in the history."""
+    """Returns a member with the id that it has in the history."""
     return member(name, *arguments, member_id=member_id(name), **fields)
 
 
 def test_a_stable_group_is_told_in_a_few_lines() -> None:
-    """Protocol, state, epoch, numbers, and how they come about."""
+    """A stable group is explained by its protocol, state, epoch, counts and shares."""
     picture = group(member("one", [0, 1, 2]), member("two", [3, 4, 5]))
     explanation = _explain(picture)
     assert explanation.lines == (
@@ -50,7 +50,7 @@ def test_a_stable_group_is_told_in_a_few_lines() -> None:
 
 
 def test_a_classic_groups_generation_comes_from_the_log() -> None:
-    """The coordinator does not describe it."""
+    """The generation of a classic group comes from the log, because DescribeGroups does not return it."""
     picture = group(member("one", [0]), kind="classic", epoch=None, assignment_epoch=None)
     assert _explain(picture).lines[0] == "classic protocol, stable, 1 member, 1 partition"
     replayed = ReplayedGroup("billing", epoch=3)
@@ -60,7 +60,8 @@ def test_a_classic_groups_generation_comes_from_the_log() -> None:
 
 
 def test_a_partition_is_there_because_of_a_change() -> None:
-    """Since when, from whom, and why; what came together is told together."""
+    """A member's partitions are explained by a change: when, from which member and why. Partitions of the same change
+    share a line."""
     picture = group(_real("one", [0, 1, 2]), _real("two", [3, 4]), _real("three", [5]))
     history = [
         history_of(
@@ -89,7 +90,7 @@ def test_a_partition_is_there_because_of_a_change() -> None:
 
 
 def test_partitions_may_come_from_several_or_from_nobody() -> None:
-    """Who gave what is told."""
+    """The explanation names each previous owner of the partitions, or says that there was none."""
     picture = group(_real("three", [0, 1, 2]))
     lost = history_of(
         before=[then("one", orders=[0]), then("two", orders=[1])],
@@ -111,7 +112,7 @@ def test_partitions_may_come_from_several_or_from_nobody() -> None:
 
 
 def test_a_static_member_is_the_same_under_another_id() -> None:
-    """It came back, and its partitions never moved."""
+    """A static member that returns under a new member id keeps the history of its partitions."""
     before = then("old", orders=[0]) | {"instance": "instance-1"}
     history = [history_of(epoch=5, after=[before], causes=[cause("member_joined", "old", "{} joined")])]
     picture = group(member("new", [0], instance_id="instance-1"))
@@ -121,14 +122,14 @@ def test_a_static_member_is_the_same_under_another_id() -> None:
 
 
 def test_without_a_history_the_log_tells_since_when() -> None:
-    """On Apache Kafka."""
+    """Without a history, as on Apache Kafka, the log gives the time of a member's assignment."""
     replayed = ReplayedGroup("billing", epoch=7)
     replayed.members["one-0"] = ReplayedMember("one-0", epoch=6, changed_ms=NOW_MS - 8_000)
     assert _member("one", group(member("one", [0])), replayed=replayed)[1] == "was told of them 8.0 s ago, for epoch 6"
 
 
 def test_who_waits_for_whom_is_told_on_all_sides() -> None:
-    """By the group, by the one who waits and by the one who is waited for."""
+    """A wait is shown for the group, for the waiting member and for the member that must give back partitions."""
     picture = group(
         member("one", [0, 1, 2, 3], [0, 1], epoch=6), member("two", [], [2, 3], epoch=7), state="reconciling"
     )
@@ -149,7 +150,7 @@ def test_who_waits_for_whom_is_told_on_all_sides() -> None:
 
 
 def test_more_members_than_partitions_leave_some_idle() -> None:
-    """That is no fault: they are the standbys."""
+    """If there are more members than partitions, the idle members are described as standbys."""
     two_partitions = {"partition_counts": {"orders": 2}}
     picture = group(member("one", [0]), member("two", [1]), member("three"))
     assert _group(picture, **two_partitions) == [
@@ -166,7 +167,8 @@ def test_more_members_than_partitions_leave_some_idle() -> None:
 
 
 def test_a_member_that_wants_something_else_has_nothing() -> None:
-    """It subscribes to what is not there, or to what has nothing to share."""
+    """A member has no partitions if its topics have none or if it subscribes to no topic, and the explanation says
+    so."""
     one = member("one", [0, 1, 2, 3, 4, 5])
     assert _member("two", group(one, member("two", topics=frozenset({"bills"}))))[1] == (
         "subscribes to bills only, of which there is nothing to share out"
@@ -175,7 +177,7 @@ def test_a_member_that_wants_something_else_has_nothing() -> None:
 
 
 def _died(name: str, number: int, *, crash_loop: bool, at_ms: int = NOW_MS - 20_000) -> HistoryRecord:
-    """A change because somebody of that name died, and one because the next one joined."""
+    """Returns a change that was caused by the death of a member with this name and the arrival of the next."""
     gone = {**then(name), "member": f"{name}-life-{number}"}
     text = f"member {gone['member']} sent no heartbeat" + ("; it is in a crash loop" if crash_loop else "")
     lost = {
@@ -190,7 +192,8 @@ def _died(name: str, number: int, *, crash_loop: bool, at_ms: int = NOW_MS - 20_
 
 
 def test_a_member_in_a_crash_loop_is_held_back() -> None:
-    """A consumer group lets it in without partitions; it is no standby. It goes by the names of those who died."""
+    """A consumer group holds back a member in a crash loop, by the name of its predecessors; the member is no
+    standby."""
     picture = group(_real("one", [0, 1]), _real("two"))
     evidence = {"history": [_died("two", 3, crash_loop=True)], "partition_counts": {"orders": 2}}
     assert _member("two", picture, **evidence) == [
@@ -198,13 +201,13 @@ def test_a_member_in_a_crash_loop_is_held_back() -> None:
         "is held back: member two#life-3 sent no heartbeat; it is in a crash loop",
     ]
     assert not any("idle" in line for line in _group(picture, **evidence))
-    # In a classic group the leader, a client, gives it something all the same.
+    # In a classic group the leader, which is a client, still assigns partitions to the member.
     picture = group(_real("one", [0]), _real("two", [1]), kind="classic")
     assert _member("two", picture, **evidence)[-1].startswith("is in a crash loop: member two")
 
 
 def test_a_crash_loop_is_forgiven() -> None:
-    """When the last one of that name ended otherwise, and with time."""
+    """A crash loop is over when the last member of that name ended differently, or after enough time."""
     picture = group(_real("one", [0, 1]), _real("two"))
 
     def troubles(*history: HistoryRecord) -> list[str]:
@@ -217,7 +220,7 @@ def test_a_crash_loop_is_forgiven() -> None:
 
 
 def test_a_member_that_was_let_go_on_is_a_standby_like_others() -> None:
-    """It may have partitions again; that it has none is for want of them."""
+    """A member that is no longer held back counts as a standby if it has no partitions."""
     picture = group(_real("one", [0]), _real("two"))
     text = "member {} was held back and may have partitions again"
     let_go = history_of(
@@ -232,17 +235,18 @@ def test_a_member_that_was_let_go_on_is_a_standby_like_others() -> None:
 
 
 def test_partitions_that_nobody_has_are_told() -> None:
-    """New ones, which a classic group's leader has yet to notice."""
+    """Partitions without an owner are named, for example new partitions that a classic group's leader has not seen
+    yet."""
     picture = group(member("one", [0, 1]), kind="classic")
     (line,) = (line for line in _group(picture) if "no member owns" in line)
     assert line.startswith("no member owns orders 2-5: the leader has not seen them yet")
-    # While a classic group rebalances, nobody has anything: that is said otherwise.
+    # During a rebalance of a classic group no member has partitions; another line says so.
     joining = group(member("one"), kind="classic", state="preparing-rebalance")
     assert not any("no member owns" in line for line in _group(joining))
 
 
 def test_lag_is_told_with_its_worst_partition() -> None:
-    """Partitions without a commit have none."""
+    """The lag line names the partition with the largest lag; a partition without a commit has no lag."""
     picture = group(member("one", [0, 1, 2]))
     lags = {("orders", 0): 1_000, ("orders", 1): 204, ("orders", 2): None}
     evidence = {"lags": lags, "partition_counts": {"orders": 3}}
@@ -255,7 +259,7 @@ def test_lag_is_told_with_its_worst_partition() -> None:
 
 
 def test_members_needed_are_told_where_somebody_knows() -> None:
-    """More, less, or as many as there are."""
+    """The number of needed members is compared with the current number: less, as many, or more."""
     picture = group(member("one", [0, 1, 2]), member("two", [3, 4, 5]))
     assert [_group(picture, members_needed=needed)[-1] for needed in (1, 2, 5)] == [
         "1 member needed for the lag that is wanted, less than the 2 there are",
@@ -265,25 +269,25 @@ def test_members_needed_are_told_where_somebody_knows() -> None:
 
 
 def test_a_classic_member_of_a_consumer_group_stands_out() -> None:
-    """While a group is upgraded member by member."""
+    """A member that uses the classic protocol in a consumer group is pointed out; an upgrade is in progress."""
     picture = group(member("one", [0], uses_classic_protocol=True))
     assert _member("one", picture)[-1] == "speaks the classic protocol: it has to join again for every change"
 
 
 def test_a_group_without_members_is_told_too() -> None:
-    """There is only its state to tell."""
+    """A group without members is explained by its state only."""
     assert _explain(group(state="empty", assignor=None)).lines == ("consumer protocol, empty, epoch 7, 0 members",)
 
 
 def test_a_topic_that_does_not_exist_is_told() -> None:
-    """A typing error in a subscription is hard to see otherwise."""
+    """A subscribed topic that does not exist is named; a typing error is hard to see otherwise."""
     picture = group(member("one", [0], topics=frozenset({"orders", "bils"})))
     assert _group(picture, partition_counts={"orders": 1}) == ["members subscribe to bils, which does not exist"]
     assert not any("exist" in line for line in _group(picture, partition_counts={}))
 
 
 def test_a_group_that_does_not_come_to_rest_is_told() -> None:
-    """With the one who causes most of it."""
+    """A group with many recent disturbances is reported with the member that caused most of them."""
     history = [
         history_of(epoch=epoch, after=[then("two")], causes=[cause("session_timed_out", "two", "member {} was lost")])
         for epoch in range(1, 8)
@@ -301,7 +305,8 @@ def test_a_group_that_does_not_come_to_rest_is_told() -> None:
 
 
 def test_a_rebalance_under_way_is_told_with_its_own_cause() -> None:
-    """What the last change was made for is another matter, and is left out where the cause is not known."""
+    """A rebalance in progress is explained by its own cause, or without a cause; the cause of the last change is not
+    used."""
     before = history_of(causes=[cause("member_joined", "one", "member one-0 joined", NOW_MS - 10_000)])
     picture = group(member("one"), kind="classic", state="preparing-rebalance")
     told = replace(picture, change_causes=("member one-0 left",), changing_since_ms=NOW_MS - 2_000)
@@ -311,7 +316,7 @@ def test_a_rebalance_under_way_is_told_with_its_own_cause() -> None:
 
 
 def test_a_member_that_is_joining_does_not_stand_by() -> None:
-    """It has nothing because it has not been given anything yet, not because others have everything."""
+    """A member that is joining is not described as a standby, because it has not received an assignment yet."""
     members = [member("one", [0]), member("two")]
     for picture in (
         group(*members, kind="classic", state="completing-rebalance"),

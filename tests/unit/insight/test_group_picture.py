@@ -1,4 +1,4 @@
-"""Descriptions of groups, from whichever client, as one picture."""
+"""Tests that group descriptions of any client become the same kind of picture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _assignment(**topics: list[int]) -> consumer.Assignment:
 
 
 def test_a_consumer_group_is_described_in_full() -> None:
-    """With epochs, patterns, targets, and members that still speak the classic protocol."""
+    """A consumer group's picture has epochs, patterns, targets, and members that still use the classic protocol."""
     picture = picture_of(
         consumer.DescribedGroup(
             group_id="billing",
@@ -73,7 +73,8 @@ def _classic(protocol_type: str, data: bytes, metadata: bytes) -> classic.Descri
 
 
 def test_a_classic_group_is_described_by_what_its_members_sent() -> None:
-    """What the leader gave is what they have and are to have."""
+    """A classic group's picture comes from its members' metadata; the leader's assignment is both current and
+    target."""
     data = encode_assignment(
         assignment.ConsumerProtocolAssignment(
             assigned_partitions=[assignment.TopicPartition(topic="orders", partitions=[0, 2])]
@@ -88,7 +89,7 @@ def test_a_classic_group_is_described_by_what_its_members_sent() -> None:
 
 
 def test_what_is_not_understood_of_a_classic_group_is_left_out() -> None:
-    """Groups of other protocols than the consumers', and nonsense."""
+    """Metadata of another protocol or invalid metadata of a classic group is left out."""
     for described in (_classic("connect", b"\x00\x01", b"x"), _classic("consumer", b"\x00", b"\x00")):
         (one,) = picture_of(described).members
         assert (one.assigned, one.topics) == (frozenset(), None)
@@ -97,7 +98,7 @@ def test_what_is_not_understood_of_a_classic_group_is_left_out() -> None:
 
 
 def test_librdkafka_tells_less() -> None:
-    """No epochs, and no subscriptions."""
+    """A description from librdkafka has no epochs and no subscriptions."""
     partitions = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
     described = ConsumerGroupDescription(
         "billing",
@@ -128,6 +129,6 @@ def test_librdkafka_tells_less() -> None:
 
 
 def test_an_empty_group_has_no_partitions() -> None:
-    """Nor owners."""
+    """An empty group has no partitions, and a member without partitions owns none."""
     assert group().partitions == frozenset()
     assert group(member("one")).owners == {}

@@ -1,4 +1,4 @@
-"""How fast partitions grow and are read."""
+"""Tests the rates at which partitions grow and are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PICTURE = group(member("one", [0, 1]))
 
 
 def test_one_look_tells_no_rate() -> None:
-    """Nor do none, or two at the same moment."""
+    """There is no rate with fewer than two snapshots, or with two snapshots of the same moment."""
     rates = Rates()
     assert rates.total() == Rate(None, None)
     rates.add(snapshot(PICTURE))
@@ -22,7 +22,8 @@ def test_one_look_tells_no_rate() -> None:
 
 
 def test_the_rate_is_what_came_in_the_last_ten_seconds() -> None:
-    """Records that arrived and records that were committed, a second."""
+    """The rate counts the records that arrived and the records that were committed in the last ten seconds, per
+    second."""
     rates = Rates()
     for second in range(31):
         rates.add(snapshot(PICTURE, committed=50 * second, end=100 * second, at_ms=NOW_MS + 1_000 * second))
@@ -34,7 +35,7 @@ def test_the_rate_is_what_came_in_the_last_ten_seconds() -> None:
 
 
 def test_what_is_not_known_has_no_rate() -> None:
-    """A partition without a commit, and one that was not there before."""
+    """A partition without a commit, or without an earlier end, has no rate."""
     rates = Rates()
     rates.add(replace(snapshot(PICTURE), ends={}, committed={}))
     rates.add(replace(snapshot(PICTURE, at_ms=NOW_MS + 1_000), committed={}))
@@ -43,7 +44,7 @@ def test_what_is_not_known_has_no_rate() -> None:
 
 
 def test_a_reset_is_no_reading() -> None:
-    """Commits that go back count as none."""
+    """A commit that goes back, as after a reset, counts as a rate of zero."""
     rates = Rates()
     rates.add(snapshot(PICTURE, committed=5))
     rates.add(snapshot(PICTURE, committed=0, at_ms=NOW_MS + 1_000))

@@ -1,4 +1,4 @@
-"""Who waits for whom."""
+"""Tests which member waits for which other member."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECONCILING = group(member("one", [0, 1, 2], [0]), member("two", [], [1, 2]), st
 
 
 def test_a_member_waits_for_whoever_has_what_it_is_to_get() -> None:
-    """One wait for each of them."""
+    """A member waits for each member that still has its target partitions, with one wait for each of them."""
     assert waits(RECONCILING) == [Wait("two-0", keys([1, 2]), "one-0", None)]
     three = group(member("one", [0, 1], [0]), member("two", [2, 3], [3]), member("three", [], [1, 2]))
     assert waits(three) == [Wait("three-0", keys([1]), "one-0", None), Wait("three-0", keys([2]), "two-0", None)]
@@ -30,7 +30,7 @@ def test_a_member_waits_for_whoever_has_what_it_is_to_get() -> None:
 
 
 def test_the_log_tells_since_when() -> None:
-    """Since the one who has it was told to give it back, or else since the target stands."""
+    """A wait begins when the holder was told to give back the partition, or else when the target was set."""
     replayed = ReplayedGroup("billing", assigned_ms=1_000)
     assert waits(RECONCILING, replayed)[0].since_ms == 1_000
     replayed.members["one-0"] = ReplayedMember("one-0", pending_revocation=keys([1, 2]), changed_ms=2_000)
@@ -38,7 +38,7 @@ def test_the_log_tells_since_when() -> None:
 
 
 def test_waits_are_told_in_words() -> None:
-    """With short names."""
+    """A wait is described with short member names."""
     names = _names(RECONCILING)
     wait = Wait("two-0", keys([1, 2]), "one-0", None)
     assert wait_words(wait, names, NOW_MS) == "orders 1, 2 from one"
@@ -67,7 +67,7 @@ def test_waits_are_told_in_words() -> None:
     ],
 )
 def test_a_coordinator_waits_too(state: str, words: list[str]) -> None:
-    """In a classic group for all members, then for the leader."""
+    """In a classic group, the coordinator waits for all members and then for the leader."""
     picture = group(member("one"), kind="classic", state=state)
     replayed = ReplayedGroup("billing", leader="one-0")
     replayed.members["one-0"] = ReplayedMember("one-0", rebalance_timeout_ms=300_000)
@@ -75,7 +75,8 @@ def test_a_coordinator_waits_too(state: str, words: list[str]) -> None:
 
 
 def test_klamm_names_those_for_whom_a_classic_group_waits() -> None:
-    """Who has not joined again, newcomers that have only just got their ids, and then the leader."""
+    """klamm names the members that a classic group waits for: members that have not rejoined, new members, and then
+    the leader."""
     picture = group(
         member("one"), member("two"), kind="classic", state="preparing-rebalance", awaited=frozenset({"two-0", "x-1"})
     )
@@ -93,7 +94,7 @@ def test_klamm_names_those_for_whom_a_classic_group_waits() -> None:
 
 
 def test_without_the_log_it_is_told_without_figures() -> None:
-    """A leader that is gone is not named either."""
+    """Without the log, a wait is described without times, and a leader that has left is not named."""
     names = MemberNames()
     joining = group(member("one"), kind="classic", state="preparing-rebalance")
     assert list(group_wait(joining, None, names)) == [

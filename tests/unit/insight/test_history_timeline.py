@@ -1,4 +1,4 @@
-"""Gaps and repeats between a group's changes."""
+"""Tests gaps and repeats between a group's changes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def _entries(*records: dict[str, Any]) -> list[str]:
 
 
 def test_changes_that_follow_each_other_are_just_changes() -> None:
-    """Whoever coordinates the group: each coordinator counts from 0. What came before the first is gone with time."""
+    """Consecutive changes have no gap, even with a new coordinator, whose sequence starts at 0; changes before the
+    first record are no gap."""
     assert _entries(
         {"epoch": 6, "sequence": 11}, {"epoch": 7, "sequence": 12}, {"epoch": 8, "coordinator_epoch": 4, "sequence": 0}
     ) == ["5-6", "6-7", "7-8"]
 
 
 def test_a_record_that_was_written_twice_counts_once() -> None:
-    """A coordinator that didn't hear whether it was written writes it again."""
+    """A repeated record counts once; a coordinator writes a record again if it got no answer."""
     assert _entries({"epoch": 6}, {"epoch": 7}, {"epoch": 7}, {"epoch": 6}, {"epoch": 8}) == [
         "5-6",
         "6-7",
@@ -44,20 +45,20 @@ def test_a_record_that_was_written_twice_counts_once() -> None:
 
 
 def test_epochs_that_are_missing_are_a_gap() -> None:
-    """A coordinator that crashed has not written what it had decided."""
+    """Missing epochs are a gap, because a crashed coordinator did not write its decisions."""
     new = {"coordinator_epoch": 4}
     assert _entries({"epoch": 6}, {"epoch": 8, "sequence": 0, **new}) == ["5-6", "epoch 7 is not on record", "7-8"]
     assert _entries({"epoch": 6}, {"epoch": 9, "sequence": 0, **new})[1] == "epochs 7 to 8 are not on record"
 
 
 def test_sequences_that_are_missing_are_a_gap() -> None:
-    """Within one coordinator epoch."""
+    """Missing sequence numbers within a coordinator epoch are a gap."""
     assert _entries({"epoch": 6}, {"epoch": 7, "sequence": 8}) == ["5-6", "1 change is not on record", "6-7"]
     assert _entries({"epoch": 6}, {"epoch": 7, "sequence": 9})[1] == "2 changes are not on record"
 
 
 def test_a_group_that_was_deleted_begins_anew() -> None:
-    """Without a gap, if its end is on record."""
+    """A deleted group starts again without a gap if its deletion is on record."""
     again = {"epoch": 1, "coordinator_epoch": 3, "sequence": 8}
     assert _entries({"epoch": 7, "outcome": "deleted"}, again) == ["6-7", "0-1"]
     assert _entries({"epoch": 7}, again) == [

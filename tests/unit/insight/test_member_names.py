@@ -1,4 +1,4 @@
-"""What members are called."""
+"""Tests the display names of members."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from klamm.insight.member_names import MemberNames
 
 
 def test_the_client_id_is_enough_where_it_is_the_only_one() -> None:
-    """Two members with one client id are told apart by what is random in their member ids."""
+    """The client id is the name if it is unique; otherwise, the random part of the member id is added."""
     names = MemberNames()
     names.add("worker-1f0c8a52-0000", None, "worker")
     assert names.of("worker-1f0c8a52-0000") == "worker"
@@ -20,7 +20,7 @@ def test_the_client_id_is_enough_where_it_is_the_only_one() -> None:
 
 
 def test_a_static_member_has_its_instance_id() -> None:
-    """It is one member to people, whatever its member id is at present."""
+    """A static member is named by its instance id, for all its member ids."""
     names = MemberNames()
     names.add("first-1", "instance-1", "client")
     names.add("first-2", "instance-1", "client")
@@ -29,7 +29,7 @@ def test_a_static_member_has_its_instance_id() -> None:
 
 
 def test_whoever_is_unknown_keeps_the_id() -> None:
-    """So does one without a client id, but for its length."""
+    """An unknown member keeps its id, and a member without a client id gets a shortened id."""
     names = MemberNames()
     assert names.of("stranger") == "stranger"
     names.add("-0123456789", None, "")
@@ -37,7 +37,7 @@ def test_whoever_is_unknown_keeps_the_id() -> None:
 
 
 def test_ids_in_a_text_become_names() -> None:
-    """An id that begins with another one is not torn apart."""
+    """Member ids in a text become names, also if one id is the prefix of another."""
     names = MemberNames()
     assert names.in_text("member a-1 left") == "member a-1 left"
     names.add("a-1", None, "short")

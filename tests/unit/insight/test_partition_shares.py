@@ -1,4 +1,4 @@
-"""How assignors share out, with the numbers of a group."""
+"""Tests the description of how an assignor distributes partitions, with the numbers of a group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _lines(picture: GroupPicture, **counts: int) -> list[str]:
     ],
 )
 def test_even_shares(members: int, partitions: int, shares: str) -> None:
-    """The server's uniform, and the clients' assignors that are like it."""
+    """The server's uniform assignor and similar client assignors give equal shares."""
     uniform = group(*_members(members))
     assert _lines(uniform, orders=partitions) == [f"uniform shares out evenly: {shares}{STAYS}"]
     round_robin = group(*_members(members), kind="classic", assignor="roundrobin")
@@ -56,7 +56,7 @@ def test_even_shares(members: int, partitions: int, shares: str) -> None:
     ],
 )
 def test_ranges(members: int, counts: dict[str, int], shares: str) -> None:
-    """Each topic by itself, which favours the same members in each."""
+    """The range assignor divides each topic separately and favours the same members in each topic."""
     picture = group(*_members(members, topics=frozenset({"orders", "bills"})), assignor="range")
     assert _lines(picture, **counts) == [
         f"range shares out each topic by itself, in the order of the members' ids: {shares}"
@@ -64,7 +64,7 @@ def test_ranges(members: int, counts: dict[str, int], shares: str) -> None:
 
 
 def test_other_assignors_have_their_rule() -> None:
-    """One that the members bring is named; without an assignor there is nothing to say."""
+    """Other assignors are described by their rule or only named; without an assignor or members there is no line."""
     assert _lines(group(member("one"), assignor="load")) == [
         f"load shares out by arrival rate and lag: members get equal work, not equal numbers of partitions{STAYS}"
     ]
@@ -74,7 +74,7 @@ def test_other_assignors_have_their_rule() -> None:
 
 
 def test_members_may_want_different_topics() -> None:
-    """Then there are no simple numbers."""
+    """If members subscribe to different topics, the description has no numbers."""
     picture = group(member("one"), member("two", topics=frozenset({"bills"})))
     assert _lines(picture, orders=3, bills=2) == [
         "uniform shares out evenly, as far as members subscribe to the same topics; here they differ" + STAYS
@@ -82,7 +82,7 @@ def test_members_may_want_different_topics() -> None:
 
 
 def test_topics_come_from_subscriptions_patterns_or_what_members_have() -> None:
-    """As far as anybody tells."""
+    """The subscribed topics come from subscriptions, known patterns and assigned partitions."""
     one = member("one", [0], topics=frozenset({"bills"}), pattern="ord.*")
     two = member("two", [1], topics=None)
     picture = group(one, two)

@@ -1,4 +1,4 @@
-"""What is new in a group since the last look."""
+"""Tests the description of a group's changes since the last snapshot."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def _changed(before: GroupPicture | None, after: GroupPicture | None) -> list[st
 
 
 def test_a_group_that_stays_as_it_is_is_not_worth_a_line() -> None:
-    """However often one looks."""
+    """A group without changes gives no line."""
     picture = group(member("one", [0]))
     assert _changed(picture, picture) == []
     assert _changed(None, None) == []
 
 
 def test_everything_that_changes_has_its_line() -> None:
-    """State and epoch, who came and went, which partitions changed hands."""
+    """Each change has its own line: state, epoch, members, and partitions with a new owner."""
     before = group(member("one", [0, 1, 2]), member("gone", [3]))
     after = group(member("one", [0]), member("two", [1, 2]), epoch=8, state="reconciling")
     assert _changed(before, after) == [
@@ -40,7 +40,7 @@ def test_everything_that_changes_has_its_line() -> None:
 
 
 def test_a_group_may_come_go_and_change_its_protocol() -> None:
-    """Or its assignor."""
+    """A group can appear, disappear, and change its protocol or assignor."""
     assert _changed(None, group()) == ["the group is there"]
     assert _changed(group(), None) == ["the group is gone"]
     assert _changed(group(kind="classic", assignor="range", epoch=None), group()) == [
@@ -51,13 +51,13 @@ def test_a_group_may_come_go_and_change_its_protocol() -> None:
 
 
 def test_only_new_waits_are_told() -> None:
-    """Since when somebody waits does not make it another wait."""
+    """Only new waits are reported; a different start time does not make a wait new."""
     one = Wait("two-0", keys([1]), "one-0", None)
     two = Wait("two-0", keys([2]), "one-0", None)
     assert new_waits([one], [one._replace(since_ms=5), two]) == [two]
 
 
 def test_the_group_in_one_line() -> None:
-    """Without what is not known."""
+    """The summary is one line and leaves out unknown values."""
     assert summary(group(member("one")), "lag 1,204") == "consumer, stable, epoch 7, uniform, 1 member, lag 1,204"
     assert summary(group(epoch=None, assignor=None, state="empty"), None) == "consumer, empty, 0 members"

@@ -1,4 +1,4 @@
-"""What klamm's own client is told of librdkafka's properties of TLS and SASL."""
+"""Tests the translation of librdkafka's TLS and SASL properties for klamm's own client."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from klamm.insight.security_settings import security_settings
 
 
 def security(properties: Mapping[str, str]) -> Security:
-    """What the client makes of them."""
+    """Returns the client's security settings for the properties."""
     return ClientConfig.from_mapping({"bootstrap.servers": "broker:9092", **security_settings(properties)}).security
 
 
 def tls(**properties: str) -> TlsConfig:
-    """The same under TLS; an underscore in a name stands for a dot."""
+    """Returns the client's TLS settings for the properties; an underscore in a name stands for a dot."""
     made = security({"security.protocol": "SSL", **{key.replace("_", "."): text for key, text in properties.items()}})
     assert made.sasl is None
     assert made.tls is not None
@@ -31,7 +31,7 @@ def tls(**properties: str) -> TlsConfig:
 
 @pytest.mark.parametrize(("text", "is_checked"), [("none", False), ("https", True)])
 def test_the_hosts_name_is_checked_unless_it_is_said_otherwise(text: str, is_checked: bool) -> None:
-    """librdkafka has a word for what Kafka says with an empty text."""
+    """The host name is checked unless `none` is set; librdkafka uses `none` where Kafka uses an empty text."""
     assert tls(ssl_endpoint_identification_algorithm=text, enable_ssl_certificate_verification="true") == TlsConfig(
         check_hostname=is_checked
     )
@@ -41,13 +41,14 @@ def test_the_hosts_name_is_checked_unless_it_is_said_otherwise(text: str, is_che
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("password", ["secret", 'a "quoted" one;', r"back\slash\n", "two\nlines", "ümläut"])
 def test_name_and_password_are_handed_over(key: str, mechanism: str, password: str) -> None:
-    """Whatever stands in the password."""
+    """User name and password reach the client unchanged, for all characters in the password."""
     given = {"security.protocol": "sasl_plaintext", key: mechanism, "sasl.username": "alice", "sasl.password": password}
     assert security(given) == Security(sasl=SaslConfig(mechanism, "alice", Password(password)))
 
 
 def test_of_two_names_of_the_mechanism_the_last_counts() -> None:
-    """As with librdkafka: a context has one of them, and -X goes before it with the other."""
+    """If both names of the mechanism are set, the last one counts, as in librdkafka: a context uses one name, and -X
+    may use the other."""
     given = {
         "sasl.mechanisms": "GSSAPI",
         "sasl.mechanism": "PLAIN",
@@ -59,7 +60,7 @@ def test_of_two_names_of_the_mechanism_the_last_counts() -> None:
 
 
 def test_what_the_protocol_has_no_use_for_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody is warned of it: librdkafka says nothing either."""
+    """Settings that the protocol does not use are dropped without a warning, as in librdkafka."""
     given = {"ssl.ca.location": "/nowhere", "sasl.username": "alice", "client.id": "somebody"}
     with caplog.at_level(logging.WARNING, "klamm.client"):
         assert security(given) == Security()
@@ -82,7 +83,8 @@ def test_what_the_protocol_has_no_use_for_is_left_out(caplog: pytest.LogCaptureF
     ],
 )
 def test_what_the_client_can_not_keep_to_is_an_error(protocol: str, given: dict[str, str]) -> None:
-    """Nobody is trusted more than librdkafka trusts, and no secret is shown."""
+    """A setting that the client can't honour is an error that shows no secret, so the client is never less strict
+    than librdkafka."""
     with pytest.raises(ClientConfigError) as refused:
         security({"security.protocol": protocol, **given})
     assert "secret" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""A metadata service over a real SQLite file, as a broker has it."""
+"""Fixtures with a metadata service on a real SQLite file, as in a broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OpenService = Callable[[], AbstractAsyncContextManager[MetadataService]]
 
 @pytest.fixture
 def open_service(tmp_path: Path) -> OpenService:
-    """Opens the one service of this test; opening it again is a restart."""
+    """Returns a function that opens the test's only service; opening it again simulates a restart."""
 
     @asynccontextmanager
     async def opened(config: BrokerConfig | None = None) -> AsyncIterator[MetadataService]:

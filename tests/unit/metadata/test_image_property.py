@@ -1,4 +1,4 @@
-"""Whatever happens, the image in memory is the one that the store describes."""
+"""Tests that the image in memory always equals the content of the store."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ async def _scenario(path: Path, commands: list[tuple[object, ...]]) -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(COMMANDS, max_size=12))
 def test_the_image_is_what_the_store_says(commands: list[tuple[object, ...]]) -> None:
-    """After any commands the image equals the one rebuilt from the file, its views agree, and no old image changed."""
+    """After any commands, the image equals an image rebuilt from the file, its views agree, and earlier images are
+    unchanged."""
     with TemporaryDirectory() as folder:
         asyncio.run(_scenario(Path(folder) / "s", commands))

@@ -1,4 +1,4 @@
-"""What a broker can rely on: ids and epochs over restarts, images in order, changes all or none."""
+"""Tests the guarantees for a broker: ids and epochs over restarts, ordered images, atomic changes."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ OpenService = Callable[..., AbstractAsyncContextManager[MetadataService]]
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    """Runs one scenario on a loop of its own."""
+    """Runs one scenario on its own event loop."""
     asyncio.run(scenario)
 
 
 def epochs(image: MetadataImage, topic: str) -> list[LeaderEpoch]:
-    """The leader epochs of a topic's partitions."""
+    """Returns the leader epochs of a topic's partitions."""
     return [partition.leader_epoch for partition in image.topics[topic].partitions]
 
 
 def test_ids_outlive_the_process(open_service: OpenService) -> None:
-    """A restart finds the cluster id, topic ids and configs that the first start made."""
+    """After a restart, the cluster id, topic ids and configs are those of the first start."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -55,7 +55,8 @@ def test_ids_outlive_the_process(open_service: OpenService) -> None:
 
 
 def test_every_start_raises_the_leader_epochs(open_service: OpenService) -> None:
-    """By one, for every partition; a client that was ahead of a shortened log notices by it (KIP-320)."""
+    """Each start raises the leader epoch of every partition by one, so that a client ahead of a shortened log notices
+    the loss (KIP-320)."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -71,7 +72,7 @@ def test_every_start_raises_the_leader_epochs(open_service: OpenService) -> None
 
 
 def test_a_leader_epoch_is_never_below_what_the_log_has_seen(open_service: OpenService) -> None:
-    """A log that is ahead of the store sets the lowest epoch; one that is behind changes nothing."""
+    """A log that is ahead of the store sets the lowest leader epoch; a log that is behind the store has no effect."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -86,7 +87,7 @@ def test_a_leader_epoch_is_never_below_what_the_log_has_seen(open_service: OpenS
 
 
 def test_a_start_leaves_partitions_that_others_lead_alone(tmp_path: Path) -> None:
-    """Two brokers on one store: each raises its own."""
+    """With two brokers on one store, each start raises only the epochs of the partitions that the broker leads."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -106,7 +107,7 @@ def test_a_start_leaves_partitions_that_others_lead_alone(tmp_path: Path) -> Non
 
 
 def test_a_service_that_opens_while_another_writes_misses_nothing(tmp_path: Path) -> None:
-    """What is committed between its first look and its next step is in its image too."""
+    """The image of a service that opens during writes includes the changes of that time."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -129,7 +130,8 @@ def test_a_service_that_opens_while_another_writes_misses_nothing(tmp_path: Path
 
 
 def test_every_start_has_a_higher_broker_epoch(open_service: OpenService) -> None:
-    """The registration is made anew, also with the same address, so an old life can be told from a new one."""
+    """Each start registers the broker again with a higher epoch, even with the same address, to distinguish the two
+    runs."""
 
     async def scenario() -> None:
         seen = []
@@ -145,7 +147,7 @@ def test_every_start_has_a_higher_broker_epoch(open_service: OpenService) -> Non
 
 
 def test_the_cluster_id_of_the_data_directory_is_taken_over_and_held_to(open_service: OpenService) -> None:
-    """A store and a data directory of two clusters don't go together."""
+    """The store takes over the cluster id of the data directory, and a later start with another cluster id fails."""
     given = "MkU3OEVBNTcwNTJENDM2Qk"
 
     async def scenario() -> None:
@@ -161,7 +163,8 @@ def test_the_cluster_id_of_the_data_directory_is_taken_over_and_held_to(open_ser
 
 
 def test_thousands_of_partitions_are_decided_on_while_the_loop_goes_on(open_service: OpenService) -> None:
-    """They come, grow and go as few would, one change after the other, whoever asks at once."""
+    """Thousands of partitions are created, added and deleted correctly, and concurrent requests are decided one after
+    the other."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -187,7 +190,8 @@ def test_thousands_of_partitions_are_decided_on_while_the_loop_goes_on(open_serv
 
 
 def test_subscribers_see_each_image_in_order_before_the_answer(open_service: OpenService) -> None:
-    """One call per change, old and new, in the order of subscription; a failing one stops nobody."""
+    """Subscribers get each change once with the old and new image, in order and before the answer; a failing
+    subscriber stops no other."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -217,7 +221,7 @@ def test_subscribers_see_each_image_in_order_before_the_answer(open_service: Ope
 
 
 def test_a_request_without_effect_writes_nothing(open_service: OpenService) -> None:
-    """Refused, only validated, or already so: the revision stands still and nobody is called."""
+    """A request that is refused, only validated or without effect changes no revision and calls no subscriber."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -236,8 +240,8 @@ def test_a_request_without_effect_writes_nothing(open_service: OpenService) -> N
 
 
 def test_a_topic_is_created_when_its_name_is_free(open_service: OpenService) -> None:
-    """The broker forgets first what it has noted of a deleted topic; if it can't, nothing is created, and nothing else
-    changes meanwhile."""
+    """Before a creation, the broker removes its notes of a deleted topic of the same name. If that fails, no topic is
+    created; other changes wait meanwhile."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -272,7 +276,7 @@ def test_a_topic_is_created_when_its_name_is_free(open_service: OpenService) -> 
 
 
 def test_the_same_topic_is_created_once(open_service: OpenService) -> None:
-    """Of several clients one creates it, the others hear that it exists."""
+    """If several clients create the same topic, one succeeds and the others get TOPIC_ALREADY_EXISTS."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -287,7 +291,8 @@ def test_the_same_topic_is_created_once(open_service: OpenService) -> None:
 
 
 def test_two_brokers_never_create_colliding_topics(tmp_path: Path) -> None:
-    """The slower one's transaction fails, and it decides again on what it has learnt meanwhile."""
+    """Two brokers never create colliding topics: the slower transaction fails and is decided again with the new
+    image."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -310,7 +315,7 @@ def test_two_brokers_never_create_colliding_topics(tmp_path: Path) -> None:
 
 
 def test_a_change_between_two_steps_of_a_decision_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decision has begun without the other broker's topic. It is made again, and sees the collision."""
+    """A decision in steps is repeated if another broker's change comes in between, and then detects the collision."""
     monkeypatch.setattr(service_module, "_STEP_S", 0.0)
 
     async def scenario() -> None:
@@ -333,7 +338,7 @@ def test_a_change_between_two_steps_of_a_decision_counts(tmp_path: Path, monkeyp
 
 
 def test_an_ensured_topic_is_there_whoever_made_it(open_service: OpenService) -> None:
-    """Callers that come together all get the one topic; what can't be made is an error."""
+    """Concurrent callers of `ensure_topic` all get the same topic; a topic that can't be created is an error."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -350,7 +355,7 @@ def test_an_ensured_topic_is_there_whoever_made_it(open_service: OpenService) ->
 
 
 def test_a_topic_that_is_made_again_is_another_topic(open_service: OpenService) -> None:
-    """Its id tells; nothing of the old one is left."""
+    """A recreated topic has a new id, and nothing of the old topic is left."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -369,7 +374,8 @@ def test_a_topic_that_is_made_again_is_another_topic(open_service: OpenService) 
 
 
 def test_the_first_start_sets_min_insync_replicas_for_all_brokers(open_service: OpenService) -> None:
-    """To what the configuration says then; later starts leave it as it is (KIP-966)."""
+    """The first start sets min.insync.replicas for all brokers from the configuration, and later starts keep the
+    value (KIP-966)."""
 
     async def scenario() -> None:
         for configured in (2, 3):
@@ -382,7 +388,8 @@ def test_the_first_start_sets_min_insync_replicas_for_all_brokers(open_service: 
 
 
 def test_config_overrides_are_set_and_unset_together(open_service: OpenService) -> None:
-    """None unsets; a resource that doesn't exist changes nothing anywhere."""
+    """Config overrides are changed atomically, None unsets a key, and an unknown resource makes the whole change
+    fail."""
 
     async def scenario() -> None:
         async with open_service() as service:
@@ -410,7 +417,8 @@ def test_config_overrides_are_set_and_unset_together(open_service: OpenService) 
 
 
 def test_no_producer_id_is_given_twice(open_service: OpenService) -> None:
-    """Not to callers that come together, and not over restarts; callers share the blocks that are fetched."""
+    """No producer id is given twice, neither to concurrent callers nor after restarts; callers share the fetched
+    blocks."""
 
     async def scenario() -> None:
         given: list[int] = []

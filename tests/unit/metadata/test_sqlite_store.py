@@ -1,4 +1,4 @@
-"""The store of a single node keeps the promises of `MetadataStore`."""
+"""Tests that the single-node store keeps the guarantees of `MetadataStore`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from klamm.metadata.sqlite_store import SqliteStore
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    """Runs one scenario on a loop of its own."""
+    """Runs one scenario on its own event loop."""
     asyncio.run(scenario)
 
 
 async def contents(store: SqliteStore) -> Commit:
-    """Everything in the store, as a new watcher is told."""
+    """Returns everything in the store, as a new watcher gets it."""
     seen: list[Commit] = []
     await store.watch(seen.append)
     return seen[0]
 
 
 def test_commits_are_prepared_before_they_are_told_and_beside_the_loop(tmp_path: Path) -> None:
-    """In their order, each once, those of before as well."""
+    """Each commit, including earlier ones, is prepared once, in order, outside of the event loop's thread, and before
+    its watcher is called."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -51,7 +52,7 @@ def test_commits_are_prepared_before_they_are_told_and_beside_the_loop(tmp_path:
 
 
 def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
-    """Values and revisions outlive the store object, and keys come in order."""
+    """Values and revisions are kept after reopening, and keys are ordered."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -68,7 +69,7 @@ def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
 
 
 def test_a_removed_key_is_created_anew(tmp_path: Path) -> None:
-    """The create revision is what tells two lives of a key apart."""
+    """A key that is created again after its removal has a new create revision."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -82,7 +83,7 @@ def test_a_removed_key_is_created_anew(tmp_path: Path) -> None:
 
 
 def test_a_condition_that_does_not_hold_changes_nothing(tmp_path: Path) -> None:
-    """All or nothing, the revision included."""
+    """A failed condition changes no key and no revision."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -99,7 +100,7 @@ def test_a_condition_that_does_not_hold_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_watchers_see_every_commit_once_in_order_before_its_answer(tmp_path: Path) -> None:
-    """Transactions begun together are seen by all watchers in the order of their revisions."""
+    """All watchers see concurrent transactions once, in the order of their revisions and before the answer."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -124,7 +125,8 @@ def test_watchers_see_every_commit_once_in_order_before_its_answer(tmp_path: Pat
 
 
 def test_a_failed_condition_comes_after_the_commit_that_caused_it_was_seen(tmp_path: Path) -> None:
-    """So that who lost can decide again on what it has watched."""
+    """A failed condition is reported after the watchers saw the conflicting commit, so that the caller can decide
+    again."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -142,7 +144,7 @@ def test_a_failed_condition_comes_after_the_commit_that_caused_it_was_seen(tmp_p
 
 
 def test_a_cancelled_callers_commit_is_still_seen(tmp_path: Path) -> None:
-    """The transaction was on its way; whoever watches must not miss it."""
+    """A commit whose caller was cancelled still reaches the watchers, because the transaction was in progress."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -161,7 +163,7 @@ def test_a_cancelled_callers_commit_is_still_seen(tmp_path: Path) -> None:
 
 
 def test_a_watcher_that_fails_fails_the_call_and_not_the_store(tmp_path: Path) -> None:
-    """The caller hears of it instead of waiting forever; what was committed is committed."""
+    """A watcher's error is raised to the caller, and the commit stays in the store."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -180,7 +182,7 @@ def test_a_watcher_that_fails_fails_the_call_and_not_the_store(tmp_path: Path) -
 
 
 def test_closing_finishes_what_was_begun_and_refuses_the_rest(tmp_path: Path) -> None:
-    """Closing twice is fine."""
+    """Closing finishes pending transactions and refuses later ones; a second close is allowed."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -195,7 +197,7 @@ def test_closing_finishes_what_was_begun_and_refuses_the_rest(tmp_path: Path) ->
 
 
 def test_a_store_in_use_is_not_opened_again(tmp_path: Path) -> None:
-    """Two brokers on one file would each decide on half of what happens."""
+    """A store in use can't be opened by a second broker, because each broker would see only its own changes."""
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
@@ -207,7 +209,7 @@ def test_a_store_in_use_is_not_opened_again(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    """And left as it is."""
+    """A file that is no store is refused and left unchanged."""
     path = tmp_path / "s"
     path.write_bytes(b"surely not a database" * 100)
 
@@ -220,7 +222,7 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """The error says which file could not be opened."""
+    """A missing folder causes an error that names the file."""
 
     async def scenario() -> None:
         with pytest.raises(MetadataStoreError, match="nowhere"):
@@ -230,7 +232,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_store_of_a_later_format_is_refused(tmp_path: Path) -> None:
-    """An older program must not write what it can't read."""
+    """A store of a later format is refused, because an older program could damage it."""
 
     async def make() -> None:
         await (await SqliteStore.open(tmp_path / "s")).close()

@@ -1,4 +1,4 @@
-"""What becomes of a wish to create, delete or widen topics."""
+"""Tests the results of requests to create and delete topics and to add partitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ planned_partition_creation = at_once(plan_partition_creation)
 
 
 def rules(check_configs: Callable[[Mapping[str, str]], None] = lambda configs: None) -> TopicRules:
-    """Three partitions, one replica, ids that count up."""
+    """Returns rules with three partitions, one replica, and ids that count up."""
     numbers = count(1)
     return TopicRules(
         partitions=3,
@@ -41,14 +41,14 @@ def rules(check_configs: Callable[[Mapping[str, str]], None] = lambda configs: N
 
 
 def cluster(*broker_ids: int) -> MetadataImage:
-    """An image with these brokers and no topics."""
+    """Returns an image with the given brokers and no topics."""
     return MetadataImage(
         brokers={BrokerId(number): BrokerImage(BrokerId(number), "h", 9092, None, 1) for number in broker_ids}
     )
 
 
 def after(image: MetadataImage, plan: Plan[Any]) -> MetadataImage:
-    """The image once the plan is written."""
+    """Returns the image after the plan is written."""
     revision = image.revision + 1
     entries = {
         change.key: None if change.value is None else Versioned(change.value, revision, revision)
@@ -58,12 +58,12 @@ def after(image: MetadataImage, plan: Plan[Any]) -> MetadataImage:
 
 
 def with_topics(image: MetadataImage, *topics: NewTopic) -> MetadataImage:
-    """The image with these topics created."""
+    """Returns the image with the given topics created."""
     return after(image, planned_topic_creation(image, topics, rules()))
 
 
 def refusal(image: MetadataImage, topic: NewTopic, topic_rules: TopicRules | None = None) -> KafkaError:
-    """Why the topic can't be created; nothing is written for it."""
+    """Returns the error for a topic that can't be created, and checks that the plan has no changes."""
     plan = planned_topic_creation(image, [topic], topic_rules or rules())
     result = plan.result[topic.name]
     assert isinstance(result, KafkaError)
@@ -72,7 +72,7 @@ def refusal(image: MetadataImage, topic: NewTopic, topic_rules: TopicRules | Non
 
 
 def test_minus_one_takes_the_brokers_defaults() -> None:
-    """Partitions and replication factor come from the broker when the client leaves them to it."""
+    """The value -1 for partitions and replication factor means the broker's defaults."""
     image = with_topics(cluster(1), NewTopic("t"))
     topic = image.topics["t"]
     assert [partition.index for partition in topic.partitions] == [0, 1, 2]
@@ -81,7 +81,7 @@ def test_minus_one_takes_the_brokers_defaults() -> None:
 
 
 def test_configs_are_checked_and_kept() -> None:
-    """A topic whose overrides don't pass is not created; the others of the request are."""
+    """A topic with invalid overrides is not created, but the other topics of the request are."""
 
     def check(configs: Mapping[str, str]) -> None:
         if "bad" in configs:
@@ -164,7 +164,7 @@ def test_configs_are_checked_and_kept() -> None:
 def test_a_topic_that_cannot_be_is_refused_as_kafka_does(
     wanted_change: NewTopic, code: ErrorCode, message: str | None
 ) -> None:
-    """Code and words of `ReplicationControlManager`."""
+    """An impossible topic is refused with the code and message of `ReplicationControlManager`."""
     image = with_topics(cluster(1), NewTopic("there"), NewTopic("a.b"))
     error = refusal(image, wanted_change)
     assert error.code == code
@@ -173,7 +173,7 @@ def test_a_topic_that_cannot_be_is_refused_as_kafka_does(
 
 
 def test_partitions_of_a_manual_assignment_have_one_replication_factor() -> None:
-    """A partition with another number of replicas than the first is refused."""
+    """In a manual assignment, a partition with a different number of replicas than the first is refused."""
     error = refusal(cluster(1, 2), NewTopic("t", assignments=[(0, [1, 2]), (1, [2])]))
     assert error.message == (
         "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent with "
@@ -182,20 +182,20 @@ def test_partitions_of_a_manual_assignment_have_one_replication_factor() -> None
 
 
 def test_a_manual_assignment_is_kept_in_its_order() -> None:
-    """The first replica leads."""
+    """A manual assignment keeps the order of the replicas, and the first replica is the leader."""
     image = with_topics(cluster(1, 2, 3), NewTopic("t", assignments=[(1, [3, 1]), (0, [2, 3])]))
     assert [p.replicas for p in image.topics["t"].partitions] == [(2, 3), (3, 1)]
     assert [p.leader for p in image.topics["t"].partitions] == [2, 3]
 
 
 def test_without_brokers_nothing_can_be_placed() -> None:
-    """A topic needs somebody who holds it."""
+    """A topic can't be created without brokers."""
     error = refusal(EMPTY_IMAGE, NewTopic("t"))
     assert error.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_leaders_are_spread_over_the_brokers() -> None:
-    """Every broker leads as many partitions as any other, and no partition has a broker twice."""
+    """Each broker leads the same number of partitions, and no partition has a broker twice."""
     image = with_topics(cluster(1, 2, 3), NewTopic("t", partitions=6, replication_factor=2))
     partitions = image.topics["t"].partitions
     assert sorted(partition.leader for partition in partitions) == [1, 1, 2, 2, 3, 3]
@@ -203,7 +203,7 @@ def test_leaders_are_spread_over_the_brokers() -> None:
 
 
 def test_names_of_one_request_may_not_collide_either() -> None:
-    """The second of two that differ only by '.' and '_' is refused."""
+    """If two names of one request differ only by '.' and '_', the second is refused."""
     result = planned_topic_creation(cluster(1), [NewTopic("a.b"), NewTopic("a_b")], rules()).result
     assert isinstance(result["a.b"], TopicImage)
     assert isinstance(result["a_b"], KafkaError)
@@ -219,14 +219,15 @@ def test_names_of_one_request_may_not_collide_either() -> None:
     ],
 )
 def test_a_request_for_too_many_partitions_is_refused_as_a_whole(wanted_changes: list[NewTopic]) -> None:
-    """Before anything is placed: 10,000 partitions are what one transaction holds."""
+    """A request with more than 10,000 partitions, the limit of one transaction, is refused as a whole before
+    placement."""
     with pytest.raises(KafkaError, match="Excessively large number of partitions per request") as caught:
         planned_topic_creation(cluster(1), wanted_changes, rules())
     assert caught.value.code == ErrorCode.POLICY_VIOLATION
 
 
 def test_a_deleted_topic_takes_all_of_it_along() -> None:
-    """Deleting what was created leaves the store as it was."""
+    """Deleting a topic removes every key that its creation wrote."""
     topic = NewTopic("t", configs={"retention.ms": "1"})
     image = with_topics(cluster(1), topic)
     plan = planned_topic_deletion(image, [image.topics["t"].topic_id])
@@ -238,7 +239,7 @@ def test_a_deleted_topic_takes_all_of_it_along() -> None:
 
 
 def test_an_unknown_topic_id_is_said_to_be_unknown() -> None:
-    """The other topics of the request go all the same."""
+    """An unknown topic id gets UNKNOWN_TOPIC_ID, and the other topics of the request are deleted."""
     image = with_topics(cluster(1), NewTopic("t"))
     known, unknown = image.topics["t"].topic_id, TopicId(b"?" * 16)
     result = planned_topic_deletion(image, [unknown, known]).result
@@ -249,7 +250,7 @@ def test_an_unknown_topic_id_is_said_to_be_unknown() -> None:
 
 
 def test_new_partitions_follow_the_old_ones() -> None:
-    """What was there stays as it is; the rest of the image is shared."""
+    """New partitions are added after the existing ones, which stay unchanged, and the rest of the image is shared."""
     image = with_topics(cluster(1), NewTopic("t"), NewTopic("other"))
     wider = after(image, planned_partition_creation(image, [NewPartitions(topic="t", count=5)]))
     assert len(wider.topics["t"].partitions) == 5
@@ -285,7 +286,8 @@ def test_new_partitions_follow_the_old_ones() -> None:
 def test_partitions_that_cannot_be_are_refused_as_kafka_does(
     wanted_change: NewPartitions, code: ErrorCode, message: str | None
 ) -> None:
-    """Code and words of `ReplicationControlManager`; a count that a client made up takes no memory."""
+    """Impossible partitions are refused with the code and message of `ReplicationControlManager`; a huge count
+    allocates no memory."""
     image = with_topics(cluster(1), NewTopic("t"))
     plan = planned_partition_creation(image, [wanted_change])
     error = plan.result[wanted_change.topic]
@@ -296,7 +298,8 @@ def test_partitions_that_cannot_be_are_refused_as_kafka_does(
 
 
 def test_several_topics_together_are_bounded_too() -> None:
-    """The one that would be too much is refused, the others get their partitions."""
+    """The limit applies to all topics of a request together: the topic that exceeds it is refused, and the others are
+    changed."""
     image = with_topics(cluster(1), NewTopic("a"), NewTopic("b"))
     wanted_changes = [NewPartitions(topic="a", count=9_000), NewPartitions(topic="b", count=2_000)]
     plan = planned_partition_creation(image, wanted_changes)
@@ -308,7 +311,8 @@ def test_several_topics_together_are_bounded_too() -> None:
 
 
 def test_what_was_refused_is_no_cycle() -> None:
-    """An error goes with the plan that it is in: its traceback would refer to the plan's own variables."""
+    """A refused change leaves no reference cycle; an error with a traceback would refer to the plan that contains the
+    error."""
     image = with_topics(cluster(1), NewTopic("t"))
     gc.collect()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Names that a topic may have, and why others may not be had."""
+"""Tests the legal names of topics, and the reasons for illegal names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from klamm.metadata.topic_name import collision_key, is_internal, why_invalid
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c", "...", "-", "x" * 249, "__consumer_offsets"])
 def test_legal_names_are_accepted(name: str) -> None:
-    """ASCII letters, digits, '.', '_' and '-', up to 249 of them."""
+    """A legal name has up to 249 ASCII letters, digits, '.', '_' and '-'."""
     assert why_invalid(name) is None
 
 
@@ -31,23 +31,24 @@ def test_legal_names_are_accepted(name: str) -> None:
     ],
 )
 def test_illegal_names_are_refused_in_kafkas_words(name: str, reason: str) -> None:
-    """The reason is what Kafka's `Topic.validate` says."""
+    """An illegal name is refused with the reason of Kafka's `Topic.validate`."""
     assert why_invalid(name) == reason
 
 
 @pytest.mark.parametrize("name", ["ä", "a/b", "a\n", "a\x00", "\uff11"])
 def test_no_name_leads_out_of_the_data_directory_or_beyond_ascii(name: str) -> None:
-    """A topic's name becomes a folder's name."""
+    """A name with a path separator, a control character or a character outside of ASCII is illegal, because it
+    becomes a folder's name."""
     assert why_invalid(name) is not None
 
 
 def test_a_dot_and_an_underscore_collide() -> None:
-    """Two names collide when they differ in nothing else."""
+    """Two names collide if they differ only in dots and underscores."""
     assert collision_key("a.b_c") == collision_key("a_b.c")
     assert collision_key("a.b") != collision_key("a-b")
 
 
 def test_kafkas_own_topics_are_internal() -> None:
-    """By name, whoever created them."""
+    """Kafka's own topics are internal by their name, regardless of their creator."""
     assert is_internal("__consumer_offsets")
     assert not is_internal("__mine")

@@ -1,4 +1,4 @@
-"""Which Spark application a process belongs to."""
+"""Tests how klamm finds the id of the Spark application that a process belongs to."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from klamm.spark.application import application_id
     ],
 )
 def test_who_tells(environment: dict[str, str], expected: str) -> None:
-    """klamm's own registration, Kubernetes, YARN."""
+    """The application id comes from klamm's own variable, or else from Kubernetes' variable or YARN's container id."""
     assert application_id(environment) == expected
 
 
 def test_without_anybody_who_tells_it_is_the_driver() -> None:
-    """Its host and process: another name would be a lie."""
+    """Without such a variable, the application id is made of the driver's host name and process id."""
     assert application_id({}).rpartition("-")[2].isdecimal()

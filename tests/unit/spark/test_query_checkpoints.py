@@ -1,4 +1,4 @@
-"""The driver tells the source's processes where their queries' checkpoints are."""
+"""Tests how the driver tells the source's processes where their queries' checkpoints are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from klamm.spark.query_checkpoints import fingerprint
 
 
 def test_a_fingerprint_does_not_depend_on_order_or_case() -> None:
-    """Spark lowers keys on some of its ways, and sorts them on none."""
+    """The fingerprint ignores the order and the case of option names, because Spark lowercases some names and sorts
+    none."""
     assert fingerprint({"subscribe": "a", "kafka.Group.Id": "g"}) == fingerprint(
         {"kafka.group.id": "g", "Subscribe": "a"}
     )

@@ -1,4 +1,4 @@
-"""The lag of a query, from what Spark reports of its progress."""
+"""Tests the lag of a query, computed from Spark's progress reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klamm.spark.query_lag import lag_of
 
 
 def report(second: int, start: dict[str, int] | None, end: dict[str, int], latest: dict[str, int]) -> dict[str, Any]:
-    """A micro-batch of one second, as Spark writes it."""
+    """Returns the progress report of a micro-batch that lasts one second, as Spark writes it."""
     return {
         "timestamp": f"2026-01-31T12:{second // 60:02}:{second % 60:02}.000Z",
         "durationMs": {"triggerExecution": 1000},
@@ -27,7 +27,7 @@ def report(second: int, start: dict[str, int] | None, end: dict[str, int], lates
 
 
 def test_what_each_partition_has_still_to_come() -> None:
-    """From the end of the last micro-batch to the end of the log."""
+    """The lag of a partition is the distance from the end of the last micro-batch to the end of the log."""
     found = lag_of("q", [report(0, {"0": 0, "1": 5}, {"0": 100, "1": 5}, {"0": 130, "1": 5})])
 
     assert [(each.partition, each.offset, each.latest, each.lag) for each in found] == [(0, 100, 130, 30), (1, 5, 5, 0)]
@@ -36,7 +36,7 @@ def test_what_each_partition_has_still_to_come() -> None:
 
 
 def test_rates_are_those_of_the_last_minute() -> None:
-    """Waiting counts: it is what the query does in that time."""
+    """Rates cover the last minute, and idle time counts as part of that minute."""
     reports = [report(0, {"0": 0}, {"0": 5_000}, {"0": 5_000})]
     reports += [
         report(second, {"0": 5_000 + second}, {"0": 5_010 + second}, {"0": 6_000}) for second in (100, 110, 119)
@@ -48,7 +48,7 @@ def test_rates_are_those_of_the_last_minute() -> None:
 
 
 def test_a_query_that_waits() -> None:
-    """It reports the same offsets again and again."""
+    """An idle query, which reports the same offsets again and again, has no lag and a rate of zero."""
     reports = [report(second, {"0": 7}, {"0": 7}, {"0": 7}) for second in (0, 10, 20)]
 
     found = lag_of("q", reports)
@@ -57,12 +57,12 @@ def test_a_query_that_waits() -> None:
 
 
 def test_a_query_before_its_first_report() -> None:
-    """There is nothing to show yet."""
+    """A query without a progress report is shown as "no progress yet"."""
     assert str(lag_of("q", [])) == "q: no progress yet"
 
 
 def test_the_first_report_has_no_start() -> None:
-    """Spark leaves it out for a query without a checkpoint; no rate is made up."""
+    """The rate is zero if the first report has no start offset, which Spark omits for a query without a checkpoint."""
     (partition,) = lag_of("q", [report(0, None, {"0": 10}, {"0": 10})])
 
     assert partition.records_per_second == 0.0
@@ -70,7 +70,8 @@ def test_the_first_report_has_no_start() -> None:
 
 @pytest.mark.parametrize("offset", ["3", 3, None, {"a": 1}, '{"logOffset":1}'])
 def test_sources_of_other_kinds_are_left_out(offset: Any) -> None:
-    """A rate source counts seconds, a file source its log."""
+    """Sources without Kafka offsets are left out; a rate source, for example, counts seconds, and a file source
+    counts its log."""
     progress = report(0, {"0": 0}, {"0": 1}, {"0": 1})
     progress["sources"] = [{"startOffset": offset, "endOffset": offset, "latestOffset": offset}, *progress["sources"]]
 
@@ -78,7 +79,8 @@ def test_sources_of_other_kinds_are_left_out(offset: Any) -> None:
 
 
 def test_as_text_and_as_html() -> None:
-    """A line for each partition, with the sum in front; what is shown is escaped."""
+    """The text and HTML forms show the totals first and then one line for each partition; HTML escapes the query's
+    name."""
     found = lag_of("<delays>", [report(0, {"0": 0}, {"0": 1000}, {"0": 3500})])
 
     assert str(found) == (
@@ -92,6 +94,7 @@ def test_as_text_and_as_html() -> None:
 
 
 def test_the_function_is_what_the_package_hands_out() -> None:
-    """Each time: a module of the same name would take its place with the first use."""
+    """`klamm.spark.lag` is the function on each access; a module of the same name would replace it after its first
+    use."""
     assert klamm.spark.lag is klamm.spark.lag
     assert callable(klamm.spark.lag)

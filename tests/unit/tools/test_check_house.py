@@ -12,7 +12,7 @@ TOOL = Path(__file__).parents[3] / "tools" / "check_house.py"
 
 @pytest.fixture
 def house(tmp_path: Path) -> Any:
-    """The checks, on a house of two rooms with a module each and no exceptions."""
+    """Returns the checks for a project of two packages with one module each and no exceptions."""
     tool = runpy.run_path(str(TOOL))
     rooms = tool["main"].__globals__
     rooms |= {"ROOT": tmp_path, "SOURCE": tmp_path, "SAME_MEANING": {}, "LONG": {}, "USERS": ["."]}
@@ -28,7 +28,7 @@ def test_an_orderly_house_has_no_breach(house: Any) -> None:
 
 
 def test_two_modules_of_one_name_need_a_reason(house: Any, tmp_path: Path) -> None:
-    """And a reason needs two modules."""
+    """Two modules with the same name need a reason, and a reason needs two modules with that name."""
     (tmp_path / "broker" / "segment.py").write_text("")
     assert house.breaches()[0].startswith("2 modules are named segment: broker/segment.py, storage/segment.py.")
     house.rooms["SAME_MEANING"]["segment"] = "a segment"
@@ -38,7 +38,7 @@ def test_two_modules_of_one_name_need_a_reason(house: Any, tmp_path: Path) -> No
 
 
 def test_a_long_file_needs_a_reason_and_has_a_limit_even_so(house: Any, tmp_path: Path) -> None:
-    """And a reason needs a long file."""
+    """A long file needs a reason and still has a limit, and a reason needs a long file."""
     path = tmp_path / "storage" / "segment.py"
     path.write_text("pass\n" * 401)
     assert house.breaches() == ["storage/segment.py has 401 lines, more than 400: it answers two questions. Divide it"]
@@ -63,7 +63,7 @@ def test_a_long_file_needs_a_reason_and_has_a_limit_even_so(house: Any, tmp_path
 def test_the_docstring_of_a_function_begins_with_a_verb(
     house: Any, tmp_path: Path, source: str, is_breach: bool
 ) -> None:
-    """In the third person. A property and a class are described by a noun."""
+    """The docstring of a function begins with a verb in the third person; a property or class has a noun phrase."""
     (tmp_path / "storage" / "segment.py").write_text(source)
     assert bool(house.breaches()) == is_breach
 
@@ -82,7 +82,7 @@ def test_the_docstring_of_a_function_begins_with_a_verb(
     ],
 )
 def test_names_follow_the_conventions(house: Any, tmp_path: Path, source: str, breach: str | None) -> None:
-    """Loggers, members of enums, and constants of modules have one form each."""
+    """Loggers, enum members and module constants have one form each."""
     (tmp_path / "broker" / "listener.py").write_text(source)
     breaches = house.breaches()
     assert len(breaches) == (breach is not None)
@@ -90,7 +90,8 @@ def test_names_follow_the_conventions(house: Any, tmp_path: Path, source: str, b
 
 
 def test_a_constant_that_another_module_uses_is_public(house: Any, tmp_path: Path) -> None:
-    """By import, as an attribute of the module, or by name in a string, as `monkeypatch.setattr` takes it."""
+    """A public constant is accepted if another module uses it: by import, as an attribute, or by name in a string for
+    `monkeypatch.setattr`."""
     (tmp_path / "broker" / "listener.py").write_text("LIMIT: Final = 4\n")
     for use in ("from broker.listener import LIMIT\n", "listener.LIMIT\n", 'patch(listener, "LIMIT", 2)\n'):
         (tmp_path / "storage" / "segment.py").write_text(use)

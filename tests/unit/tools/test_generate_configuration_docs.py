@@ -7,6 +7,6 @@ TOOL = Path(__file__).parents[3] / "tools" / "generate_configuration_docs.py"
 
 
 def test_the_configuration_reference_is_up_to_date() -> None:
-    """The page says what the table says; `make docs-reference` writes it anew."""
+    """The configuration page matches the key table; `make docs-reference` regenerates the page."""
     tool = runpy.run_path(str(TOOL))
     assert tool["TARGET"].read_text(encoding="utf-8") == tool["render"]()

@@ -1,4 +1,4 @@
-"""A broker whose metadata is real, for handlers of topics and of the cluster; it has no logs and no groups."""
+"""Fixtures for handlers of topics and of the cluster: a broker with real metadata, but without logs and groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_THERE = cast(Any, None)
 
 
 class MetadataBroker:
-    """The broker, and contexts for requests to it."""
+    """A broker with real metadata, which also makes the contexts of requests."""
 
     def __init__(self, store: MetadataStore, metadata: MetadataService, config: BrokerConfig) -> None:
         self.store = store
@@ -32,7 +32,7 @@ class MetadataBroker:
             clock=lambda: Millis(0),
             metadata=metadata,
             log_directory=NOT_THERE,
-            # It leads nothing, so there is nothing that a handler could wait for.
+            # The broker leads no partition, so a handler has nothing to wait for.
             partitions=PartitionRegistry(config.node_id, NOT_THERE, NOT_THERE),
             fetch_sessions=NOT_THERE,
             groups=NOT_THERE,
@@ -45,7 +45,7 @@ class MetadataBroker:
         await self.metadata.ensure_topic(NewTopic(name, partitions=50, configs={"cleanup.policy": "compact"}))
 
     def request(self, api_version: int) -> RequestContext:
-        """The surroundings of a request from a client that reaches this broker as reached:1234."""
+        """Returns the context of a request from a client that reaches this broker as reached:1234."""
         connection = ConnectionInfo("10.0.0.1", "10.0.0.1:50000", "reached", 1234)
         return RequestContext(self._context, connection, NOT_THERE, api_version, "a client")
 
@@ -55,7 +55,7 @@ ServeMetadata = Callable[[BrokerConfig], AbstractAsyncContextManager[MetadataBro
 
 @pytest.fixture
 def serve_metadata(tmp_path: Path) -> ServeMetadata:
-    """Starts a broker's metadata, registered as registered:9092 in rack r."""
+    """Returns a function that starts a broker's metadata, registered as registered:9092 in rack r."""
 
     @asynccontextmanager
     async def serving(config: BrokerConfig) -> AsyncIterator[MetadataBroker]:

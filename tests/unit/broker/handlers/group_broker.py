@@ -1,7 +1,7 @@
-"""A broker that has a group coordinator, and topics in its metadata, and nothing else.
+"""A broker with only a group coordinator, a transaction coordinator and topic metadata.
 
-What the handlers answer is put through the codec in the request's version, so that an answer that cannot travel is
-found.
+Each answer is encoded and decoded in the request's version, so that a test finds an answer that the version can't
+carry.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ M = TypeVar("M", bound=Message)
 
 
 def versions_of(key: ApiKey) -> range:
-    """All versions of an API that the broker serves."""
+    """Returns all versions of an API that the broker serves."""
     spec = API_SPECS[key]
     return range(spec.min_version, spec.max_version + 1)
 
 
 def topic(name: str, topic_id: TopicId, partitions: int, leader: BrokerId = BROKER) -> TopicImage:
-    """A topic that this broker leads."""
+    """Returns a topic that this broker leads by default."""
     return TopicImage(
         name,
         topic_id,
@@ -52,10 +52,8 @@ def topic(name: str, topic_id: TopicId, partitions: int, leader: BrokerId = BROK
 
 
 class GroupBroker:
-    """Topics `events` with two partitions and `audit` with one;
-
-    `__consumer_offsets` unless it is to be created first.
-    """
+    """A broker with the topics `events` (two partitions) and `audit` (one partition), and with `__consumer_offsets`
+    unless `has_offsets_topic` is false."""
 
     def __init__(
         self, *, has_offsets_topic: bool = True, partitions: int = 3, config: BrokerConfig | None = None
@@ -75,7 +73,7 @@ class GroupBroker:
             clock=lambda: Millis(0),
             metadata=cast(Any, self.metadata),
             log_directory=NOT_THERE,
-            # It leads nothing that could be offline.
+            # The broker leads no partition that could be offline.
             partitions=PartitionRegistry(BROKER, NOT_THERE, NOT_THERE),
             fetch_sessions=NOT_THERE,
             groups=self.world.coordinator,
@@ -90,7 +88,7 @@ class GroupBroker:
         self.show(self._offsets_topic if name == "__consumer_offsets" else self._transactions_topic)
 
     def show(self, *topics: TopicImage) -> None:
-        """Metadata with more topics."""
+        """Adds topics to the metadata."""
         image = cast(MetadataImage, self.metadata.image)
         by_name: Mapping[str, TopicImage] = {**image.topics, **{each.name: each for each in topics}}
         self.metadata.image = MetadataImage(
@@ -101,12 +99,12 @@ class GroupBroker:
         self.world.coordinator.on_metadata_update(image, self.metadata.image)
 
     def request(self, key: ApiKey, version: int) -> RequestContext:
-        """The surroundings of a request from a client that reaches this broker as reached:1234."""
+        """Returns the context of a request from a client that reaches this broker as reached:1234."""
         connection = ConnectionInfo("10.0.0.1", "10.0.0.1:50000", "reached", 1234)
         return RequestContext(self._context, connection, key, version, "app")
 
     def ask(self, module: Any, request: Message, version: int) -> Any:
-        """The answer as a client reads it, or None if it is still to come. Time passes a little."""
+        """Returns the answer as a client decodes it, or None if there is no answer yet. The clock advances a little."""
         key = ApiKey(cast(int, request.API_KEY))
         arrived, _ = decode(type(request), version, encode(request, version))
         answer = module.handle(self.request(key, version), arrived)
@@ -141,6 +139,6 @@ def _result_of(answer: Awaitable[Any], missing: Any = None) -> Any:
 
 
 def travelled(message: M, version: int) -> M:
-    """The message as it arrives."""
+    """Returns the message after encoding and decoding in a version."""
     arrived, _ = decode(type(message), version, encode(message, version))
     return arrived

@@ -36,7 +36,8 @@ async def alter(
 
 @in_loop
 async def test_settings_are_replaced(serve_metadata: ServeMetadata) -> None:
-    """What is not named is unset, which is why IncrementalAlterConfigs came."""
+    """AlterConfigs replaces all settings: a key that the request omits is unset, and IncrementalAlterConfigs exists
+    for that reason."""
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1, configs={"retention.ms": "5"})])
         assert await alter(broker, ResourceType.TOPIC, "t", {"segment.ms": "7"}) == (0, None)
@@ -49,7 +50,7 @@ async def test_settings_are_replaced(serve_metadata: ServeMetadata) -> None:
 
 @in_loop
 async def test_what_can_not_be_is_refused(serve_metadata: ServeMetadata) -> None:
-    """Log levels are not known to this API at all."""
+    """AlterConfigs refuses log levels as an unknown resource type, and refuses a null value."""
     async with serve_metadata(BrokerConfig()) as broker:
         code, message = await alter(broker, ResourceType.BROKER_LOGGER, "1", {"root": "DEBUG"})
         assert (code, message) == (ErrorCode.INVALID_REQUEST, "Unknown resource type 8")
@@ -59,7 +60,7 @@ async def test_what_can_not_be_is_refused(serve_metadata: ServeMetadata) -> None
 
 @in_loop
 async def test_an_error_refuses_every_resource() -> None:
-    """With its code and message."""
+    """The error response repeats the code and the message for every resource."""
     request = AlterConfigsRequest(resources=[AlterConfigsResource(resource_type=2, resource_name="t")])
     (response,) = alter_configs.error_response(request, 2, ErrorCode.KAFKA_STORAGE_ERROR, "disk full").responses
     assert (response.error_code, response.error_message, response.resource_name) == (56, "disk full", "t")

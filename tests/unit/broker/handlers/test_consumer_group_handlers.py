@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, in every version that clients send."""
+"""Tests ConsumerGroupHeartbeat and ConsumerGroupDescribe in every version that clients send."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONE = "one"
 
 
 def join(broker: GroupBroker, version: int, **fields: Any) -> Any:
-    """A member's first heartbeat; since version 1 it brings its own id."""
+    """Sends a member's first heartbeat; since version 1 the member brings its own id."""
     request = ConsumerGroupHeartbeatRequest(
         group_id=GROUP,
         member_id=ONE if version >= 1 else "",
@@ -40,7 +40,7 @@ def describe(broker: GroupBroker, version: int, *groups: str, operations: bool =
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.CONSUMER_GROUP_HEARTBEAT))
 def test_a_member_joins_in_every_version(version: int) -> None:
-    """It is told its id, its epoch, when to beat, and its partitions."""
+    """The answer to a joining member has its id, its epoch, the heartbeat interval and its partitions."""
     response = join(GroupBroker(), version)
     assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
     assert response.member_id == ONE if version >= 1 else response.member_id
@@ -51,7 +51,7 @@ def test_a_member_joins_in_every_version(version: int) -> None:
 
 
 def test_a_regular_expression_travels_since_version_1() -> None:
-    """The answer says what is wrong with one that is none."""
+    """Version 1 carries a regular expression, and the answer to an invalid one says what is wrong."""
     response = join(GroupBroker(), 1, subscribed_topic_names=None, subscribed_topic_regex="(")
     assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert "is not a valid regular expression" in response.error_message
@@ -59,7 +59,7 @@ def test_a_regular_expression_travels_since_version_1() -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.CONSUMER_GROUP_HEARTBEAT))
 def test_what_is_wrong_with_a_heartbeat_is_said(version: int) -> None:
-    """INVALID_REQUEST has words."""
+    """An invalid heartbeat gets INVALID_REQUEST with a message."""
     response = join(GroupBroker(), version, group_id="")
     assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     assert response.assignment is None
@@ -67,7 +67,8 @@ def test_what_is_wrong_with_a_heartbeat_is_said(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.CONSUMER_GROUP_DESCRIBE))
 def test_groups_are_described_in_every_version(version: int) -> None:
-    """With members and both their assignments; since version 1 with the protocol that a member speaks."""
+    """A group is described with its members and both their assignments, and since version 1 with the protocol of each
+    member."""
     broker = GroupBroker()
     join(broker, 1)
     groups = describe(broker, version, GROUP, "ghost", "")
@@ -87,7 +88,7 @@ def test_groups_are_described_in_every_version(version: int) -> None:
 
 
 def test_a_classic_group_is_no_consumer_group() -> None:
-    """Clients ask DescribeGroups then."""
+    """A classic group gets GROUP_ID_NOT_FOUND; clients then send DescribeGroups."""
     broker = GroupBroker()
     broker.world.join()
     group = next(iter(describe(broker, 1, "orders").values()))
@@ -96,7 +97,7 @@ def test_a_classic_group_is_no_consumer_group() -> None:
 
 
 def test_authorized_operations_are_described_if_asked_for() -> None:
-    """KIP-430; not for groups that have an error."""
+    """Authorized operations are described only if requested (KIP-430), and not for a group with an error."""
     broker = GroupBroker()
     join(broker, 1)
     for asked in (True, False):
@@ -106,7 +107,7 @@ def test_authorized_operations_are_described_if_asked_for() -> None:
 
 
 def test_without_the_protocol_nothing_is_served() -> None:
-    """group.coordinator.rebalance.protocols decides, as in Kafka; the APIs stay advertised."""
+    """`group.coordinator.rebalance.protocols` without `consumer` makes the broker refuse both APIs, as in Kafka."""
     broker = GroupBroker(config=BrokerConfig(group_coordinator_rebalance_protocols=("classic",)))
     with pytest.raises(KafkaError) as refused:
         join(broker, 1)
@@ -117,7 +118,7 @@ def test_without_the_protocol_nothing_is_served() -> None:
 
 
 def test_errors_travel_in_every_version() -> None:
-    """Whatever fails before the coordinator is asked gets an answer, for each group where there are several."""
+    """An error before the coordinator gets an answer in every version, with the code for each described group."""
     code = ErrorCode.UNSUPPORTED_VERSION
     for version in versions_of(ApiKey.CONSUMER_GROUP_HEARTBEAT):
         request = ConsumerGroupHeartbeatRequest(group_id=GROUP)

@@ -1,4 +1,4 @@
-"""CreatePartitions: topics get wider."""
+"""Tests CreatePartitions, which adds partitions to topics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Serve = Callable[[BrokerConfig], AbstractAsyncContextManager[Any]]
 
 
 def test_each_topic_succeeds_or_fails_by_itself(serve_metadata: Serve) -> None:
-    """With Kafka's code and words; a topic named twice is refused."""
+    """Each topic succeeds or fails separately with Kafka's code and message, and a topic that is named twice is
+    refused."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -54,7 +55,7 @@ def test_each_topic_succeeds_or_fails_by_itself(serve_metadata: Serve) -> None:
 
 
 def test_a_dry_run_changes_nothing(serve_metadata: Serve) -> None:
-    """`validate_only` answers what would happen."""
+    """`validate_only` answers what would happen and changes nothing."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:

@@ -1,4 +1,4 @@
-"""CreateTopics: what is made, what the answer tells of it, and what is refused."""
+"""Tests CreateTopics: the created topics, the content of the answer, and refused topics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Serve = Callable[[BrokerConfig], AbstractAsyncContextManager[Any]]
 
 
 def topic(name: str, partitions: int = -1, **configs: str | None) -> CreatableTopic:
-    """A topic to be made; configs with underscores for dots."""
+    """Returns a topic to create; an underscore in a config name stands for a dot."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -37,7 +37,7 @@ def topic(name: str, partitions: int = -1, **configs: str | None) -> CreatableTo
 async def create(
     broker: Any, *topics: CreatableTopic, version: int = 7, validate_only: bool = False
 ) -> dict[str, CreatableTopicResult]:
-    """The results by name; none comes twice."""
+    """Returns the results by name, and checks that no name appears twice."""
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
     response: CreateTopicsResponse = await finished(create_topics.handle(broker.request(version), request))
     results = {result.name: result for result in response.topics}
@@ -46,7 +46,7 @@ async def create(
 
 
 def test_the_answer_tells_what_was_made(serve_metadata: Serve) -> None:
-    """Id, partitions, replication factor, and every config with the place it comes from."""
+    """The answer has the topic's id, its partitions, its replication factor, and every config with its source."""
 
     async def scenario() -> None:
         config = BrokerConfig(num_partitions=3, explicit={"log.segment.bytes": "2000000", "log.retention.hours": "1"})
@@ -72,7 +72,8 @@ def test_the_answer_tells_what_was_made(serve_metadata: Serve) -> None:
 
 
 def test_configs_are_told_without_overrides_too(serve_metadata: Serve) -> None:
-    """The Java admin client fails on a success without them."""
+    """The answer has configs even if the topic overrides none; Java's admin client fails on a success without
+    configs."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -86,7 +87,8 @@ def test_configs_are_told_without_overrides_too(serve_metadata: Serve) -> None:
 
 
 def test_each_topic_succeeds_or_fails_by_itself(serve_metadata: Serve) -> None:
-    """With Kafka's code and words; a name that is given twice is refused, and Kafka's own metadata topic."""
+    """Each topic succeeds or fails separately with Kafka's code and message; a repeated name and Kafka's metadata
+    topic are refused."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -135,7 +137,7 @@ def test_each_topic_succeeds_or_fails_by_itself(serve_metadata: Serve) -> None:
 
 
 def test_replicas_can_be_assigned_by_hand(serve_metadata: Serve) -> None:
-    """Partition by partition."""
+    """Replicas can be assigned by partition, and an assignment to an unknown broker is refused."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -150,7 +152,7 @@ def test_replicas_can_be_assigned_by_hand(serve_metadata: Serve) -> None:
 
 
 def test_a_dry_run_makes_nothing(serve_metadata: Serve) -> None:
-    """`validate_only` answers what would be made, and what would be refused."""
+    """`validate_only` answers what would be created or refused, and creates nothing."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -164,7 +166,7 @@ def test_a_dry_run_makes_nothing(serve_metadata: Serve) -> None:
 
 
 def test_too_many_partitions_refuse_the_request(serve_metadata: Serve) -> None:
-    """Every topic of it, by POLICY_VIOLATION."""
+    """A request with too many partitions is refused as a whole, with POLICY_VIOLATION for every topic."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:

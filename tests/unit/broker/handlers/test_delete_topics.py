@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, by id, and what is refused."""
+"""Tests DeleteTopics: by name, by id, and refused requests."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ ZERO = bytes(16)
 
 
 def results(response: DeleteTopicsResponse) -> list[Result]:
-    """Every result, in an order of its own: Kafka shuffles them."""
+    """Returns all results in a fixed order, because Kafka shuffles them."""
     found = [(r.name, r.topic_id, int(r.error_code), r.error_message) for r in response.responses]
     return sorted(found, key=lambda result: (result[0] or "", result[1]))
 
 
 async def create_topics(broker: Any, *names: str) -> dict[str, bytes]:
-    """Topics with these names, and their ids."""
+    """Creates topics with the given names, and returns their ids."""
     await broker.metadata.create_topics([NewTopic(name, partitions=2) for name in names])
     return {name: broker.metadata.image.topics[name].topic_id for name in names}
 
 
 def test_topics_go_by_name(serve_metadata: Serve) -> None:
-    """Up to version 5; an unknown one does not keep the others; internal ones go too, as in Kafka."""
+    """Up to version 5, topics are deleted by name. An unknown topic does not stop the others, and internal topics can
+    be deleted, as in Kafka."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -58,7 +59,7 @@ def test_topics_go_by_name(serve_metadata: Serve) -> None:
 
 
 def test_topics_go_by_id_or_name(serve_metadata: Serve) -> None:
-    """Version 6; an unknown id has no name."""
+    """In version 6, topics are deleted by id or name; the result for an unknown id has no name."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -81,7 +82,8 @@ def test_topics_go_by_id_or_name(serve_metadata: Serve) -> None:
 
 
 def test_what_cannot_be_meant_is_refused_and_deletes_nothing(serve_metadata: Serve) -> None:
-    """Neither name nor id, both, one twice, and a name whose id is given too: each INVALID_REQUEST in Kafka's words."""
+    """A topic with no name and no id, with both, or named twice by name or id gets INVALID_REQUEST with Kafka's
+    message, and no topic is deleted."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -118,7 +120,7 @@ def test_what_cannot_be_meant_is_refused_and_deletes_nothing(serve_metadata: Ser
 
 @pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)])
 def test_deletion_can_be_switched_off(serve_metadata: Serve, version: int, code: ErrorCode) -> None:
-    """`delete.topic.enable`; the error's own code came with version 3."""
+    """`delete.topic.enable=false` refuses deletion; version 3 introduced a specific error code."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig(delete_topic_enable=False)) as broker:
@@ -132,7 +134,7 @@ def test_deletion_can_be_switched_off(serve_metadata: Serve, version: int, code:
 
 
 def test_a_refused_request_answers_every_topic() -> None:
-    """By the field in which its version carries them."""
+    """The error response names every topic from the request, by name or by id."""
     request = DeleteTopicsRequest(topic_names=["a"], topics=[DeleteTopicState(topic_id=b"x" * 16)])
     response = delete_topics.error_response(request, 6, ErrorCode.TOPIC_DELETION_DISABLED)
     assert response.responses == [

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers and the controller."""
+"""Tests DescribeCluster: the brokers and the controller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Serve = Callable[[BrokerConfig], AbstractAsyncContextManager[Any]]
 
 
 def test_the_cluster_is_described(serve_metadata: Serve) -> None:
-    """Id, controller, and brokers under the address that the client reached."""
+    """The answer has the cluster id, the controller, and the brokers under the address that the client reached."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -50,7 +50,7 @@ def test_the_cluster_is_described(serve_metadata: Serve) -> None:
 def test_who_looks_for_a_controllers_listener_is_told(
     serve_metadata: Serve, endpoint_type: int, code: ErrorCode, message: str
 ) -> None:
-    """In the words of Kafka's `AuthHelper`."""
+    """A client that asks for a controller's listener is refused with the message of Kafka's `AuthHelper`."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:

@@ -37,7 +37,7 @@ def describe(
 
 @in_loop
 async def test_a_topic_is_described_with_what_is_set_on_it(serve_metadata: ServeMetadata) -> None:
-    """Only the keys asked for; synonyms and documentation where they are wanted."""
+    """A topic is described with the requested keys only; synonyms and documentation are present only if requested."""
     async with serve_metadata(BrokerConfig.load({"log.retention.ms": "7"})) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1, configs={"retention.ms": "5"})])
         (result,) = describe(broker, ResourceType.TOPIC, "t", ["retention.ms"], in_full=True).results
@@ -57,7 +57,7 @@ async def test_a_topic_is_described_with_what_is_set_on_it(serve_metadata: Serve
 
 @in_loop
 async def test_a_broker_is_described_in_all_versions(serve_metadata: ServeMetadata) -> None:
-    """Every key, and every version can carry the answer."""
+    """A broker is described with every key, and every version can carry the answer."""
     async with serve_metadata(BrokerConfig()) as broker:
         response = describe(broker, ResourceType.BROKER, "1", in_full=True)
         assert len(response.results[0].configs) > 300
@@ -68,7 +68,8 @@ async def test_a_broker_is_described_in_all_versions(serve_metadata: ServeMetada
 
 @in_loop
 async def test_the_clusters_default_is_what_was_set_for_all_brokers(serve_metadata: ServeMetadata) -> None:
-    """At first that is what the first start of a cluster sets."""
+    """The cluster default has the settings for all brokers; at first, these are the settings of the cluster's first
+    start."""
     async with serve_metadata(BrokerConfig()) as broker:
         (first,) = describe(broker, ResourceType.BROKER, "").results[0].configs
         assert (first.name, first.value, first.config_source) == ("min.insync.replicas", "1", 3)
@@ -84,7 +85,8 @@ async def test_the_clusters_default_is_what_was_set_for_all_brokers(serve_metada
 async def test_groups_and_metrics_subscriptions_are_described_before_anything_is_set(
     serve_metadata: ServeMetadata,
 ) -> None:
-    """As in Kafka, any name will do; loggers can't be set, so there is none."""
+    """Groups and metrics subscriptions can be described under any name, as in Kafka. There are no loggers, because
+    log levels can't be set."""
     async with serve_metadata(BrokerConfig()) as broker:
         assert len(describe(broker, ResourceType.GROUP, "g").results[0].configs) == len(group_keys())
         assert len(describe(broker, ResourceType.CLIENT_METRICS, "s").results[0].configs) == 3
@@ -129,7 +131,7 @@ async def test_groups_and_metrics_subscriptions_are_described_before_anything_is
 async def test_what_can_not_be_described_gets_kafkas_error(
     serve_metadata: ServeMetadata, kind: int, name: str, code: ErrorCode, message: str
 ) -> None:
-    """By itself: other resources of the request are described."""
+    """A resource that can't be described gets Kafka's code and message."""
     async with serve_metadata(BrokerConfig()) as broker:
         (result,) = describe(broker, kind, name).results
         assert (result.error_code, result.error_message, result.configs) == (code, message, [])
@@ -137,7 +139,7 @@ async def test_what_can_not_be_described_gets_kafkas_error(
 
 @in_loop
 async def test_an_unknown_type_refuses_the_whole_request(serve_metadata: ServeMetadata) -> None:
-    """As in Kafka."""
+    """An unknown resource type fails the whole request, as in Kafka."""
     async with serve_metadata(BrokerConfig()) as broker:
         with pytest.raises(KafkaError, match="a request being malformed") as refusal:
             describe(broker, 3, "x")
@@ -148,7 +150,7 @@ async def test_an_unknown_type_refuses_the_whole_request(serve_metadata: ServeMe
 
 @in_loop
 async def test_a_secret_is_not_told(serve_metadata: ServeMetadata) -> None:
-    """Sensitive keys are there, without a value."""
+    """A sensitive key is described without its value."""
     async with serve_metadata(BrokerConfig()) as broker:
         (entry,) = describe(broker, ResourceType.BROKER, "1", ["ssl.keystore.password"]).results[0].configs
         assert entry == DescribeConfigsResourceResult(

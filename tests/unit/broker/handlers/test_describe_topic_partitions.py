@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: pages of partitions, in order of the topics' names."""
+"""Tests DescribeTopicPartitions: pages of partitions, ordered by topic name."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ PARTITIONS = {"a": 3, "b": 1, "c": 5}
 
 
 async def create_topics(broker: Any) -> None:
-    """Three topics, made in another order than that of their names."""
+    """Creates three topics, in an order that differs from the order of their names."""
     await broker.metadata.create_topics([NewTopic(name, partitions=PARTITIONS[name]) for name in ("c", "a", "b")])
 
 
 def pages(broker: Any, limit: int, names: list[str]) -> list[list[tuple[str | None, list[int]]]]:
-    """What a client sees that follows the cursor to the end."""
+    """Returns all pages that a client gets by following the cursor to the end."""
     seen = []
     cursor: Cursor | None = None
     while True:
@@ -51,7 +51,7 @@ def pages(broker: Any, limit: int, names: list[str]) -> list[list[tuple[str | No
 
 
 def test_pages_break_where_the_limit_says(serve_metadata: Serve) -> None:
-    """Inside a topic or between two; an answer has at least one partition."""
+    """A page ends inside a topic or between two topics, and has at least one partition."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -76,7 +76,7 @@ def test_pages_break_where_the_limit_says(serve_metadata: Serve) -> None:
 def test_pages_together_hold_every_partition_once(
     serve_metadata: Serve, limit: int, broker_limit: int, names: set[str]
 ) -> None:
-    """Whatever the limits of client and broker, none is left out and none comes twice."""
+    """For all limits of client and broker, the pages together hold every partition exactly once."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig(max_request_partition_size_limit=broker_limit)) as broker:
@@ -93,12 +93,12 @@ def test_pages_together_hold_every_partition_once(
 
 
 def ask(broker: Any, **fields: Any) -> DescribeTopicPartitionsResponse:
-    """One answer."""
+    """Returns one answer."""
     return finish(describe_topic_partitions.handle(broker.request(0), DescribeTopicPartitionsRequest(**fields)))
 
 
 def test_a_partition_is_described_in_full(serve_metadata: Serve) -> None:
-    """With its topic's id and what may be done with it."""
+    """A partition is described in full, with the topic's id and the authorized operations."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -115,7 +115,7 @@ def test_a_partition_is_described_in_full(serve_metadata: Serve) -> None:
 
 
 def test_unknown_topics_are_said_to_be(serve_metadata: Serve) -> None:
-    """By name, legal or not."""
+    """An unknown topic gets UNKNOWN_TOPIC_OR_PARTITION, and an illegal name gets INVALID_TOPIC_EXCEPTION."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -133,7 +133,7 @@ def test_unknown_topics_are_said_to_be(serve_metadata: Serve) -> None:
     [(["a"], Cursor(topic_name="b", partition_index=0)), ([], Cursor(topic_name="a", partition_index=-1))],
 )
 def test_a_cursor_must_point_into_what_is_asked(serve_metadata: Serve, names: list[str], cursor: Cursor) -> None:
-    """INVALID_REQUEST for a topic that is not on the list, or a negative partition."""
+    """A cursor with a topic outside the request or with a negative partition gets INVALID_REQUEST."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -146,7 +146,8 @@ def test_a_cursor_must_point_into_what_is_asked(serve_metadata: Serve, names: li
 
 
 def test_a_cursor_beyond_a_topics_end_goes_on_with_the_next(serve_metadata: Serve) -> None:
-    """The topic it points to may have been made anew with fewer partitions, or be gone."""
+    """A cursor beyond the end of its topic continues with the next topic; the topic may be deleted or recreated with
+    fewer partitions."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:

@@ -1,4 +1,4 @@
-"""FindCoordinator, ListGroups, DescribeGroups and DeleteGroups, in every version that clients send."""
+"""Tests FindCoordinator, ListGroups, DescribeGroups and DeleteGroups in every version that clients send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP = "orders"
 
 
 def find(broker: GroupBroker, version: int, *keys: str) -> Any:
-    """FindCoordinator for groups; the first coordinator, in whichever place the version has it."""
+    """Sends FindCoordinator for groups, and returns the first coordinator from the place that the version uses."""
     request = (
         FindCoordinatorRequest(coordinator_keys=list(keys)) if version >= 4 else FindCoordinatorRequest(key=keys[0])
     )
@@ -31,19 +31,19 @@ def find(broker: GroupBroker, version: int, *keys: str) -> Any:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.FIND_COORDINATOR))
 def test_coordinator_is_found_in_every_version(version: int) -> None:
-    """The leader of the group's partition, under the address that the client reached."""
+    """The coordinator is the leader of the group's partition, under the address that the client reached."""
     found = find(GroupBroker(), version, GROUP)
     assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.NONE, 1, "reached", 1234)
 
 
 def test_success_has_the_message_that_kafka_sends() -> None:
-    """Versions 1 to 3 say NONE, later ones nothing."""
+    """A successful answer has the message NONE in versions 1 to 3, and an empty message in later versions."""
     assert find(GroupBroker(), 3, GROUP).error_message == "NONE"
     assert find(GroupBroker(), 4, GROUP).error_message == ""
 
 
 def test_several_coordinators_are_found_at_once() -> None:
-    """KIP-699: in the order of the keys."""
+    """Several coordinators are found in one request, in the order of the keys (KIP-699)."""
     broker = GroupBroker()
     request = FindCoordinatorRequest(coordinator_keys=["a", "b", "a"])
     response = broker.ask(find_coordinator, request, 6)
@@ -52,7 +52,8 @@ def test_several_coordinators_are_found_at_once() -> None:
 
 @pytest.mark.parametrize("version", [0, 6])
 def test_offsets_topic_is_created_for_the_first_who_asks(version: int) -> None:
-    """The answer waits for it: an error would cost every new client a back-off."""
+    """The first request creates the offsets topic, and the answer waits for the topic: an error would cost new
+    clients a back-off."""
     broker = GroupBroker(has_offsets_topic=False)
     assert find(broker, version, GROUP).error_code == ErrorCode.NONE
     assert broker.created == ["__consumer_offsets"]
@@ -62,7 +63,7 @@ def test_offsets_topic_is_created_for_the_first_who_asks(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.FIND_COORDINATOR))
 def test_partition_without_a_leader_has_no_coordinator(version: int) -> None:
-    """The client asks again."""
+    """A partition without a leader gets COORDINATOR_NOT_AVAILABLE, so that the client retries."""
     broker = GroupBroker()
     broker.show(topic("__consumer_offsets", TopicId(b"o" * 16), 3, leader=BrokerId(-1)))
     found = find(broker, version, GROUP)
@@ -78,11 +79,11 @@ def test_partition_without_a_leader_has_no_coordinator(version: int) -> None:
     ids=["share", "unheard of"],
 )
 def test_other_coordinators_are_not_served(key_type: int, code: ErrorCode) -> None:
-    """With errors that make clients stop, and that travel in every version."""
+    """Other coordinator types are refused in every version, with errors that make clients stop."""
     broker = GroupBroker()
     for version in versions_of(ApiKey.FIND_COORDINATOR):
         if version == 0:
-            continue  # It knows groups only.
+            continue  # Version 0 knows groups only.
         request = (
             FindCoordinatorRequest(key_type=key_type, key="k")
             if version < 4
@@ -100,7 +101,7 @@ def test_other_coordinators_are_not_served(key_type: int, code: ErrorCode) -> No
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.LIST_GROUPS))
 def test_groups_are_listed_in_every_version(version: int) -> None:
-    """Version 4 brought the state, 5 the type, each with a filter."""
+    """Groups are listed in every version; version 4 added the state, version 5 the type, each with a filter."""
     broker = GroupBroker()
     broker.world.commit(1, group_id=GROUP)
     response = broker.ask(list_groups, ListGroupsRequest(), version)
@@ -114,7 +115,7 @@ def test_groups_are_listed_in_every_version(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_GROUPS))
 def test_groups_are_described_in_every_version(version: int) -> None:
-    """An unknown group is Dead, and since version 6 an error."""
+    """An unknown group is described as Dead, and since version 6 with an error."""
     broker = GroupBroker()
     broker.world.commit(1, group_id=GROUP)
     response = broker.ask(describe_groups, DescribeGroupsRequest(groups=[GROUP, "ghost"]), version)
@@ -124,7 +125,7 @@ def test_groups_are_described_in_every_version(version: int) -> None:
 
 
 def test_authorized_operations_are_described_if_asked_for() -> None:
-    """KIP-430; not for groups that have an error."""
+    """Authorized operations are described only if requested (KIP-430), and not for a group with an error."""
     broker = GroupBroker()
     broker.world.commit(1, group_id=GROUP)
     for asked in (True, False):
@@ -136,7 +137,7 @@ def test_authorized_operations_are_described_if_asked_for() -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.DELETE_GROUPS))
 def test_groups_are_deleted_in_every_version(version: int) -> None:
-    """One named twice is deleted once."""
+    """Groups are deleted in every version, and a group that is named twice is deleted once."""
     broker = GroupBroker()
     broker.world.commit(1, group_id=GROUP)
     response = broker.ask(delete_groups, DeleteGroupsRequest(groups_names=[GROUP, "ghost", GROUP]), version)
@@ -147,7 +148,7 @@ def test_groups_are_deleted_in_every_version(version: int) -> None:
 
 
 def test_errors_travel_in_every_version() -> None:
-    """Whatever fails before the coordinator is asked gets an answer."""
+    """An error before the coordinator gets an answer in every version."""
     code = ErrorCode.REQUEST_TIMED_OUT
     for version in versions_of(ApiKey.LIST_GROUPS):
         listed = travelled(list_groups.error_response(ListGroupsRequest(), version, code), version)

@@ -50,7 +50,7 @@ async def alter(
 
 @in_loop
 async def test_settings_are_set_and_unset(serve_metadata: ServeMetadata) -> None:
-    """What is not named stays."""
+    """Keys are set, appended to and unset one by one, and all other keys keep their values."""
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1, configs={"retention.ms": "5"})])
         wanted_change = resource(
@@ -66,7 +66,7 @@ async def test_settings_are_set_and_unset(serve_metadata: ServeMetadata) -> None
 
 @in_loop
 async def test_a_trial_changes_nothing(serve_metadata: ServeMetadata) -> None:
-    """validate_only answers as the real thing would."""
+    """`validate_only` answers as the real request would, and changes nothing."""
     async with serve_metadata(BrokerConfig()) as broker:
         wanted_changes = (
             resource(ResourceType.BROKER, "", ("max.connections", Operation.SET, "5")),
@@ -80,7 +80,7 @@ async def test_a_trial_changes_nothing(serve_metadata: ServeMetadata) -> None:
 
 @in_loop
 async def test_each_resource_succeeds_or_fails_by_itself(serve_metadata: ServeMetadata) -> None:
-    """The bad one doesn't hold up the good one."""
+    """Each resource succeeds or fails separately."""
     async with serve_metadata(BrokerConfig()) as broker:
         results = await alter(
             broker,
@@ -162,7 +162,7 @@ async def test_each_resource_succeeds_or_fails_by_itself(serve_metadata: ServeMe
 async def test_what_can_not_be_is_refused_in_kafkas_words(
     serve_metadata: ServeMetadata, wanted_change: AlterConfigsResource, code: ErrorCode, message: str
 ) -> None:
-    """Codes and messages are those of Kafka's ConfigAdminManager and controller."""
+    """A wrong change is refused with the codes and messages of Kafka's ConfigAdminManager and controller."""
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1)])
         assert await alter(broker, wanted_change) == [(code, message)]
@@ -170,7 +170,7 @@ async def test_what_can_not_be_is_refused_in_kafkas_words(
 
 @in_loop
 async def test_a_resource_that_is_named_twice_is_not_changed(serve_metadata: ServeMetadata) -> None:
-    """Neither of the two wishes is the one that is meant."""
+    """A resource that is named twice is refused and not changed, because the two changes may conflict."""
     async with serve_metadata(BrokerConfig()) as broker:
         wanted_change = resource(ResourceType.BROKER, "", ("max.connections", Operation.SET, "5"))
         refusal = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
@@ -181,7 +181,8 @@ async def test_a_resource_that_is_named_twice_is_not_changed(serve_metadata: Ser
 
 @in_loop
 async def test_all_brokers_agree_on_min_insync_replicas(serve_metadata: ServeMetadata) -> None:
-    """With eligible leader replicas it is set for all brokers, never for one, and never unset (KIP-966)."""
+    """With eligible leader replicas, `min.insync.replicas` is set for all brokers, never for one broker, and never
+    unset (KIP-966)."""
     async with serve_metadata(BrokerConfig()) as broker:
         key = "min.insync.replicas"
         for_all = resource(ResourceType.BROKER, "", (key, Operation.SET, "2"))
@@ -202,7 +203,7 @@ async def test_all_brokers_agree_on_min_insync_replicas(serve_metadata: ServeMet
 
 @in_loop
 async def test_two_appends_at_once_both_stay(serve_metadata: ServeMetadata) -> None:
-    """The second is decided on what the first made."""
+    """Concurrent appends are all kept, because each one is applied to the result of the previous one."""
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1)])
         key = "leader.replication.throttled.replicas"
@@ -216,7 +217,7 @@ async def test_two_appends_at_once_both_stay(serve_metadata: ServeMetadata) -> N
 
 @in_loop
 async def test_what_has_no_effect_is_said_once(serve_metadata: ServeMetadata, caplog: pytest.LogCaptureFixture) -> None:
-    """When it is set, and not when it is unset."""
+    """A key without effect causes one warning when the key is set, and no warning when it is unset."""
     async with serve_metadata(BrokerConfig()) as broker:
         with caplog.at_level(logging.WARNING):
             wanted_change = (("num.io.threads", Operation.SET, "2"), ("max.connections", Operation.SET, "2"))

@@ -1,4 +1,4 @@
-"""InitProducerId: ids for idempotent producers."""
+"""Tests InitProducerId for idempotent producers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Serve = Callable[[BrokerConfig], AbstractAsyncContextManager[Any]]
 
 
 def test_every_idempotent_producer_gets_an_id_of_its_own(serve_metadata: Serve) -> None:
-    """Epoch 0, also for one that has an id already."""
+    """Every idempotent producer gets a new id with epoch 0, even a producer that has an id already."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -46,7 +46,8 @@ def test_every_idempotent_producer_gets_an_id_of_its_own(serve_metadata: Serve) 
 def test_what_is_refused_is_refused_for_good(
     serve_metadata: Serve, request_: InitProducerIdRequest, code: ErrorCode
 ) -> None:
-    """Half an identity: no client may ask again forever."""
+    """A producer id without its epoch, or an epoch without its id, is refused with an error that clients do not
+    retry."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:

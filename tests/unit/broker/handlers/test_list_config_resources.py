@@ -29,7 +29,8 @@ async def fill(broker: MetadataBroker) -> None:
 
 @in_loop
 async def test_all_types_are_listed_when_none_is_named(serve_metadata: ServeMetadata) -> None:
-    """Brokers and topics that exist; groups and metrics subscriptions on which something is set."""
+    """Without types, the answer lists existing brokers and topics, and the groups and metrics subscriptions that have
+    settings."""
     async with serve_metadata(BrokerConfig()) as broker:
         await fill(broker)
         response = finish(list_config_resources.handle(broker.request(1), ListConfigResourcesRequest()))
@@ -44,7 +45,7 @@ async def test_all_types_are_listed_when_none_is_named(serve_metadata: ServeMeta
 
 @in_loop
 async def test_only_the_types_asked_for_are_listed(serve_metadata: ServeMetadata) -> None:
-    """KIP-1142."""
+    """Only the requested types are listed (KIP-1142)."""
     async with serve_metadata(BrokerConfig()) as broker:
         await fill(broker)
         request = ListConfigResourcesRequest(resource_types=[ResourceType.TOPIC, ResourceType.GROUP])
@@ -54,7 +55,7 @@ async def test_only_the_types_asked_for_are_listed(serve_metadata: ServeMetadata
 
 @in_loop
 async def test_version_0_knows_metrics_subscriptions_only(serve_metadata: ServeMetadata) -> None:
-    """It was ListClientMetricsResources."""
+    """Version 0 lists metrics subscriptions only, because it was ListClientMetricsResources."""
     async with serve_metadata(BrokerConfig()) as broker:
         await fill(broker)
         response = finish(list_config_resources.handle(broker.request(0), ListConfigResourcesRequest()))
@@ -63,7 +64,7 @@ async def test_version_0_knows_metrics_subscriptions_only(serve_metadata: ServeM
 
 @in_loop
 async def test_an_unknown_type_is_refused(serve_metadata: ServeMetadata) -> None:
-    """UNSUPPORTED_VERSION: a later version may know it."""
+    """An unknown type gets UNSUPPORTED_VERSION, because a later version may know the type."""
     async with serve_metadata(BrokerConfig()) as broker:
         with pytest.raises(KafkaError) as refusal:
             finish(list_config_resources.handle(broker.request(1), ListConfigResourcesRequest(resource_types=[64])))

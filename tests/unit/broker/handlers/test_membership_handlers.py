@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup, in every version that clients send."""
+"""Tests JoinGroup, SyncGroup, Heartbeat and LeaveGroup in every version that clients send."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUP = "orders"
 def join(
     broker: GroupBroker, version: int, member_id: str = "", *, session_timeout_ms: int = 10_000
 ) -> JoinGroupResponse:
-    """One JoinGroup and its answer."""
+    """Sends one JoinGroup and returns its answer."""
     request = JoinGroupRequest(
         group_id=GROUP,
         session_timeout_ms=session_timeout_ms,
@@ -35,7 +35,7 @@ def join(
 
 
 def joined(broker: GroupBroker, version: int) -> JoinGroupResponse:
-    """The answer with the generation, after as many requests as the version takes."""
+    """Returns the answer with the generation, after as many requests as the version needs."""
     response = join(broker, version)
     if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         response = join(broker, version, response.member_id)
@@ -45,7 +45,7 @@ def joined(broker: GroupBroker, version: int) -> JoinGroupResponse:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.JOIN_GROUP))
 def test_join_in_every_version(version: int) -> None:
-    """From version 4 on in two steps; from 7 on the answer has the protocol's type."""
+    """Joining takes two requests since version 4, and since version 7 the answer has the protocol type."""
     broker = GroupBroker()
     response = joined(broker, version)
     assert (response.generation_id, response.protocol_name, response.leader) == (1, "range", response.member_id)
@@ -56,14 +56,14 @@ def test_join_in_every_version(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.JOIN_GROUP))
 def test_refused_join_in_every_version(version: int) -> None:
-    """No protocol is null where that can travel, and empty where it cannot."""
+    """A refused join has no protocol name: null where the version allows null, and empty otherwise."""
     response = join(GroupBroker(), version, session_timeout_ms=1)
     assert response.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
     assert response.protocol_name == (None if version >= 7 else "")
 
 
 def test_version_0_has_one_timeout_for_all() -> None:
-    """The session timeout is the rebalance timeout too."""
+    """In version 0, the session timeout is also the rebalance timeout."""
     broker = GroupBroker()
     joined(broker, 0)
     group = broker.world.shard(broker.world.coordinator.partition_for(GROUP)).classic_groups.find(GROUP)
@@ -74,7 +74,7 @@ def test_version_0_has_one_timeout_for_all() -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.SYNC_GROUP))
 def test_sync_in_every_version(version: int) -> None:
-    """The leader's assignment comes back; from version 5 on with the protocol it is for."""
+    """The answer has the leader's assignment, and since version 5 also the protocol."""
     broker = GroupBroker()
     member_id = joined(broker, 9).member_id
     request = SyncGroupRequest(
@@ -91,7 +91,8 @@ def test_sync_in_every_version(version: int) -> None:
 
 
 def test_sync_of_version_5_must_name_the_protocol() -> None:
-    """Without it a leader might assign for another one (KIP-559)."""
+    """Since version 5, SyncGroup must name the protocol, so that a leader can't assign for a different one
+    (KIP-559)."""
     broker = GroupBroker()
     member_id = joined(broker, 9).member_id
     request = SyncGroupRequest(group_id=GROUP, generation_id=1, member_id=member_id)
@@ -100,7 +101,7 @@ def test_sync_of_version_5_must_name_the_protocol() -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.HEARTBEAT))
 def test_heartbeat_in_every_version(version: int) -> None:
-    """A member that has joined is alive; one that has not is unknown."""
+    """The heartbeat of a joined member succeeds, and an unknown member gets UNKNOWN_MEMBER_ID."""
     broker = GroupBroker()
     member_id = joined(broker, 9).member_id
     request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=member_id)
@@ -111,7 +112,7 @@ def test_heartbeat_in_every_version(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.LEAVE_GROUP))
 def test_leave_in_every_version(version: int) -> None:
-    """Before version 3 one member, whose error is that of the whole."""
+    """Before version 3, LeaveGroup has one member, whose error is the error of the whole request."""
     broker = GroupBroker()
     member_id = joined(broker, 9).member_id
     for leaving, code in ((member_id, ErrorCode.NONE), ("ghost", ErrorCode.UNKNOWN_MEMBER_ID)):
@@ -135,7 +136,7 @@ def test_leave_in_every_version(version: int) -> None:
     ],
 )
 def test_errors_travel_in_every_version(module: object, key: ApiKey, request_class: type) -> None:
-    """Whatever fails before the coordinator is asked gets an answer."""
+    """An error before the coordinator gets an answer in every version."""
     for version in versions_of(key):
         response = module.error_response(request_class(), version, ErrorCode.KAFKA_STORAGE_ERROR, "why")  # type: ignore[attr-defined]
         assert travelled(response, version).error_code == ErrorCode.NOT_COORDINATOR

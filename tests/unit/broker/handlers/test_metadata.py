@@ -1,4 +1,4 @@
-"""Metadata: what clients learn about brokers, topics and leaders."""
+"""Tests Metadata: what clients learn about brokers, topics and leaders."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ NOT_ASKED = -(2**31)
 
 
 async def ask(broker: Any, version: int, **fields: Any) -> MetadataResponse:
-    """The answer."""
+    """Returns the answer."""
     return await finished(metadata.handle(broker.request(version), MetadataRequest(**fields)))
 
 
 def by_name(*names: str | None) -> list[MetadataRequestTopic]:
-    """Topics asked for by their names."""
+    """Returns the request's topics by name."""
     return [MetadataRequestTopic(name=name) for name in names]
 
 
 def test_the_brokers_address_is_the_one_that_the_client_reached(serve_metadata: Serve) -> None:
-    """Not the one that was registered: on a wildcard listener each client has its own way here."""
+    """The broker's address is the one that the client reached, not the registered one: a wildcard listener has
+    several addresses."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -56,7 +57,7 @@ def test_the_brokers_address_is_the_one_that_the_client_reached(serve_metadata: 
 def test_all_topics_are_an_empty_list_in_version_0_and_null_later(
     serve_metadata: Serve, version: int, topics: list[MetadataRequestTopic] | None
 ) -> None:
-    """Asking for all topics is answered without waiting for anything."""
+    """A request for all topics (an empty list in version 0, null later) is answered immediately."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -72,7 +73,7 @@ def test_all_topics_are_an_empty_list_in_version_0_and_null_later(
 
 @pytest.mark.parametrize("version", [1, 13])
 def test_an_empty_list_asks_for_no_topic_from_version_1_on(serve_metadata: Serve, version: int) -> None:
-    """Clients ask so when they only want to know the brokers."""
+    """Since version 1, an empty list asks for no topic; clients use it to learn the brokers."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -83,7 +84,7 @@ def test_an_empty_list_asks_for_no_topic_from_version_1_on(serve_metadata: Serve
 
 
 def test_a_topic_is_described_with_leader_epoch_and_replicas(serve_metadata: Serve) -> None:
-    """In full; asked twice, it is answered once."""
+    """A topic is described with its leader epoch and replicas, once even if it is requested twice."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -101,7 +102,7 @@ def test_a_topic_is_described_with_leader_epoch_and_replicas(serve_metadata: Ser
 
 
 def test_unknown_and_illegal_names_are_told_apart(serve_metadata: Serve) -> None:
-    """UNKNOWN_TOPIC_OR_PARTITION for what could be, INVALID_TOPIC_EXCEPTION for what could not."""
+    """A legal but unknown name gets UNKNOWN_TOPIC_OR_PARTITION, and an illegal name gets INVALID_TOPIC_EXCEPTION."""
 
     async def scenario() -> None:
         async with serve_metadata(NO_CREATION) as broker:
@@ -117,7 +118,8 @@ def test_unknown_and_illegal_names_are_told_apart(serve_metadata: Serve) -> None
 
 
 def test_a_missing_topic_is_created_and_described_in_one_answer(serve_metadata: Serve) -> None:
-    """With the broker's number of partitions; what is illegal is not created."""
+    """A missing topic is created with the broker's number of partitions and described in the same answer; an illegal
+    one is not."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig(num_partitions=3)) as broker:
@@ -137,7 +139,7 @@ def test_a_missing_topic_is_created_and_described_in_one_answer(serve_metadata: 
 def test_broker_and_client_can_forbid_creation(
     serve_metadata: Serve, config: BrokerConfig, fields: dict[str, bool]
 ) -> None:
-    """`auto.create.topics.enable` and the request's flag."""
+    """`auto.create.topics.enable=false` or the request's flag prevents the creation of topics."""
 
     async def scenario() -> None:
         async with serve_metadata(config) as broker:
@@ -149,7 +151,7 @@ def test_broker_and_client_can_forbid_creation(
 
 
 def test_a_topic_that_cannot_be_created_stays_unknown(serve_metadata: Serve) -> None:
-    """As in Kafka, which tries and says nothing of the reason."""
+    """A topic that can't be created gets UNKNOWN_TOPIC_OR_PARTITION without the reason, as in Kafka."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig(default_replication_factor=3)) as broker:
@@ -160,7 +162,8 @@ def test_a_topic_that_cannot_be_created_stays_unknown(serve_metadata: Serve) -> 
 
 
 def test_internal_topics_are_created_as_their_owner_needs_them(serve_metadata: Serve) -> None:
-    """The offsets topic with its own settings; those that nobody here owns not at all."""
+    """The offsets topic is created with its own settings; an internal topic without an owner in this broker is not
+    created."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -175,7 +178,7 @@ def test_internal_topics_are_created_as_their_owner_needs_them(serve_metadata: S
 
 
 def test_topics_are_found_by_id(serve_metadata: Serve) -> None:
-    """An unknown id has no name; names beside ids are passed over, and nothing is created."""
+    """Topics are found by id, and an unknown id has no name. Names next to ids are ignored, and no topic is created."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -197,7 +200,8 @@ def test_topics_are_found_by_id(serve_metadata: Serve) -> None:
 def test_versions_10_and_11_carry_ids_but_do_not_answer_them(
     serve_metadata: Serve, version: int, topic: MetadataRequestTopic
 ) -> None:
-    """INVALID_REQUEST for every topic of the request, with a name that is never null."""
+    """In versions 10 and 11, a topic id or a missing name gets INVALID_REQUEST for every topic, with a name that is
+    never null."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
@@ -211,7 +215,8 @@ def test_versions_10_and_11_carry_ids_but_do_not_answer_them(
 
 
 def test_authorized_operations_are_told_to_who_asks(serve_metadata: Serve) -> None:
-    """Without an authorizer: all that Kafka knows for a topic and for the cluster."""
+    """Authorized operations are returned only if requested; without an authorizer, these are all operations of
+    Kafka."""
 
     async def scenario() -> None:
         async with serve_metadata(NO_CREATION) as broker:
@@ -231,7 +236,8 @@ def test_authorized_operations_are_told_to_who_asks(serve_metadata: Serve) -> No
 
 
 def test_a_partition_whose_leader_is_gone_has_none(serve_metadata: Serve) -> None:
-    """LEADER_NOT_AVAILABLE, the replica is offline; version 0 leaves out replicas that are down."""
+    """A partition without a leader gets LEADER_NOT_AVAILABLE and an offline replica; version 0 omits replicas that
+    are down."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete, in every version that clients send."""
+"""Tests OffsetCommit, OffsetFetch and OffsetDelete in every version that clients send."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Erro
 
 
 def commit(broker: GroupBroker, version: int, *topics: tuple[str, bytes, list[int]], offset: int = 5) -> Any:
-    """OffsetCommit by name or id, as the version has it; each partition gets `offset` plus its index."""
+    """Sends OffsetCommit by name or id, as the version requires; each partition gets `offset` plus its index."""
     request = OffsetCommitRequest(
         group_id=GROUP,
         topics=[
@@ -59,7 +59,7 @@ def commit(broker: GroupBroker, version: int, *topics: tuple[str, bytes, list[in
 
 
 def codes(response: Any) -> dict[tuple[str | bytes, int], ErrorCode]:
-    """Error codes by topic (its name, or its id where it has none) and partition."""
+    """Returns the error codes by topic (its name, or its id if it has no name) and partition."""
     return {
         (topic.name or getattr(topic, "topic_id", b""), partition.partition_index): ErrorCode(partition.error_code)
         for topic in response.topics
@@ -69,7 +69,7 @@ def codes(response: Any) -> dict[tuple[str | bytes, int], ErrorCode]:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.OFFSET_COMMIT))
 def test_commit_in_every_version(version: int) -> None:
-    """By name up to version 9, by topic id from 10 on; the record has the id in any case."""
+    """A commit uses topic names up to version 9 and topic ids since version 10; the stored commit always has the id."""
     broker = GroupBroker()
     response = commit(broker, version, ("events", EVENTS_ID, [0, 1]))
     events = EVENTS_ID if version >= 10 else "events"
@@ -80,7 +80,8 @@ def test_commit_in_every_version(version: int) -> None:
 
 
 def test_commit_for_what_does_not_exist() -> None:
-    """Topics and partitions are told apart; what exists is committed, and the answer has each topic once."""
+    """A commit for an unknown topic or partition is refused, other partitions are committed, and the answer has each
+    topic once."""
     broker = GroupBroker()
     response = commit(
         broker, 9, ("events", ZERO_UUID, [0, 7, -1]), ("ghost", ZERO_UUID, [0]), ("audit", ZERO_UUID, [0])
@@ -96,7 +97,7 @@ def test_commit_for_what_does_not_exist() -> None:
 
 
 def test_commit_by_an_id_that_does_not_exist() -> None:
-    """UNKNOWN_TOPIC_ID, which the client answers with a new look at the metadata."""
+    """An unknown topic id gets UNKNOWN_TOPIC_ID, which makes the client refresh its metadata."""
     response = commit(GroupBroker(), 10, ("", UNKNOWN_ID, [0]), ("", AUDIT_ID, [0, 3]))
     assert codes(response) == {
         (UNKNOWN_ID, 0): UNKNOWN_TOPIC_ID,
@@ -106,14 +107,14 @@ def test_commit_by_an_id_that_does_not_exist() -> None:
 
 
 def test_commit_of_nothing_that_exists_does_not_ask_the_coordinator() -> None:
-    """No group comes into being."""
+    """A commit with unknown partitions only does not reach the coordinator and creates no group."""
     broker = GroupBroker()
     assert codes(commit(broker, 9, ("ghost", ZERO_UUID, [0]))) == {("ghost", 0): UNKNOWN_PARTITION}
     assert broker.world.shard(broker.world.coordinator.partition_for(GROUP)).classic_groups.store.groups == {}
 
 
 def fetch(broker: GroupBroker, version: int, *topics: tuple[str, bytes, list[int]], everything: bool = False) -> Any:
-    """OffsetFetch of one group; the answer for it, in whichever place the version has it."""
+    """Sends OffsetFetch for one group, and returns its answer from the place that the version uses."""
     if version >= 8:
         asked = [
             OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=indexes)
@@ -129,7 +130,7 @@ def fetch(broker: GroupBroker, version: int, *topics: tuple[str, bytes, list[int
 
 
 def offsets(response: Any) -> dict[tuple[str | bytes, int], int]:
-    """Offsets by topic and partition."""
+    """Returns the offsets by topic and partition."""
     return {
         (topic.name or topic.topic_id, partition.partition_index): partition.committed_offset
         for topic in response.topics
@@ -139,7 +140,7 @@ def offsets(response: Any) -> dict[tuple[str | bytes, int], int]:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.OFFSET_FETCH))
 def test_fetch_in_every_version(version: int) -> None:
-    """One group at the top up to version 7, a list of groups from 8 on, topic ids from 10 on."""
+    """A fetch has one group up to version 7, a list of groups since version 8, and topic ids since version 10."""
     broker = GroupBroker()
     commit(broker, 9, ("events", ZERO_UUID, [0]))
     response = fetch(broker, version, ("events", EVENTS_ID, [0, 1]), ("audit", AUDIT_ID, [0]))
@@ -149,7 +150,8 @@ def test_fetch_in_every_version(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(2, 11))
 def test_fetch_of_everything(version: int) -> None:
-    """From version 2 on; a topic that is gone has no id, so from version 10 on it can't be told of."""
+    """A fetch of all offsets is possible since version 2; since version 10 a deleted topic, which has no id, is left
+    out."""
     broker = GroupBroker()
     commit(broker, 9, ("events", ZERO_UUID, [0, 1]))
     broker.world.commit(3, group_id=GROUP, topic="gone")
@@ -161,7 +163,7 @@ def test_fetch_of_everything(version: int) -> None:
 
 
 def test_fetch_by_an_id_that_does_not_exist() -> None:
-    """An error at its partitions; the other topics are answered."""
+    """An unknown topic id is an error at its partitions only."""
     broker = GroupBroker()
     commit(broker, 9, ("events", ZERO_UUID, [0]))
     response = fetch(broker, 10, ("", UNKNOWN_ID, [0]), ("", EVENTS_ID, [0]))
@@ -170,7 +172,7 @@ def test_fetch_by_an_id_that_does_not_exist() -> None:
 
 
 def test_fetch_of_several_groups() -> None:
-    """Each has an answer of its own, on whichever partition it lies."""
+    """Each group of a fetch has its own result, for any coordinator partition."""
     broker = GroupBroker()
     names = [f"group-{index}" for index in range(6)]
     for index, name in enumerate(names):
@@ -184,7 +186,7 @@ def test_fetch_of_several_groups() -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.OFFSET_FETCH))
 def test_fetch_without_a_coordinator(version: int) -> None:
-    """Version 1 has room for the error at the partitions only."""
+    """A fetch without a coordinator gets NOT_COORDINATOR; in version 1, only partitions can carry the error."""
     broker = GroupBroker()
     broker.world.coordinator.on_resignation(broker.world.coordinator.partition_for(GROUP))
     response = fetch(broker, version, ("events", EVENTS_ID, [0]))
@@ -195,7 +197,7 @@ def test_fetch_without_a_coordinator(version: int) -> None:
 
 
 def delete(broker: GroupBroker, *topics: tuple[str, list[int]]) -> Any:
-    """OffsetDelete."""
+    """Sends OffsetDelete."""
     request = OffsetDeleteRequest(
         group_id=GROUP,
         topics=[
@@ -209,7 +211,7 @@ def delete(broker: GroupBroker, *topics: tuple[str, list[int]]) -> Any:
 
 
 def test_delete_of_offsets() -> None:
-    """What exists is deleted, the rest refused; each topic is in the answer once."""
+    """Offsets of existing partitions are deleted and other partitions are refused; the answer has each topic once."""
     broker = GroupBroker()
     commit(broker, 9, ("events", ZERO_UUID, [0, 1]))
     response = delete(broker, ("events", [0, 5]), ("ghost", [0]))
@@ -222,13 +224,13 @@ def test_delete_of_offsets() -> None:
 
 
 def test_delete_in_an_unknown_group() -> None:
-    """The error of the whole stands alone."""
+    """A delete in an unknown group has the group's error and no topics."""
     response = delete(GroupBroker(), ("events", [0]), ("ghost", [0]))
     assert (response.error_code, response.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
 def test_errors_travel_in_every_version() -> None:
-    """Whatever fails before the coordinator is asked gets an answer, at each partition if there is no other place."""
+    """An error before the coordinator gets an answer in every version, at each partition if no other field exists."""
     partition = OffsetCommitRequestPartition(partition_index=3)
     committing = OffsetCommitRequest(topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])])
     for version in versions_of(ApiKey.OFFSET_COMMIT):

@@ -1,4 +1,4 @@
-"""What the handlers of topics and cluster answer fits into every version that they serve."""
+"""Tests that the answers of the topic and cluster handlers can be encoded in every version that they serve."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Serve = Callable[[BrokerConfig], AbstractAsyncContextManager[Any]]
 
 
 NAMES = ("known", "not legal", "unknown")
-# Requests that meet success and failure at once, where the API has both.
+# Each request has topics that succeed and topics that fail, if the API allows that.
 REQUESTS: dict[ApiKey, Callable[[int], Message]] = {
     ApiKey.METADATA: lambda version: MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in NAMES],
@@ -60,7 +60,7 @@ VERSIONS = [
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda value: getattr(value, "name", value))
 def test_every_version_can_carry_the_answer_and_the_refusal(serve_metadata: Serve, key: ApiKey, version: int) -> None:
-    """No value of an answer is one that the client's version has no field for."""
+    """Every version can encode and decode the answer and the error response."""
     handler = import_module(f"klamm.broker.handlers.{key.name.lower()}")
 
     async def scenario() -> None:
@@ -80,7 +80,7 @@ def test_every_version_can_carry_the_answer_and_the_refusal(serve_metadata: Serv
 
 
 def test_a_large_cluster_is_described_in_one_piece(serve_metadata: Serve) -> None:
-    """Hundreds of partitions in one answer, the same by both ways of asking."""
+    """A large cluster is described in one answer, with the same leaders in Metadata and DescribeTopicPartitions."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:

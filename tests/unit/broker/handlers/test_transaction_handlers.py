@@ -1,4 +1,4 @@
-"""The handlers of transactional APIs: requests in every version, through bytes and back."""
+"""Tests the handlers of the transaction APIs with encoded requests in every version."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from klamm.protocol.schema.list_transactions_request import ListTransactionsRequ
 
 
 def with_producer() -> tuple[GroupBroker, tuple[int, int]]:
-    """A broker, and a producer that may begin a transaction."""
+    """Returns a broker, and a producer that can begin a transaction."""
     broker = GroupBroker()
     return broker, broker.transactions.inited()
 
 
 def add(broker: GroupBroker, producer: tuple[int, int], version: int, *partitions: int) -> dict[int, int]:
-    """AddPartitionsToTxn for partitions of the topic events; the codes."""
+    """Sends AddPartitionsToTxn for partitions of the topic events, and returns the codes."""
     topics = [AddPartitionsToTxnTopic(name="events", partitions=list(partitions))]
     if version >= 4:
         transaction = AddPartitionsToTxnTransaction(
@@ -66,7 +66,7 @@ def add(broker: GroupBroker, producer: tuple[int, int], version: int, *partition
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.FIND_COORDINATOR)[1:])
 def test_coordinator_of_a_transactional_id_is_found(version: int) -> None:
-    """Its topic is created for the first who asks."""
+    """The coordinator of a transactional id is found, and the first request creates its topic."""
     broker = GroupBroker()
     keys: dict[str, Any] = {"coordinator_keys": [ID]} if version >= 4 else {"key": ID}
     found = broker.ask(find_coordinator, FindCoordinatorRequest(key_type=1, **keys), version)
@@ -77,7 +77,7 @@ def test_coordinator_of_a_transactional_id_is_found(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.INIT_PRODUCER_ID))
 def test_transactional_id_is_initialized(version: int) -> None:
-    """Each producer gets the epoch after the one before."""
+    """Each producer with the same transactional id gets the next epoch."""
     broker = GroupBroker()
     request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=1000)
     first, second = (broker.ask(init_producer_id, request, version) for _ in range(2))
@@ -87,7 +87,7 @@ def test_transactional_id_is_initialized(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.ADD_PARTITIONS_TO_TXN))
 def test_partitions_are_added(version: int) -> None:
-    """By clients one transaction at a time, by brokers several."""
+    """Partitions are added in every version; since version 4, the request has a list of transactions."""
     broker, producer = with_producer()
     assert add(broker, producer, version, 0, 1) == {0: ErrorCode.NONE, 1: ErrorCode.NONE}
     assert len(broker.transactions.transaction().partitions) == 2
@@ -95,7 +95,7 @@ def test_partitions_are_added(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.ADD_PARTITIONS_TO_TXN))
 def test_partition_that_does_not_exist_keeps_the_others_out(version: int) -> None:
-    """All or none, and each is told why."""
+    """If one partition does not exist, no partition is added, and each partition has its own error."""
     broker, producer = with_producer()
     codes = add(broker, producer, version, 0, 7)
     assert codes == {0: ErrorCode.OPERATION_NOT_ATTEMPTED, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -104,7 +104,8 @@ def test_partition_that_does_not_exist_keeps_the_others_out(version: int) -> Non
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.ADD_OFFSETS_TO_TXN))
 def test_offsets_are_added_as_the_partition_of_their_group(version: int) -> None:
-    """For clients of the original transaction version."""
+    """The offsets of a group are added as the group's partition of the offsets topic, for the original transaction
+    version."""
     broker, producer = with_producer()
     request = AddOffsetsToTxnRequest(
         transactional_id=ID, producer_id=producer[0], producer_epoch=producer[1], group_id="orders"
@@ -118,7 +119,7 @@ def test_offsets_are_added_as_the_partition_of_their_group(version: int) -> None
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.ADD_OFFSETS_TO_TXN))
 def test_fenced_producer_adds_no_offsets(version: int) -> None:
-    """PRODUCER_FENCED is known from version 2 on."""
+    """A fenced producer gets PRODUCER_FENCED since version 2, and INVALID_PRODUCER_EPOCH before."""
     broker, producer = with_producer()
     broker.transactions.inited()
     request = AddOffsetsToTxnRequest(
@@ -130,7 +131,7 @@ def test_fenced_producer_adds_no_offsets(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.END_TXN))
 def test_transaction_is_ended(version: int) -> None:
-    """From version 5 on with another epoch, which the answer tells."""
+    """A transaction is committed; since version 5, the answer has the producer's next epoch."""
     broker, producer = with_producer()
     broker.transactions.add_code(producer, version=5 if version >= 5 else 3)
     request = EndTxnRequest(transactional_id=ID, producer_id=producer[0], producer_epoch=producer[1], committed=True)
@@ -143,7 +144,8 @@ def test_transaction_is_ended(version: int) -> None:
 
 
 def test_transactions_are_described_in_the_order_asked_for() -> None:
-    """With their partitions; what isn't known is said of each."""
+    """Transactions are described in the requested order with their partitions, and each unknown or empty id has an
+    error."""
     broker, producer = with_producer()
     broker.transactions.add_code(producer)
     request = DescribeTransactionsRequest(transactional_ids=["other", ID, ""])
@@ -158,7 +160,7 @@ def test_transactions_are_described_in_the_order_asked_for() -> None:
 
 
 def listed(broker: GroupBroker, version: int, **filters: Any) -> set[str]:
-    """The ids that pass the filters."""
+    """Returns the transactional ids that pass the filters."""
     response = broker.ask(list_transactions, ListTransactionsRequest(**filters), version)
     assert response.error_code == 0
     return {each.transactional_id for each in response.transaction_states}
@@ -166,7 +168,7 @@ def listed(broker: GroupBroker, version: int, **filters: Any) -> set[str]:
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.LIST_TRANSACTIONS))
 def test_transactions_are_listed(version: int) -> None:
-    """By state and producer; a state that doesn't exist is given back."""
+    """Transactions are listed by state and producer, and unknown states are returned in the answer."""
     broker, producer = with_producer()
     broker.transactions.inited("other")
     broker.transactions.add_code(producer)
@@ -181,7 +183,8 @@ def test_transactions_are_listed(version: int) -> None:
 
 
 def test_transactions_are_listed_by_duration() -> None:
-    """Those that have been open for longer; what has not begun counts as very old, as in Kafka."""
+    """A duration filter lists the transactions that are open for longer; a transaction that has not begun counts as
+    very old, as in Kafka."""
     broker, producer = with_producer()
     broker.transactions.add_code(producer)
     broker.transactions.timers.advance(5000)
@@ -192,7 +195,7 @@ def test_transactions_are_listed_by_duration() -> None:
 
 
 def test_transactions_are_listed_by_pattern() -> None:
-    """The whole id has to match."""
+    """A pattern must match the whole transactional id."""
     broker, _ = with_producer()
     broker.transactions.inited("other")
     assert listed(broker, 2, transactional_id_pattern="tr.*") == {ID}
@@ -201,7 +204,7 @@ def test_transactions_are_listed_by_pattern() -> None:
 
 
 def test_pattern_that_is_none_is_refused() -> None:
-    """Even where there is nothing to list."""
+    """An invalid pattern is refused even if there are no transactions."""
     broker = GroupBroker()
     request = ListTransactionsRequest(transactional_id_pattern="a(b")
     with pytest.raises(KafkaError) as refused:
@@ -212,7 +215,8 @@ def test_pattern_that_is_none_is_refused() -> None:
 
 
 def test_nothing_is_decided_before_the_coordinator_begins() -> None:
-    """Clients ask again, each in the shape of its API."""
+    """While the coordinator is stopped, each API answers COORDINATOR_NOT_AVAILABLE in its own form, so that clients
+    retry."""
     broker, producer = with_producer()
     broker.transactions.coordinator.stop()
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -226,7 +230,7 @@ def test_nothing_is_decided_before_the_coordinator_begins() -> None:
 
 
 def test_failures_before_the_coordinator_have_the_shape_of_each_api() -> None:
-    """Whatever goes wrong, the client reads an answer."""
+    """An error before the coordinator is reported in the form of each API."""
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     topics = [AddPartitionsToTxnTopic(name="events", partitions=[0])]
     old = AddPartitionsToTxnRequest(v3_and_below_transactional_id=ID, v3_and_below_topics=topics)

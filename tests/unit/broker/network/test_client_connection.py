@@ -1,4 +1,4 @@
-"""What a connection does with frames, answers and the ways in which a client can behave badly."""
+"""Tests how a connection handles frames, answers and misbehaving clients."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ from klamm.protocol.errors import MalformedMessage
 MAXIMUM_IDLE_S = 600.0
 ECHO, WAIT, BREAK, REFUSE, WORK, STEPS = b"ewbrts"
 COMMIT = b"\x00\x08"
-"""The API key of OffsetCommit, with which such a frame begins."""
+"""The API key of OffsetCommit, the first bytes of its frame."""
 PRODUCE = b"\x00\x00"
 
 
 class Handlers:
-    """Stands for the dispatcher. The first byte of a frame, or the one behind the key of a commit or a Produce, says
-    what becomes of it; the rest is the answer.
-    """
+    """Replaces the dispatcher. The first byte of a frame, or the byte after the API key of a commit or a Produce,
+    selects the behaviour; the rest is the answer."""
 
     def __init__(self) -> None:
         self.handled: list[bytes] = []
@@ -61,7 +60,7 @@ class Handlers:
         return 1, False, [answer]
 
     def _steps(self, frame: memoryview) -> Work[Body | None]:
-        """Reads the frame in its third step, and answers in its fifth with all of it."""
+        """Reads the frame in the third step, and answers with the whole frame after the fifth."""
         for number in range(5):
             if number == 2:
                 self.worked.append(bytes(frame[1:]))
@@ -77,7 +76,7 @@ class Handlers:
 
 
 class Socket:
-    """Stands for the transport: keeps what was written, and has a queue when the client doesn't read."""
+    """Replaces the transport: records written data, and simulates a queue if the client doesn't read."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -89,7 +88,7 @@ class Socket:
         return {"peername": ("10.0.0.1", 5000), "sockname": ("10.0.0.2", 9092)}[name]
 
     def write(self, data: bytes) -> None:
-        self.written.append(bytes(data[8:]))  # without size and correlation id
+        self.written.append(bytes(data[8:]))  # omits the size and the correlation id
 
     def writelines(self, parts: list[bytes]) -> None:
         self.write(b"".join(parts))
@@ -139,12 +138,12 @@ class Peer:
             data = data[size:]
 
     def stop_reading(self, queued_bytes: int) -> None:
-        """Lets so many bytes wait in the socket's queue."""
+        """Simulates a queue of the given size in the socket."""
         self.socket.queued_bytes = queued_bytes
         self.connection.pause_writing()
 
     def read_on(self) -> None:
-        """Empties the queue."""
+        """Empties the socket's queue."""
         self.socket.queued_bytes = 0
         self.connection.resume_writing()
 
@@ -165,13 +164,13 @@ def new_listener(handlers: Handlers, **options: Any) -> Listener:
 
 @pytest.fixture(autouse=True)
 def turns_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turns end by count and not by time, so that a slow machine sees the same ones."""
+    """Makes turns end by count and not by time, so that the result does not depend on the machine's speed."""
     monkeypatch.setattr(connection_module, "TURN_S", 3600.0)
 
 
 @in_loop
 async def test_requests_wait_for_the_one_in_progress() -> None:
-    """Answers come in the order of the requests."""
+    """A request waits for the request in progress, and answers are in the order of the requests."""
     handlers = Handlers()
     peer = Peer(new_listener(handlers), handlers)
     peer.send(b"wfirst", b"esecond", b"ethird")
@@ -185,7 +184,8 @@ async def test_requests_wait_for_the_one_in_progress() -> None:
 
 @in_loop
 async def test_commits_follow_a_commit_that_waits() -> None:
-    """They may be written together; whatever else comes waits until all of them are answered, in order."""
+    """Commits that follow a waiting commit are handled, so that they can be written together. Other requests wait
+    until all commits are answered, and answers stay in order."""
     handlers = Handlers()
     peer = Peer(new_listener(handlers), handlers)
     peer.send(COMMIT + b"w1", COMMIT + b"e2", COMMIT + b"w3", COMMIT + b"w4", b"e5", COMMIT + b"e6")
@@ -206,7 +206,7 @@ async def test_commits_follow_a_commit_that_waits() -> None:
 
 @in_loop
 async def test_commits_follow_as_they_come_and_only_a_commit() -> None:
-    """In pieces of their own, too; behind a long poll they wait like any request."""
+    """A commit in a separate packet also follows a waiting commit, but a commit behind a long poll waits."""
     handlers = Handlers()
     listener = new_listener(handlers)
     committing, polling = Peer(listener, handlers), Peer(listener, handlers)
@@ -224,7 +224,8 @@ async def test_commits_follow_as_they_come_and_only_a_commit() -> None:
 
 @in_loop
 async def test_batches_are_appended_while_others_wait_for_the_disk() -> None:
-    """They share its next sync. Answers keep their order; a commit or anything else waits until all are answered."""
+    """Batches are appended while earlier ones wait for the disk, to share the next sync. Answers keep their order; a
+    commit or another request waits."""
     handlers = Handlers()
     peer = Peer(new_listener(handlers), handlers)
     peer.send(PRODUCE + b"w1", PRODUCE + b"e2", PRODUCE + b"w3", COMMIT + b"e4", PRODUCE + b"e5")
@@ -241,7 +242,8 @@ async def test_batches_are_appended_while_others_wait_for_the_disk() -> None:
 
 @in_loop
 async def test_a_large_batch_is_read_while_others_wait_for_the_disk() -> None:
-    """A frame that comes in pieces, cut anywhere, does not wait for the answer before it; another request does."""
+    """A large Produce frame in two pieces, split anywhere, is read while an earlier one waits for the disk; another
+    request is not."""
     frame = PRODUCE + b"w" + bytes(100)
     whole = len(frame).to_bytes(4, "big") + frame
     for cut in range(1, len(whole)):
@@ -258,7 +260,7 @@ async def test_a_large_batch_is_read_while_others_wait_for_the_disk() -> None:
 
 @in_loop
 async def test_no_batch_overtakes_one_that_is_not_in_the_log() -> None:
-    """A Produce that asks a coordinator first is a task: the producer's next batches come after it."""
+    """A batch waits for an earlier Produce that is not appended yet because it first asks a coordinator."""
     handlers = Handlers()
     peer = Peer(new_listener(handlers), handlers)
     peer.send(PRODUCE + b"w1", PRODUCE + b"t2", PRODUCE + b"e3")
@@ -273,7 +275,7 @@ async def test_no_batch_overtakes_one_that_is_not_in_the_log() -> None:
 
 @in_loop
 async def test_batches_that_follow_take_turns_with_other_connections() -> None:
-    """The rest of what has come is handled in the next turn, not with the next answer."""
+    """After a full turn, the remaining Produce frames are handled in the next turn, without waiting for an answer."""
     handlers = Handlers()
     peer = Peer(new_listener(handlers), handlers)
     peer.send(
@@ -287,7 +289,8 @@ async def test_batches_that_follow_take_turns_with_other_connections() -> None:
 
 @in_loop
 async def test_so_many_commits_wait_at_once() -> None:
-    """A coordinator whose replicas don't follow must not gather commits without end."""
+    """The number of waiting commits is limited, because a coordinator whose replicas don't follow would collect
+    commits without end."""
     handlers = Handlers()
     peer = Peer(new_listener(handlers), handlers)
     for number in range(FRAMES_IN_A_TURN + 5):
@@ -304,7 +307,8 @@ async def test_so_many_commits_wait_at_once() -> None:
 
 @in_loop
 async def test_commits_that_wait_end_with_their_connection() -> None:
-    """All of them; and one that can't be answered ends it."""
+    """Waiting commits are cancelled when the connection is lost; a commit that fails with an error aborts the
+    connection."""
     handlers = Handlers()
     listener = new_listener(handlers)
     gone, wrong = Peer(listener, handlers), Peer(listener, handlers)
@@ -323,7 +327,8 @@ async def test_commits_that_wait_end_with_their_connection() -> None:
 
 @in_loop
 async def test_a_mistake_of_ours_costs_the_connection_and_nobody_hangs(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged with its origin; a mistake of theirs is one line with their address."""
+    """An error in the broker aborts the connection and is logged with its traceback; a malformed request is logged in
+    one line with the client's address."""
     handlers = Handlers()
     listener = new_listener(handlers)
     ours, theirs = Peer(listener, handlers), Peer(listener, handlers)
@@ -341,7 +346,7 @@ async def test_a_mistake_of_ours_costs_the_connection_and_nobody_hangs(caplog: p
 
 @in_loop
 async def test_who_has_said_all_still_gets_the_answer() -> None:
-    """A half-closed client: the connection ends when nothing is in progress, after what is to be sent."""
+    """A half-closed client still gets its pending answer; the connection closes after the last answer."""
     handlers = Handlers()
     listener = new_listener(handlers)
     waiting, idle = Peer(listener, handlers), Peer(listener, handlers)
@@ -355,7 +360,8 @@ async def test_who_has_said_all_still_gets_the_answer() -> None:
 
 @in_loop
 async def test_a_long_poll_ends_with_its_connection_and_work_does_not() -> None:
-    """A topic that somebody asked for is made although he has gone; when the broker stops, that is over, too."""
+    """A lost connection cancels a long poll but not work in progress, such as the creation of a topic. Stopping the
+    broker cancels that work."""
     handlers = Handlers()
     listener = new_listener(handlers)
     polling, working, late = (Peer(listener, handlers) for _ in range(3))
@@ -375,7 +381,7 @@ async def test_a_long_poll_ends_with_its_connection_and_work_does_not() -> None:
 
 @in_loop
 async def test_many_requests_take_turns_with_other_connections() -> None:
-    """One step of the loop handles so many of a connection's requests, however small they are."""
+    """One iteration of the loop handles a limited number of requests of a connection, however small they are."""
     handlers = Handlers()
     peer = Peer(new_listener(handlers), handlers)
     frames = [b"e%d" % number for number in range(2 * FRAMES_IN_A_TURN + 5)]
@@ -391,7 +397,7 @@ async def test_many_requests_take_turns_with_other_connections() -> None:
 
 @in_loop
 async def test_requests_that_take_long_make_a_turn_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few they are: others have waited long enough."""
+    """A turn ends early if its requests take long, so that other connections are served."""
     monkeypatch.setattr(connection_module, "TURN_S", 0.0)
     handlers = Handlers()
     peer = Peer(new_listener(handlers), handlers)
@@ -405,7 +411,8 @@ async def test_requests_that_take_long_make_a_turn_short(monkeypatch: pytest.Mon
 
 @in_loop
 async def test_silence_is_counted_from_the_last_answer_and_not_while_one_reads() -> None:
-    """`connections.max.idle.ms` ends neither a long poll, nor who just got its answer, nor a slow reader."""
+    """`connections.max.idle.ms` does not close a connection with a long poll, a recent answer, or a client that reads
+    slowly."""
     handlers = Handlers()
     listener = new_listener(handlers)
     polling, slow, stuck, silent = (Peer(listener, handlers) for _ in range(4))
@@ -444,7 +451,8 @@ async def test_silence_may_be_allowed_for_ever() -> None:
 async def test_who_does_not_read_makes_answers_smaller_and_is_let_go_at_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """However many ask for much and never read, what waits for them is bounded; readers are not touched."""
+    """Unsent answers are limited in total: they reduce the size of new answers, and the first client that doesn't
+    read is disconnected. Clients that read stay connected."""
     handlers = Handlers()
     megabyte = 1024 * 1024
     unsent = UnsentAnswers(wanted_bytes=8 * megabyte, maximum_bytes=16 * megabyte)
@@ -469,7 +477,8 @@ async def test_who_does_not_read_makes_answers_smaller_and_is_let_go_at_last(
 
 @in_loop
 async def test_an_answer_behind_others_that_wait_is_counted() -> None:
-    """A long poll may end while its client doesn't read."""
+    """An answer that is queued behind unsent data counts as unsent, for example a long poll whose client doesn't
+    read."""
     handlers = Handlers()
     listener = new_listener(handlers)
     peer = Peer(listener, handlers)
@@ -483,7 +492,8 @@ async def test_an_answer_behind_others_that_wait_is_counted() -> None:
 
 @in_loop
 async def test_one_connection_too_many_waits_for_another_to_end(caplog: pytest.LogCaptureFixture) -> None:
-    """`max.connections`, as in Kafka: first come, first served; no more wait than the backlog holds."""
+    """A connection beyond `max.connections` waits for its turn, as in Kafka; connections beyond the backlog are
+    refused."""
     handlers = Handlers()
     listener = new_listener(handlers, maximum_connections=1, backlog=2)
     inside, first, second = (Peer(listener, handlers) for _ in range(3))
@@ -503,7 +513,7 @@ async def test_one_connection_too_many_waits_for_another_to_end(caplog: pytest.L
 
 @in_loop
 async def test_connections_of_one_host_are_limited_at_once() -> None:
-    """`max.connections.per.ip` refuses; who waited may be refused then."""
+    """`max.connections.per.ip` refuses connections at once, including connections that wait for `max.connections`."""
     handlers = Handlers()
     listener = new_listener(handlers, maximum_connections=2, maximum_connections_per_host=2)
     one, two, waiting = (Peer(listener, handlers) for _ in range(3))
@@ -515,12 +525,12 @@ async def test_connections_of_one_host_are_limited_at_once() -> None:
 
 @pytest.fixture
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every step ends at once, so that nothing is done before the loop has turned."""
+    """Makes every step end at once, so that work continues only after an iteration of the loop."""
     monkeypatch.setattr(time_slices_module, "STEP_S", -1.0)
 
 
 async def until_answered(peer: Peer, count: int) -> None:
-    """Lets the loop turn until there are so many answers."""
+    """Runs the loop until the given number of answers is written."""
     for _ in range(1000):
         if len(peer.socket.written) >= count:
             return
@@ -530,7 +540,8 @@ async def until_answered(peer: Peer, count: int) -> None:
 
 @in_loop
 async def test_commit_waits_for_one_that_is_decided_in_steps(short_steps: None) -> None:
-    """Else an older offset would be committed after a newer one."""
+    """A commit waits for an earlier commit that is handled in steps; otherwise an older offset could overwrite a
+    newer one."""
     handlers = Handlers()
     peer = Peer(new_listener(handlers), handlers)
     peer.send(COMMIT + b"slarge", COMMIT + b"enext")
@@ -542,7 +553,8 @@ async def test_commit_waits_for_one_that_is_decided_in_steps(short_steps: None) 
 
 @in_loop
 async def test_large_frame_stays_until_its_request_has_read_it(short_steps: None) -> None:
-    """It counts as memory of requests until then, and no longer; what comes behind it is kept apart."""
+    """A large frame counts as request memory until its request has read the frame; the next frame is kept
+    separately."""
     handlers = Handlers()
     listener = new_listener(handlers)
     peer = Peer(listener, handlers)
@@ -564,7 +576,7 @@ async def test_large_frame_stays_until_its_request_has_read_it(short_steps: None
 async def test_large_request_ends_with_its_connection_unless_it_changes_something(
     short_steps: None, may_stop: bool
 ) -> None:
-    """All its memory is free then."""
+    """A large request ends with its connection unless it changes state, and all its memory is freed in both cases."""
     handlers = Handlers()
     handlers.progress.may_stop = may_stop
     listener = new_listener(handlers)
@@ -580,7 +592,7 @@ async def test_large_request_ends_with_its_connection_unless_it_changes_somethin
 
 @in_loop
 async def test_large_answer_is_written_as_the_client_reads() -> None:
-    """In pieces, and before the next answer; the rest counts as unsent."""
+    """A large answer is written in pieces as the client reads, before the next answer; the rest counts as unsent."""
     handlers = Handlers()
     listener = new_listener(handlers)
     peer = Peer(listener, handlers)
@@ -611,7 +623,7 @@ async def test_large_answer_is_written_as_the_client_reads() -> None:
 
 @in_loop
 async def test_who_has_said_all_gets_a_large_answer_whole() -> None:
-    """The connection is closed when the last piece is written."""
+    """A half-closed client gets a large answer completely; the connection closes after the last piece."""
     handlers = Handlers()
     peer = Peer(new_listener(handlers), handlers)
     peer.send(b"wlarge")

@@ -1,4 +1,4 @@
-"""Requests on their way through the codec: large ones are answered in steps, just as they would be at once."""
+"""Tests requests in the codec: a large request is answered in steps, with the same result as in one step."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ WIDE_ID = TopicId(b"w" * 16)
 
 @pytest.fixture
 def in_short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every frame is large, and every yield ends a step."""
+    """Makes every frame count as large, and every yield end a step."""
     monkeypatch.setattr(codec_route, "SMALL_FRAME_BYTES", 0)
     monkeypatch.setattr(time_slices, "STEP_S", -1.0)
 
 
 async def ask(broker: GroupBroker, module: Any, request: Message, version: int) -> tuple[Message, int]:
-    """The answer as it travels, and in how many iterations of the loop it was made."""
+    """Returns the decoded answer and the number of loop iterations that it took."""
     key = ApiKey(cast(int, request.API_KEY))
     frame = memoryview(encode(request, version))
     pending = CodecRoute(key, module).handle_frame(broker.request(key, version), frame, 0)
@@ -78,7 +78,7 @@ async def ask(broker: GroupBroker, module: Any, request: Message, version: int) 
 
 
 def told(answer: Any) -> list[str]:
-    """All that an answer says, in any order."""
+    """Returns all entries of an answer in a fixed order."""
     return sorted(map(repr, answer.groups if hasattr(answer, "groups") else answer.results))
 
 
@@ -97,7 +97,8 @@ def told(answer: Any) -> list[str]:
 def test_answer_made_in_steps_says_what_it_would_say_at_once(
     monkeypatch: pytest.MonkeyPatch, module: Any, request_: Message, version: int, constant: str
 ) -> None:
-    """Of each group, as often as it was asked for, as long as nothing happens meanwhile."""
+    """An answer in steps has the same entry for each requested group, as often as requested, as an answer in one
+    step."""
 
     async def scenario() -> None:
         broker = GroupBroker()
@@ -117,7 +118,7 @@ def test_answer_made_in_steps_says_what_it_would_say_at_once(
 
 
 def offsets(wishes: dict[str, list[int]]) -> OffsetCommitRequest:
-    """A commit for these partitions."""
+    """Returns a commit for the given partitions."""
     return OffsetCommitRequest(
         group_id="orders",
         topics=[
@@ -135,8 +136,8 @@ def offsets(wishes: dict[str, list[int]]) -> OffsetCommitRequest:
 
 @in_loop
 async def test_many_offsets_are_committed_in_parts(monkeypatch: pytest.MonkeyPatch, in_short_steps: None) -> None:
-    """Each partition once in the answer, each topic once; what doesn't exist is refused as ever. They are fetched and
-    deleted in parts, too."""
+    """Many offsets are committed, fetched and deleted in parts. The answer has each topic and partition once, and an
+    unknown partition is refused."""
     broker = GroupBroker()
     broker.show(topic("wide", WIDE_ID, 9))
     wishes = {"events": [0, 1], "wide": [*range(9), 12], "audit": [0]}
@@ -185,7 +186,7 @@ async def test_many_offsets_are_committed_in_parts(monkeypatch: pytest.MonkeyPat
 
 
 class Handler:
-    """A module of the test's own, for OffsetCommit."""
+    """A handler module of the test, for OffsetCommit."""
 
     def __init__(self, handle: Any, part_elements: int | None = None) -> None:
         self.module = SimpleNamespace(handle=handle, error_response=offset_commit.error_response)
@@ -193,25 +194,25 @@ class Handler:
             self.module.PART_ELEMENTS = part_elements
 
     def begin(self, request: Message, api: ApiKey = ApiKey.OFFSET_COMMIT) -> Any:
-        """What the connection gets for a request of version 9."""
+        """Returns the connection's result for a request of version 9."""
         connection = ConnectionInfo("10.0.0.1", "10.0.0.1:50000", "reached", 1234)
         context = RequestContext(cast(Any, None), connection, api, 9, "app")
         return CodecRoute(api, cast(Any, self.module)).handle_frame(context, memoryview(encode(request, 9)), 0)
 
     async def answer(self, request: Message) -> OffsetCommitResponse:
-        """The answer as it travels."""
+        """Returns the decoded answer."""
         body = self.begin(request)
         body = await body if isinstance(body, asyncio.Future) else body
         return decode(OffsetCommitResponse, 9, b"".join(body))[0]
 
 
 def refuse(context: RequestContext, request: Message) -> Message:
-    """The handler of a broker that has seen enough."""
+    """Refuses every request."""
     raise KafkaError(ErrorCode.POLICY_VIOLATION)
 
 
 def break_down(context: RequestContext, request: Message) -> Work[Message]:
-    """A handler with a mistake in it, after its first step."""
+    """Fails with an unexpected error after the first step."""
     yield None
     raise ValueError("a mistake of ours")
 
@@ -230,7 +231,7 @@ def break_down(context: RequestContext, request: Message) -> Work[Message]:
 async def test_refusal_is_made_in_steps(
     monkeypatch: pytest.MonkeyPatch, handler: Handler, code: ErrorCode, is_large: bool
 ) -> None:
-    """It names every partition with its error, however many there are, each topic once."""
+    """The error response names every partition with its error and each topic once, also for many partitions."""
     monkeypatch.setattr(codec_route, "SMALL_FRAME_BYTES", 0 if is_large else 1_000_000)
     wishes = {"a": list(range(700)), "b": [1]}
     response = await handler.answer(offsets(wishes))
@@ -240,7 +241,7 @@ async def test_refusal_is_made_in_steps(
 
 @in_loop
 async def test_malformed_request_costs_the_connection(in_short_steps: None) -> None:
-    """Also where it is seen only after some steps."""
+    """A malformed request raises an error for its connection, even if it is detected only after some steps."""
 
     def refuse_bytes(context: RequestContext, request: Message) -> Work[Message]:
         yield None
@@ -253,7 +254,7 @@ async def test_malformed_request_costs_the_connection(in_short_steps: None) -> N
 
 @in_loop
 async def test_what_reads_stops_when_its_client_goes_and_what_changes_something_does_not(in_short_steps: None) -> None:
-    """As in Kafka, a commit that has come is carried out."""
+    """A read request stops when its client disconnects, but a commit is carried out, as in Kafka."""
 
     def forever(context: RequestContext, request: Message) -> Work[Message]:
         while True:
@@ -276,7 +277,7 @@ async def test_what_reads_stops_when_its_client_goes_and_what_changes_something_
 
 @in_loop
 async def test_buffer_may_be_used_again_while_a_request_is_decoded(in_short_steps: None) -> None:
-    """What fits into the loop's scratch buffer is copied out of it first."""
+    """A request in the loop's scratch buffer is copied first, so that the buffer can be reused during decoding."""
     seen: list[list[str]] = []
 
     def handle(context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
@@ -297,7 +298,7 @@ async def test_buffer_may_be_used_again_while_a_request_is_decoded(in_short_step
 
 
 def test_group_that_goes_between_two_steps_is_left_out() -> None:
-    """It would not have been there a moment later."""
+    """A group that is deleted between two steps is left out of the list."""
     broker = GroupBroker()
     for group_id in GROUPS:
         broker.world.commit(1, group_id=group_id)

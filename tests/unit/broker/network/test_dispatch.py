@@ -1,4 +1,4 @@
-"""Heartbeats on their way through the dispatcher: what is repeated is what would be answered, and to whom."""
+"""Tests heartbeats in the dispatcher: a cached answer equals the real answer and goes to the same member only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GROUP = "orders"
 
 
 class Wire:
-    """A dispatcher with a group coordinator behind it, and clients that send frames."""
+    """A dispatcher with a group coordinator, and clients that send frames."""
 
     def __init__(self) -> None:
         self.broker = GroupBroker()
@@ -64,7 +64,7 @@ def wire() -> Wire:
 
 
 def join(wire: Wire, version: int, host: str = "10.0.0.1") -> ConsumerGroupHeartbeatRequest:
-    """A member joins; its next heartbeat."""
+    """Joins a member and returns its next heartbeat."""
     request = ConsumerGroupHeartbeatRequest(
         group_id=GROUP,
         member_id="m" if version else "",
@@ -81,7 +81,7 @@ def join(wire: Wire, version: int, host: str = "10.0.0.1") -> ConsumerGroupHeart
 
 @pytest.mark.parametrize("version", range(5))
 def test_classic_heartbeat_is_repeated_in_its_version(wire: Wire, version: int) -> None:
-    """The answer is the same but for the correlation id, and is decided once."""
+    """The coordinator decides a repeated heartbeat once, and later answers differ only in the correlation id."""
     member = joined(wire.broker, 3)
     shares = [SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"a")]
     wire.broker.ask(
@@ -96,7 +96,7 @@ def test_classic_heartbeat_is_repeated_in_its_version(wire: Wire, version: int) 
 
 @pytest.mark.parametrize("version", range(2))
 def test_consumer_heartbeat_is_repeated_in_its_version(wire: Wire, version: int) -> None:
-    """The answer names the member, its epoch and the interval, every time."""
+    """Each cached answer has the member, its epoch and the interval, and the coordinator decides once."""
     request = join(wire, version)
     before = wire.decided
     first, second, third = (wire.send(request, version, correlation_id) for correlation_id in (7, 8, 9))
@@ -108,7 +108,7 @@ def test_consumer_heartbeat_is_repeated_in_its_version(wire: Wire, version: int)
 
 
 def test_nothing_is_repeated_to_others(wire: Wire) -> None:
-    """Another client id, another address, another version, another epoch: each is looked at."""
+    """A different client id, address, version or epoch gets no cached answer; the coordinator decides each."""
     request = join(wire, 1)
     wire.send(request, 1, 2)
     before = wire.decided
@@ -125,14 +125,14 @@ def test_nothing_is_repeated_to_others(wire: Wire) -> None:
     "frame", [b"", b"\x00", b"\x00\x0c", b"\x00\x0c\x00\x04\x00\x00\x00", b"\x01\x0c\x00\x04" + bytes(12)]
 )
 def test_broken_heartbeats_are_refused_as_before(wire: Wire, frame: bytes) -> None:
-    """Too short for anything to be recognised, or another API than it seems."""
+    """A heartbeat that is too short or has another API key is refused as malformed."""
     with pytest.raises(MalformedMessage):
         wire.dispatcher.dispatch(ConnectionInfo("10.0.0.1", "10.0.0.1:5", "here", 9092), memoryview(frame))
 
 
 @in_loop
 async def test_first_large_request_of_an_api_waits_for_its_turn() -> None:
-    """To import a handler takes long, so several that come at once don't have theirs imported in one go."""
+    """The first large request of an API waits for its turn, because importing its handler takes long."""
     broker = GroupBroker()
     dispatcher = Dispatcher(broker._context)
     keys = [f"group-{number}" for number in range(1000)]
@@ -155,7 +155,8 @@ async def test_first_large_request_of_an_api_waits_for_its_turn() -> None:
 
 @pytest.mark.parametrize("api_key", [-1, int(ApiKey.PUSH_TELEMETRY), 1000])
 def test_api_that_is_not_served_ends_the_connection(wire: Wire, api_key: int) -> None:
-    """It has no version that could be answered."""
+    """A request of an API that is not served is malformed and ends the connection, since no version of an answer
+    exists."""
     frame = struct.pack(">hhihb", api_key, 0, 1, -1, 0)
     with pytest.raises(MalformedMessage, match="is not served"):
         wire.dispatcher.dispatch(ConnectionInfo("10.0.0.1", "10.0.0.1:5", "here", 9092), memoryview(frame))

@@ -1,4 +1,4 @@
-"""Buffers of unfinished frames: a pool of bounded size, and mappings that grow."""
+"""Tests the buffers of unfinished frames: a pool with a size limit, and mappings that grow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from klamm.broker.network.frame_buffers import SMALLEST_KEPT, BufferPool, grow_m
 
 
 def test_the_pool_lends_no_more_than_its_size() -> None:
-    """What is given back can be lent again; what was never lent is not in the way."""
+    """The pool lends no more than its size, and a returned buffer can be lent again."""
     pool = BufferPool(4 * SMALLEST_KEPT)
     first, second = pool.take(SMALLEST_KEPT), pool.take(2 * SMALLEST_KEPT)
     assert first is not None
@@ -18,7 +18,7 @@ def test_the_pool_lends_no_more_than_its_size() -> None:
 
 
 def test_the_pool_keeps_no_more_than_its_size() -> None:
-    """Buffers of another size that are kept make room for those that are lent."""
+    """The pool keeps no more than its size; unused buffers of another size are dropped for lent ones."""
     pool = BufferPool(4 * SMALLEST_KEPT)
     small = [pool.take(SMALLEST_KEPT) for _ in range(4)]
     for buffer in small:
@@ -34,7 +34,7 @@ def test_the_pool_keeps_no_more_than_its_size() -> None:
 
 
 def test_a_mapping_grows_with_what_it_holds() -> None:
-    """The same one as long as nobody looks at it, else a copy that leaves the view alone."""
+    """A mapping grows in place unless a view exists; otherwise it is copied, and the view keeps its content."""
     mapping = new_mapping(5000)
     mapping[:5000] = b"x" * 5000
     grown = grow_mapping(mapping, 5000, 1_000_000)

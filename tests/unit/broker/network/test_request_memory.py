@@ -1,4 +1,4 @@
-"""What unfinished requests take together, and whose turn it is when that is too much."""
+"""Tests the memory of unfinished requests, and the order in which they continue at the limit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LIMIT = 200_000
 
 
 def frame(size: int) -> bytes:
-    """A request of that many bytes, length and the echo's byte included, whose answer is `size` - 5 bytes."""
+    """Returns a request of `size` bytes, including its length and the echo byte; its answer has `size` - 5 bytes."""
     return (size - 4).to_bytes(4, "big") + b"e" + bytes(size - 5)
 
 
 class Clients:
-    """Connections that share one memory. `step` lets those read on that may."""
+    """Connections that share one memory. `step` lets connections read that are not paused."""
 
     def __init__(self, **options: Any) -> None:
         self.memory = RequestMemory(LIMIT, pool=BufferPool(0), **options)
@@ -38,7 +38,7 @@ class Clients:
         return peer
 
     def send(self, peer: Peer, data: bytes) -> None:
-        """Gives bytes to the client's socket; they are read as far as the connection reads."""
+        """Adds bytes to the client's socket, and lets the connection read as much as it accepts."""
         if peer in self._unread:
             self._unread[peer] += data
             self._read(peer)
@@ -54,7 +54,7 @@ class Clients:
 
     @property
     def slack_bytes(self) -> int:
-        """A request of the largest size that is sent here, and a little for each connection."""
+        """Returns the size of the largest request in these tests plus a small allowance for each connection."""
         return 400_000 + BYTES_WITHOUT_ROOM * len(self._unread)
 
     async def step(self, times: int = 3) -> None:
@@ -64,7 +64,7 @@ class Clients:
                 self._read(peer)
 
     async def wait(self) -> None:
-        """The same, and time passes; connections that were closed are lost."""
+        """Does a step after a short sleep, and closes aborted connections."""
         await asyncio.sleep(0.001)
         for peer in tuple(self._unread):
             if peer.socket.state == "aborted":
@@ -73,7 +73,7 @@ class Clients:
         await self.step()
 
     async def wait_for(self, size: int) -> None:
-        """Waits for the answer to a request of that size."""
+        """Waits for the answer to a request of the given size."""
         for _ in range(10_000):
             if size in self.answered:
                 return
@@ -87,7 +87,7 @@ class Clients:
 
 @in_loop
 async def test_frames_arrive_as_they_were_sent_whatever_their_buffers_are() -> None:
-    """Cut anywhere, with or without a pool, small or large, in one piece or in thousands."""
+    """Frames arrive unchanged for all split points and frame sizes, with and without a pool."""
     chance = random.Random(7)
     for pool in (BufferPool(0), BufferPool(1_000_000), BufferPool()):
         memory = RequestMemory(pool=pool)
@@ -106,7 +106,7 @@ async def test_frames_arrive_as_they_were_sent_whatever_their_buffers_are() -> N
 
 @in_loop
 async def test_one_request_that_is_larger_than_the_limit_arrives() -> None:
-    """It has the turn, and all the time that it needs if it comes without a break."""
+    """A request larger than the limit arrives if it has the turn and comes without a break."""
     clients = Clients()
     peer = clients.connect()
     clients.send(peer, frame(2 * LIMIT))
@@ -117,10 +117,10 @@ async def test_one_request_that_is_larger_than_the_limit_arrives() -> None:
 
 @in_loop
 async def test_the_turn_is_the_smallest_ones() -> None:
-    """Whoever lacks the fewest bytes is served first, and frees what it takes first."""
+    """The turn goes to the connection with the fewest missing bytes, because it frees its memory first."""
     clients = Clients()
     busy, second, third = (clients.connect() for _ in range(3))
-    clients.send(busy, b"\0\0\0\6wpoll!" + frame(LIMIT + 10_000))  # which waits behind the poll
+    clients.send(busy, b"\0\0\0\6wpoll!" + frame(LIMIT + 10_000))  # this frame waits behind the poll
     clients.send(second, frame(350_000))
     clients.send(third, frame(340_000))
     await clients.step(50)
@@ -133,7 +133,7 @@ async def test_the_turn_is_the_smallest_ones() -> None:
 
 @in_loop
 async def test_large_buffers_are_freed_in_steps() -> None:
-    """The kernel takes milliseconds for tens of megabytes, and others want to be served meanwhile."""
+    """Large buffers are freed in steps, since the kernel takes milliseconds for tens of megabytes."""
     memory = RequestMemory(pool=BufferPool(0))
     handlers = Handlers()
     listener = new_listener(handlers, request_memory=memory)
@@ -151,7 +151,7 @@ async def test_large_buffers_are_freed_in_steps() -> None:
 
 @in_loop
 async def test_whoever_waits_may_go() -> None:
-    """A connection that is closed in the queue, or while it has the turn, is nobody's turn any more."""
+    """A connection that is closed in the queue or during its turn leaves the queue and frees its memory."""
     clients = Clients()
     peers = [clients.connect() for _ in range(3)]
     for peer in peers:
@@ -168,7 +168,7 @@ async def test_whoever_waits_may_go() -> None:
 
 @in_loop
 async def test_memory_that_comes_free_lets_many_read_on() -> None:
-    """Hundreds that wait are not forgotten, although few of them are woken in one step."""
+    """Freed memory lets hundreds of waiting connections continue, although few of them are woken in one step."""
     clients = Clients()
     full = clients.connect()
     clients.send(full, frame(2 * LIMIT)[: LIMIT + 1])

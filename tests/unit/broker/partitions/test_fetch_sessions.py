@@ -1,4 +1,4 @@
-"""Fetch sessions: who gets one, who keeps one, and what all of them take."""
+"""Tests fetch sessions: which clients get and keep a session, and the limit for all sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def partitions(count: int, first: int = 0) -> list[FetchPartition]:
 
 
 class Clients:
-    """A cache, its clock, and the requests of clients to it."""
+    """A cache with its clock, and the requests of clients to the cache."""
 
     def __init__(self) -> None:
         self.cache = FetchSessionCache(SLOTS)
@@ -72,14 +72,14 @@ def clients() -> Clients:
 
 
 def test_sessions_that_are_in_use_are_not_evicted_for_others(clients: Clients) -> None:
-    """As in Kafka: a new client does without a session while all of them are young and in use."""
+    """A new client gets no session while all sessions are recent and in use, as in Kafka."""
     sessions = [clients.created(2) for _ in range(SLOTS)]
     assert clients.create(50) is None
     assert all(clients.is_there(session) for session in sessions)
 
 
 def test_a_session_that_was_not_used_for_two_minutes_makes_room(clients: Clients) -> None:
-    """The one that has rested for longest."""
+    """The session that was unused for the longest time, at least two minutes, is evicted for a new one."""
     first, second, *others = [clients.created(2) for _ in range(SLOTS)]
     clients.now = LATER
     for session in (first, *others):
@@ -90,7 +90,7 @@ def test_a_session_that_was_not_used_for_two_minutes_makes_room(clients: Clients
 
 
 def test_a_smaller_session_makes_room_once_it_is_old(clients: Clients) -> None:
-    """The smallest, and none that is larger than the new one."""
+    """The smallest session is evicted once it is old, but not for a smaller new session."""
     small, *others = [clients.created(size) for size in (3, 4, 4, 4)]
     clients.now = LATER
     for session in (small, *others):
@@ -102,7 +102,8 @@ def test_a_smaller_session_makes_room_once_it_is_old(clients: Clients) -> None:
 
 
 def test_all_sessions_together_have_so_many_partitions(clients: Clients) -> None:
-    """One large session may take what others don't use; what would be too much is no session."""
+    """All sessions together have a limit of partitions; one large session may use what is free, and a session beyond
+    the limit is refused."""
     limit = SLOTS * PARTITIONS_PER_SLOT
     assert clients.create(limit + 1) is None
     large = clients.created(limit - 10)
@@ -116,7 +117,7 @@ def test_all_sessions_together_have_so_many_partitions(clients: Clients) -> None
 
 
 def test_a_session_that_outgrows_the_cache_ends(clients: Clients) -> None:
-    """It may grow while there is room, and at the cost of sessions that nobody uses; not beyond that."""
+    """A session may grow while there is room or disconnected sessions can be evicted; beyond that, the session ends."""
     limit = SLOTS * PARTITIONS_PER_SLOT
     gone = a_connection()
     growing, left, other = clients.created(10), clients.created(100, gone), clients.created(100)
@@ -132,7 +133,7 @@ def test_a_session_that_outgrows_the_cache_ends(clients: Clients) -> None:
 
 
 def test_the_sessions_of_a_client_that_has_gone_make_room_first(clients: Clients) -> None:
-    """As many as are needed, at once."""
+    """Sessions of disconnected clients are evicted first, as many as needed."""
     gone = a_connection()
     left = [clients.created(100, gone) for _ in range(3)]
     kept = clients.created(1)
@@ -144,7 +145,8 @@ def test_the_sessions_of_a_client_that_has_gone_make_room_first(clients: Clients
 
 
 def test_a_client_that_comes_back_goes_on_with_its_session(clients: Clients) -> None:
-    """Over another connection, as in Kafka; it is then that connection's."""
+    """A client may continue its session over another connection, as in Kafka, and the session then belongs to that
+    connection."""
     before, after = a_connection(), a_connection()
     session = clients.created(10, before)
     clients.cache.leave(before)
@@ -162,7 +164,8 @@ def test_a_client_that_comes_back_goes_on_with_its_session(clients: Clients) -> 
 
 
 def test_a_client_that_goes_before_its_answer_does_not_come_back(clients: Clients) -> None:
-    """Its session goes at once, whatever had been done for the answer; not that of a client that had its answer."""
+    """A client that disconnects during a request loses its session at once; a session without a pending request
+    stays."""
     gone = a_connection()
     waiting, answered = clients.created(10, gone), clients.created(50, gone)
     for session in (waiting, answered):
@@ -175,7 +178,8 @@ def test_a_client_that_goes_before_its_answer_does_not_come_back(clients: Client
 
 
 def test_what_nobody_comes_back_for_is_freed(clients: Clients) -> None:
-    """Two minutes after its last use; a session whose connection is open stays, however long it rests."""
+    """A session of a closed connection is freed two minutes after its last use; a session with an open connection
+    stays."""
     gone = a_connection()
     resting, left = clients.created(10), clients.created(50, gone)
     clients.now = 1000

@@ -1,4 +1,4 @@
-"""What monitoring reads of the log cleaner."""
+"""Tests the metrics of the log cleaner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from klamm.storage.cleaner.log_cleaner import CleanerState
 
 
 def test_the_figures_are_those_of_the_last_look() -> None:
-    """Nothing is said of a time when there was no look yet."""
+    """The metrics are those of the cleaner's last run; before the first run, there is no time since the last run."""
     figures = cleaner_figures(CleanerState(Millis(1000), 0.567, 2), Millis(1500))
     assert [(figure.name.rpartition("_logcleanermanager_")[2], figure.values) for figure in figures] == [
         ("max_dirty_percent", [((), 56.0)]),

@@ -1,4 +1,4 @@
-"""The coordinators' ports on a broker: when alarms and turns of the loop are over, and what a batch may hold."""
+"""Tests the coordinators' ports on a broker: timers, the end of a loop turn, and the batch size limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from klamm.protocol.types import Millis
 
 @in_loop
 async def test_a_turn_ends_when_all_that_was_readable_is_handled() -> None:
-    """Not before, though it was asked for by the first of them; and nobody is waited for."""
+    """A turn ends after all readable sockets are handled, although the first handler requested it, and without
+    waiting for more data."""
     loop = asyncio.get_running_loop()
     timers = LoopTimers(loop)
     happened: list[str] = []
@@ -51,7 +52,7 @@ async def test_a_turn_ends_when_all_that_was_readable_is_handled() -> None:
 
 @in_loop
 async def test_a_turns_end_can_be_called_off() -> None:
-    """As an alarm can."""
+    """The end of a turn can be cancelled, like an alarm."""
     happened: list[str] = []
     LoopTimers(asyncio.get_running_loop()).call_soon(lambda: happened.append("turn ends")).cancel()
     await asyncio.sleep(0)
@@ -59,7 +60,7 @@ async def test_a_turns_end_can_be_called_off() -> None:
 
 
 def partition_logs(*limits: int | None) -> PartitionLogs:
-    """A topic whose partitions have these limits; None for one that is led by somebody else."""
+    """Returns a topic whose partitions have the given limits; None means a partition with another leader."""
     partitions = [
         None if limit is None else SimpleNamespace(log=SimpleNamespace(config=SimpleNamespace(max_message_bytes=limit)))
         for limit in limits
@@ -69,7 +70,7 @@ def partition_logs(*limits: int | None) -> PartitionLogs:
 
 
 def test_largest_batch_is_the_topics_whoever_leads_its_first_partition() -> None:
-    """Any partition that is led here knows it."""
+    """The topic's batch limit comes from any partition that this broker leads."""
     assert partition_logs(1000, 1000).max_batch_bytes == 1000
     assert partition_logs(None, 1000).max_batch_bytes == 1000
     with pytest.raises(KafkaError) as raised:
@@ -78,7 +79,8 @@ def test_largest_batch_is_the_topics_whoever_leads_its_first_partition() -> None
 
 
 def test_members_of_consumer_groups_are_named_as_kafkas_uuids() -> None:
-    """22 characters of base64, which no tool takes for an option: the first is no dash, and nothing else is lost."""
+    """Member ids of consumer groups are UUIDs as 22 characters of base64. The first is never a dash, so no tool takes
+    an id for an option."""
     made = [RandomIds().uuid() for _ in range(500)]
     assert len(set(made)) == 500
     assert not any(each.startswith("-") for each in made)

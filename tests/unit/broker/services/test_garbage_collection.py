@@ -1,4 +1,4 @@
-"""The garbage collector leaves alone what lives long."""
+"""Tests that the garbage collector skips long-lived objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from klamm.broker.time_slices import turn
 
 
 class Node:
-    """Something that can refer to itself."""
+    """An object that can refer to itself."""
 
     def __init__(self) -> None:
         self.itself: Node | None = None
@@ -21,7 +21,7 @@ class Node:
 
 @pytest.fixture
 def collection() -> Iterator[GarbageCollection]:
-    """Started by the test; this process is more than a broker, so it ends with it."""
+    """Yields a collection that the test starts, and stops it at the end, because other tests share the process."""
     collection = GarbageCollection()
     yield collection
     collection.stop()
@@ -29,7 +29,7 @@ def collection() -> Iterator[GarbageCollection]:
 
 
 def survivors() -> list[list[int]]:
-    """Enough objects for the young collections to have been made."""
+    """Returns enough objects to trigger the young collections."""
     return [[number] for number in range(50_000)]
 
 
@@ -43,7 +43,7 @@ async def frozen_count(collection: GarbageCollection, counts: list[int]) -> None
 
 
 def test_what_has_survived_is_looked_at_no_more(collection: GarbageCollection) -> None:
-    """It is out of the collector's sight, and still goes when nobody refers to it."""
+    """Objects that survive a collection are frozen, and are still freed when their last reference goes."""
     counts: list[int] = []
     frozen_count(collection, counts)
     before, after = counts
@@ -53,13 +53,13 @@ def test_what_has_survived_is_looked_at_no_more(collection: GarbageCollection) -
 
 
 def test_long_lists_of_earlier_steps_are_not_looked_at(collection: GarbageCollection) -> None:
-    """Once larger work has had a turn, a collection leaves out all that was made before."""
+    """After larger work has had a turn, a collection skips all objects from before."""
     looked_at: list[int] = []
 
     @in_loop
     async def work() -> None:
         collection.start()
-        gc.disable()  # collections come when this says so
+        gc.disable()  # collections run only when this test calls them
         kept = survivors()
         gc.collect(0)
         looked_at.append(sum(map(len, (gc.get_objects(0), gc.get_objects(1)))))
@@ -76,7 +76,7 @@ def test_long_lists_of_earlier_steps_are_not_looked_at(collection: GarbageCollec
 
 
 def test_cycles_are_found_when_it_looks_at_everything(collection: GarbageCollection) -> None:
-    """Even if they had been put aside."""
+    """A full collection finds cycles, even frozen ones."""
 
     @in_loop
     async def collect() -> None:

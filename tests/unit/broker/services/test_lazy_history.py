@@ -1,4 +1,4 @@
-"""The history of groups begins when there is something to tell, and a moment later."""
+"""Tests that the history of groups starts a moment after the first event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ P0, P1 = PartitionIndex(0), PartitionIndex(1)
 
 
 class Listener:
-    """Hears what a history is told."""
+    """Records what a history receives."""
 
     def __init__(self, timers: ManualTimers | None = None) -> None:
         self.timers = timers
@@ -61,7 +61,7 @@ def history(listener: Listener, timers: ManualTimers) -> LazyHistory:
 def test_nothing_begins_as_long_as_nothing_happens(
     history: LazyHistory, listener: Listener, timers: ManualTimers
 ) -> None:
-    """Leadership that ends is nothing to tell either."""
+    """The history does not start without an event; the end of a leadership is no event."""
     history.on_resignation(P0)
     timers.advance(60_000)
     history.stop()
@@ -71,7 +71,7 @@ def test_nothing_begins_as_long_as_nothing_happens(
 def test_what_happens_in_the_first_moment_is_told_in_order(
     history: LazyHistory, listener: Listener, timers: ManualTimers
 ) -> None:
-    """And what happens later at once."""
+    """Events of the first moment are delivered in order after the start, and later events at once."""
     history.publish(P0, ["a"])
     history.on_resignation(P0)
     history.publish(P1, ["b"])
@@ -86,7 +86,8 @@ def test_what_happens_in_the_first_moment_is_told_in_order(
 
 
 def test_catching_up_lets_others_have_their_turn(timers: ManualTimers) -> None:
-    """After a start there may be thousands of groups; what comes meanwhile waits for its place."""
+    """The backlog is delivered in steps, since there may be thousands of groups after a start; new events wait for
+    their place."""
     listener = Listener(timers)
     history = LazyHistory(timers, LaterExecutor(timers), load=listener.load, begin=listener.begin)
     for number in range(5):
@@ -102,7 +103,7 @@ def test_catching_up_lets_others_have_their_turn(timers: ManualTimers) -> None:
 def test_stop_within_the_first_moment_is_the_end(
     history: LazyHistory, listener: Listener, timers: ManualTimers
 ) -> None:
-    """Nothing begins any more."""
+    """A history that is stopped within the first moment never starts."""
     history.publish(P0, ["a"])
     history.stop()
     history.publish(P0, ["b"])
@@ -113,7 +114,7 @@ def test_stop_within_the_first_moment_is_the_end(
 def test_history_that_can_not_begin_costs_what_waits_for_it(
     listener: Listener, timers: ManualTimers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One line says why, nothing is kept, and what happens next tries again."""
+    """If the history can't start, the waiting events are dropped with one log line, and the next event tries again."""
 
     def begin() -> GroupHistory:
         if listener.loaded == 1:

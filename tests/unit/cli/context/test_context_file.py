@@ -1,4 +1,4 @@
-"""Where contexts are kept."""
+"""Tests the files that hold contexts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from klamm.cli.context.context_file import Context, ContextFileError, ContextFil
 
 
 def test_the_file_is_looked_for_as_kubectl_does(tmp_path: Path) -> None:
-    """`$KLAMM_CONFIG` may list several; without it, XDG's folder of configurations."""
+    """`$KLAMM_CONFIG` can list several files, as for kubectl; without it, the file is in XDG's configuration folder."""
     assert context_paths({"KLAMM_CONFIG": "/a:/b"}) == [Path("/a"), Path("/b")]
     assert context_paths({"HOME": "/home/amalia"}) == [Path("/home/amalia/.config/klamm/contexts.toml")]
     assert context_paths({"HOME": "/h", "XDG_CONFIG_HOME": "/c"}) == [Path("/c/klamm/contexts.toml")]
@@ -22,7 +22,7 @@ def test_the_file_is_looked_for_as_kubectl_does(tmp_path: Path) -> None:
 
 
 def test_what_is_put_is_read_back(tmp_path: Path) -> None:
-    """Whatever characters an address or a property has."""
+    """A written context is read back unchanged, for all characters in addresses and properties."""
     path = tmp_path / "new" / "contexts.toml"
     context = Context("prod", 'a:1,"b":2', "prod", {"sasl.password": 'geh"eim\\\n\x7fü', "empty": ""})
     assert ContextFiles([path]).put(context) == path
@@ -31,7 +31,7 @@ def test_what_is_put_is_read_back(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
-    """It may hold passwords; a file that others could read can't be read by them after a change."""
+    """After a change, only the owner can read the file, because the file may hold passwords."""
     path = tmp_path / "contexts.toml"
     path.write_text("")
     path.chmod(0o644)
@@ -41,7 +41,8 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
 
 
 def test_several_files_are_read_as_one(tmp_path: Path) -> None:
-    """The first file's word counts; a change goes to the file that has the context, a new one to the first there is."""
+    """The first file that has a context counts. A change goes to the file of the context, and a new context goes to
+    the first existing file."""
     missing, first, second = (tmp_path / name for name in ("missing", "first", "second"))
     first.write_text('[contexts.prod]\nbootstrap_server = "first:1"\n')
     second.write_text(
@@ -62,13 +63,13 @@ def test_several_files_are_read_as_one(tmp_path: Path) -> None:
 
 
 def test_the_last_file_is_made_where_none_is(tmp_path: Path) -> None:
-    """As kubectl does it."""
+    """If no file exists, the last one of the list is created, as kubectl does."""
     paths = [tmp_path / "a", tmp_path / "b"]
     assert ContextFiles(paths).put(Context("prod", "a:1")) == paths[1]
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:
-    """People keep such files in a repository of their own and link to them."""
+    """A symbolic link to a file stays a link, because users link to files in a repository."""
     real, link = tmp_path / "dotfiles.toml", tmp_path / "contexts.toml"
     real.write_text("")
     link.symlink_to(real)
@@ -78,7 +79,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
 
 
 def test_changes_at_one_time_are_all_kept(tmp_path: Path) -> None:
-    """Each one reads what the one before wrote."""
+    """Concurrent changes are all kept, because each change reads the result of the previous one."""
     path = tmp_path / "contexts.toml"
     files = [ContextFiles([path]) for _ in range(16)]
     threads = [
@@ -107,7 +108,7 @@ def test_changes_at_one_time_are_all_kept(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_makes_no_sense_is_told(tmp_path: Path, text: str, complaint: str) -> None:
-    """With the file and the place in it."""
+    """An invalid file is an error that names the file and the wrong place."""
     path = tmp_path / "contexts.toml"
     path.write_text(text)
     with pytest.raises(ContextFileError) as raised:
@@ -118,7 +119,7 @@ def test_a_file_that_makes_no_sense_is_told(tmp_path: Path, text: str, complaint
 
 
 def test_a_folder_that_can_not_be_written_is_told(tmp_path: Path) -> None:
-    """In words."""
+    """A folder that can't be written causes a readable error."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ContextFileError, match=r"can't (read|write) .*: Not a directory"):
         ContextFiles([tmp_path / "file" / "contexts.toml"]).put(Context("prod", "a:1"))

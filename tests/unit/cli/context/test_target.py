@@ -1,4 +1,4 @@
-"""Which cluster and which groups a command line means."""
+"""Tests which cluster and which groups a command line selects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ bootstrap_server = "plain:9092"
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """Variables of a person who has three contexts, of which dev is the current one."""
+    """Returns the environment variables of a user with three contexts, of which dev is the current one."""
     file = tmp_path / "contexts.toml"
     file.write_text(CONTEXTS)
     return {"KLAMM_CONFIG": str(file)}
@@ -58,25 +58,26 @@ def _settled(environ: Mapping[str, str], **given: object) -> argparse.Namespace:
 def test_options_go_before_variables_and_those_before_the_current_context(
     environ: dict[str, str], given: dict[str, object], variables: dict[str, str], address: str, group: str
 ) -> None:
-    """The first that says anything about the cluster decides alone."""
+    """Options override variables, variables override the current context, and the first source that names a cluster
+    decides."""
     settled = _settled(environ | variables, **given)
     assert (settled.bootstrap_server, settled.group) == (address, group)
 
 
 def test_without_contexts_it_is_the_default(tmp_path: Path) -> None:
-    """A file that isn't there is no error."""
+    """Without a context file, the address is the default, and the missing file is no error."""
     settled = _settled({"KLAMM_CONFIG": str(tmp_path / "missing.toml")})
     assert (settled.bootstrap_server, settled.group, settled.context) == ("127.0.0.1:9092", "orders", None)
 
 
 def test_the_contexts_properties_come_before_those_given(environ: dict[str, str]) -> None:
-    """So that -X goes before them: of two with one key the last counts."""
+    """The context's properties come before the given ones, so that -X wins: the last value of a key counts."""
     settled = _settled(environ, context="prod", properties=[("client.id", "me")])
     assert settled.properties == [("client.id", "somebody"), ("client.id", "me")]
 
 
 def test_a_full_id_stands_as_it_is(environ: dict[str, str]) -> None:
-    """With --full-id, and for commands that take no group at all."""
+    """With --full-id, and for commands without a group, no environment is added to the group id."""
     assert _settled(environ, full_id=True).group == "orders"
     assert _settled(environ, group=None).group is None
     assert _settled(environ, groups=["a", "prod.b"]).groups == ["dev.a", "prod.b"]
@@ -96,19 +97,19 @@ def test_a_full_id_stands_as_it_is(environ: dict[str, str]) -> None:
     ],
 )
 def test_an_id_that_begins_with_a_known_environment_is_full(group: str, environment: str | None, full: str) -> None:
-    """Any other gets the environment in front, dots or not."""
+    """A group id that starts with a known environment is complete; any other id gets the environment as a prefix."""
     assert full_group_id(group, environment, {"dev", "prod"}) == full
 
 
 def test_a_context_that_is_not_there_is_told(environ: dict[str, str]) -> None:
-    """With what to do next; also when a variable or the file names it."""
+    """An unknown context is an error that suggests a command, also if a variable names the context."""
     for given, variables in (({"context": "tests"}, {}), ({}, {"KLAMM_CONTEXT": "tests"})):
         with pytest.raises(UsageError, match="no context tests: `klamm context list`"):
             _settled(environ | variables, **given)
 
 
 def test_a_file_that_can_not_be_read_is_told_only_when_it_is_needed(environ: dict[str, str]) -> None:
-    """Whoever names an address needs no file."""
+    """An unreadable context file is an error only if the file is needed; a command with an address needs no file."""
     Path(environ["KLAMM_CONFIG"]).write_text("current = ")
     with pytest.raises(UsageError, match="is no TOML"):
         _settled(environ)

@@ -1,4 +1,4 @@
-"""What a change looks like."""
+"""Tests the view of a group's change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def _shown(entry: Entry, names: MemberNames, width: int = 100) -> list[str]:
 
 
 def test_a_change_says_when_what_why_and_for_whom() -> None:
-    """In blocks of a few lines, with short names."""
+    """A change is shown with its time, its generation, its causes, the moved partitions and the paused members, with
+    short names."""
     lines = _lines(
         change(
             epoch=7,
@@ -47,7 +48,7 @@ def test_a_change_says_when_what_why_and_for_whom() -> None:
 
 
 def test_each_outcome_has_its_words() -> None:
-    """An outcome of a later version shows as it is."""
+    """Each outcome has its own text, and an unknown outcome of a later version is shown unchanged."""
     shown = {
         outcome: _lines(change(outcome=outcome, type="consumer"))[0].partition("epoch 6 → 7  ")[2]
         for outcome in ("stable", "superseded", "empty", "deleted", "taken_over", "odd")
@@ -63,13 +64,13 @@ def test_each_outcome_has_its_words() -> None:
 
 
 def test_partitions_come_from_and_go_to_nobody() -> None:
-    """When somebody is the first, or the last one goes."""
+    """A moved partition without a previous or a new owner is shown as such."""
     assert _lines(change(after=[member("one", orders=[0])]))[-1] == "    moved   orders 0: → one"
     assert _lines(change(before=[member("one", orders=[0])]))[-1] == "    moved   orders 0: one → no owner"
 
 
 def test_long_lists_are_cut() -> None:
-    """And it says where the rest is."""
+    """A long list is cut, and the last line says how to see the rest."""
     causes = [cause("member_joined", None, f"member {number} joined") for number in range(20)]
     lines = _lines(change(causes=causes))
     assert len(lines) == 9
@@ -77,7 +78,7 @@ def test_long_lists_are_cut() -> None:
 
 
 def test_it_fits_into_a_narrow_terminal() -> None:
-    """What is too long goes on below, behind its label."""
+    """In a narrow terminal, long text is wrapped and indented below its label."""
     text = "members had to be waited for, and waited for, and waited for, until the very last of them had come"
     lines = _lines(change(causes=[cause("admin", None, text)]), width=60)
     assert max(map(len, lines)) <= 60
@@ -85,6 +86,6 @@ def test_it_fits_into_a_narrow_terminal() -> None:
 
 
 def test_gaps_and_repeats_stand_out() -> None:
-    """They are no changes."""
+    """Gaps and repeats are marked differently from changes."""
     assert _shown(Gap("epoch 7 is not on record"), MemberNames()) == ["    ⚠ epoch 7 is not on record"]
     assert _lines(change(), Repeat) == ["    ↻ epoch 7 was written twice (coordinator epoch 3, sequence 7)"]

@@ -1,4 +1,4 @@
-"""What `klamm group watch` shows on a terminal."""
+"""Tests the terminal view of `klamm group watch`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _lines(shown: Snapshot | None, *, width: int = 100, height: int = 30, **fiel
 
 
 def test_a_stable_group_at_one_glance() -> None:
-    """Members and partitions; no columns for what does not happen."""
+    """A stable group is shown with its members and partitions, without the columns of a rebalance."""
     lines = _lines(snapshot(group(member("one", [0, 1], epoch=7), member("two", [2], epoch=7))))
     assert lines[0] == "group billing  consumer  stable  epoch 7  uniform  2 members"
     assert lines[1].endswith("  lag 6")
@@ -44,7 +44,7 @@ def test_a_stable_group_at_one_glance() -> None:
 
 
 def test_a_reconciliation_shows_what_moves() -> None:
-    """Who gives what back, who is to get it, who waits for whom."""
+    """A reconciliation is shown with the partitions to give back and to get, and with the waits."""
     moving = group(member("one", [0, 1], [0], epoch=6), member("two", [], [1], epoch=7), state="reconciling")
     lines = _lines(snapshot(moving))
     assert [line.split() for line in lines[3:6]] == [
@@ -57,7 +57,7 @@ def test_a_reconciliation_shows_what_moves() -> None:
 
 
 def test_the_last_changes_are_shown_below() -> None:
-    """Each in one line, cut where the terminal ends."""
+    """The last three changes are shown in one line each, cut at the width of the terminal."""
     history = [
         history_of(epoch=epoch, after=[then("two")], causes=[cause("admin", None, f"somebody joined {'x' * 90}")])
         for epoch in range(4, 8)
@@ -69,7 +69,7 @@ def test_the_last_changes_are_shown_below() -> None:
 
 
 def test_what_does_not_fit_is_left_out_and_said() -> None:
-    """Of the partitions those with the largest lag stay."""
+    """If the terminal is too small, the partitions with the largest lag stay, and a line counts the rest."""
     many = group(*(member(f"member-{number:02}", [number], epoch=7) for number in range(40)))
     shown = snapshot(many)
     ends = dict(shown.ends) | {("orders", 33): (0, 1_000)}
@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_left_out_and_said() -> None:
 
 
 def test_a_narrow_terminal_keeps_the_numbers() -> None:
-    """Names are cut, numbers are not."""
+    """In a narrow terminal, names are cut but numbers are complete."""
     long = group(
         member("a-member-with-a-very-long-name-indeed", range(30), [0], epoch=7), member("two", [], range(1, 30))
     )
@@ -92,12 +92,12 @@ def test_a_narrow_terminal_keeps_the_numbers() -> None:
 
 
 def test_a_group_that_is_gone_is_watched_for() -> None:
-    """It may come back."""
+    """A missing group is still watched, because it may appear again."""
     assert _lines(None) == ["there is no group billing now; it is watched for"]
 
 
 def test_a_group_without_members_or_commits_is_short() -> None:
-    """Its first lines are all there is."""
+    """A group without members and commits has two lines only."""
     lines = _lines(snapshot(group(state="empty", assignor=None)))
     assert lines[0] == "group billing  consumer  empty  epoch 7  0 members"
     assert len([line for line in lines if line]) == 2

@@ -1,4 +1,4 @@
-"""How records and groups read."""
+"""Tests the text form of coordinator records and groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = {topic_id: name for name, topic_id in TOPIC_IDS.items()}
 
 
 class _Replay:
-    """What was read so far, in words."""
+    """The state and the member names after the records so far."""
 
     def __init__(self) -> None:
         self.state = CoordinatorState(NAMES.__getitem__)
@@ -45,7 +45,7 @@ class _Replay:
 
 
 def test_each_record_of_a_consumer_group_has_its_words() -> None:
-    """Members go by their short names."""
+    """Each record of a consumer group has a text that uses short member names."""
     replay = _Replay()
     assert replay.words(member("one", subscribed_topic_regex="ord.*", server_assignor="uniform")) == (
         "one subscribes to orders and pattern ord.*, assignor uniform (10.0.0.1)"
@@ -70,7 +70,7 @@ def test_each_record_of_a_consumer_group_has_its_words() -> None:
 
 
 def test_each_record_of_a_classic_group_has_its_words() -> None:
-    """And so do commits."""
+    """Each record of a classic group and each commit has a text."""
     replay = _Replay()
     assert replay.words(commit(0, 5)) == "orders-0 at 5"
     assert replay.lines() == ["only offsets, 0 members, 1 offset", "offsets: orders-0 5"]
@@ -86,7 +86,7 @@ def test_each_record_of_a_classic_group_has_its_words() -> None:
 
 
 def test_long_lists_of_offsets_are_cut() -> None:
-    """JSON has them all."""
+    """A long list of offsets is cut; JSON has all offsets."""
     replay = _Replay()
     for partition in range(30):
         replay.words(commit(partition, 1))
@@ -94,7 +94,7 @@ def test_long_lists_of_offsets_are_cut() -> None:
 
 
 def test_all_other_records_show_what_is_in_them() -> None:
-    """Patterns in words, share and streams groups as they are."""
+    """Patterns are shown as text, and records of share groups are shown as JSON."""
     replay = _Replay()
     key = ConsumerGroupRegularExpressionKey(group_id=GROUP, regular_expression="ord.*")
     value = ConsumerGroupRegularExpressionValue(topics=["orders", "orders-2"])

@@ -1,4 +1,4 @@
-"""A stamp changes what belongs to the producer and nothing else; a finished batch is checked before it is accepted."""
+"""Tests that a stamp changes only the producer's fields, and that a finished batch is checked before it is accepted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ RECORDS = st.lists(
 def test_a_stamp_sets_the_producers_fields(
     records: list[UnstampedRecord], compression: Compression, transactional: bool
 ) -> None:
-    """Identity, sequence and transactional bit are set, base offset and leader epoch are blank, the records stay."""
+    """A stamp sets identity, sequence and transactional bit and clears base offset and leader epoch; the records stay
+    unchanged."""
     batch = encode_batch(
         records, compression=compression, base_offset=77, partition_leader_epoch=5, is_transactional=True
     )
@@ -51,7 +52,8 @@ def test_a_stamp_sets_the_producers_fields(
 
 
 def test_a_stamp_without_identity_removes_one() -> None:
-    """A batch read from a log goes out as one of no producer, if this one is not idempotent."""
+    """A stamp without identity removes the identity of the batch, as for a batch from a log and a producer that is
+    not idempotent."""
     batch = encode_batch([(1, None, b"v", ())], producer_id=5, producer_epoch=1, base_sequence=8)
     header = read_batch_header(b"".join(stamp(batch)))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (*NO_IDENTITY, -1)
@@ -59,7 +61,7 @@ def test_a_stamp_without_identity_removes_one() -> None:
 
 @given(RECORDS)
 def test_the_size_of_a_record_is_an_upper_limit(records: list[UnstampedRecord]) -> None:
-    """A batch is never larger than the sum of what its records were counted with."""
+    """A batch is never larger than the sum of its records' counted sizes."""
     counted = sum(record_size_bytes(key, value, headers) for _, key, value, headers in records)
     assert len(encode_batch(records)) <= 61 + counted
 
@@ -116,7 +118,8 @@ def test_what_is_no_whole_batch_of_a_producer_is_refused(make: Callable[[], byte
 
 
 def test_a_split_batch_tells_each_record_where_it_is() -> None:
-    """Deliveries follow their records into the parts; a callback waits for all parts."""
+    """The deliveries of a split batch get offsets and errors from the parts with their records; a callback waits for
+    all parts."""
     batch = PendingBatch(PLACE, NOW)
     deliveries = [batch.append((1, None, b"%d" % number, ()), 40) for number in range(5)]
     called: list[bool] = []

@@ -1,5 +1,5 @@
-"""Whatever breaks, acknowledged records are in their partition exactly once and in order; transactions are all or
-nothing."""
+"""Tests that under all faults, acknowledged records are in their partition exactly once and in order, and that
+transactions are all or nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def place(index: int) -> TopicPartition:
 
 
 class Sender:
-    """An application that sends numbered records and notes what it hears of them."""
+    """An application that sends numbered records and keeps their deliveries."""
 
     def __init__(self, world: ProducerWorld) -> None:
         self.world = world
@@ -82,7 +82,8 @@ def send_all(world: ProducerWorld, sender: Sender, count: int) -> Script:
 @settings(max_examples=examples(150))
 @given(SEEDS)
 def test_each_record_is_in_its_partition_once_and_in_order(seed: int) -> None:
-    """Lost answers, broken and refused connections, timeouts, leader changes and late requests change nothing."""
+    """With lost answers, broken and refused connections, timeouts, leader changes and late requests, each record is
+    in its partition once and in order."""
     config = ProducerConfig(CLIENT, batch_size_bytes=120, buffer_memory_bytes=2000, linger_ms=3)
     world = ProducerWorld(seed, config)
     world.faults = FAULTS
@@ -97,7 +98,8 @@ def test_each_record_is_in_its_partition_once_and_in_order(seed: int) -> None:
 @settings(max_examples=examples(150))
 @given(SEEDS)
 def test_what_expires_is_written_at_most_once_and_the_rest_exactly_once(seed: int) -> None:
-    """With a short delivery timeout some batches fail without a known outcome. The others stay whole and in order."""
+    """With a short delivery timeout, some batches fail with an unknown outcome; the others are complete, in order and
+    without duplicates."""
     config = ProducerConfig(
         CLIENT, batch_size_bytes=120, buffer_memory_bytes=2000, linger_ms=3, delivery_timeout_ms=700
     )
@@ -118,7 +120,7 @@ def test_what_expires_is_written_at_most_once_and_the_rest_exactly_once(seed: in
 @settings(max_examples=examples(60))
 @given(SEEDS)
 def test_a_batch_that_is_too_large_is_split_in_order(seed: int) -> None:
-    """Records of a batch that a broker finds too large arrive in smaller batches, and those behind stay behind."""
+    """A batch that a broker refuses as too large arrives in smaller batches, and the order of the records is kept."""
     config = ProducerConfig(CLIENT, batch_size_bytes=600, buffer_memory_bytes=10_000, linger_ms=3)
     world = ProducerWorld(seed, config)
     world.faults = FAULTS
@@ -132,13 +134,13 @@ def test_a_batch_that_is_too_large_is_split_in_order(seed: int) -> None:
 
 
 def run_transactions(world: ProducerWorld, sender: Sender, done: list[list[list[bytes]]], offsets: list[int]) -> Script:
-    """Runs transactions; one that fails is aborted and done again, with other records."""
+    """Runs transactions; a failed transaction is aborted and repeated with other records."""
     machine, random = world.machine, world.random
     operation = machine.init_transactions()
     yield ended(operation)
     assert operation.error is None
     for number in range(8):
-        # The same each time it is done again, so that a producer that has lost its place never gets on.
+        # A repeated transaction makes the same choices, so that a producer that has lost its state can't get past it.
         count, commits, has_offsets = random.randrange(12), random.random() < 0.7, random.random() < 0.4
         while True:
             if (ready := machine.when_ready()) is not None:

@@ -1,4 +1,4 @@
-"""What a producer sends and when: windows, memory, epochs, leaders, throttling, transaction protocols, refusals."""
+"""Tests what a producer sends and when: windows, memory, epochs, leaders, throttling, transaction protocols, errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def until(is_done: Callable[[], bool]) -> Script:
 
 
 def complete(world: ProducerWorld, operation: Operation) -> None:
-    """Waits for an operation, as a face does. Raises its error."""
+    """Waits for an operation, as a user-facing producer does. Raises the operation's error."""
     world.run(until(lambda: operation.is_done))
     world.machine.seen(operation)
     if operation.error is not None:
@@ -68,11 +68,11 @@ def begin(world: ProducerWorld) -> None:
 
 
 def produced(world: ProducerWorld) -> list[tuple[int, int, int]]:
-    """Producer id, epoch and base sequence of each batch that was sent, in the order of the attempts."""
+    """Returns the producer id, epoch and base sequence of each sent batch, in the order of the attempts."""
     found: list[tuple[int, int, int]] = []
     for request in world.sent:
         if request.api_key == PRODUCE:
-            # The batch is the last field but for three bytes of empty tagged fields.
+            # The batch is the last field before three bytes of empty tagged fields.
             start = len(request.body) - 3 - len(stored := encode_batch([(1, None, b"v", ())]))
             header = read_batch_header(bytes(request.body[start : start + len(stored)]))
             found.append((header.producer_id, header.producer_epoch, header.base_sequence))
@@ -80,7 +80,7 @@ def produced(world: ProducerWorld) -> list[tuple[int, int, int]]:
 
 
 def test_a_window_of_five_batches_opens_after_the_first() -> None:
-    """The first batch of a producer id goes alone; then five are on their way, and no more."""
+    """The first batch of a producer id is sent alone; after its answer, five batches are in flight at most."""
     world = new_world()
     for _ in range(20):
         send(world)
@@ -93,7 +93,7 @@ def test_a_window_of_five_batches_opens_after_the_first() -> None:
 
 
 def test_memory_is_bounded_and_freed() -> None:
-    """A full buffer takes nothing; acknowledged batches make room."""
+    """A full buffer accepts no batch, and acknowledged batches free their memory."""
     size = len(encode_batch([(1, None, b"v", ())]))
     world = new_world(buffer_memory_bytes=3 * size)
     for _ in range(3):
@@ -108,7 +108,7 @@ def test_memory_is_bounded_and_freed() -> None:
 
 
 def test_records_wait_for_linger_or_a_full_batch() -> None:
-    """One record waits for `linger.ms`; a batch of `batch.size` does not."""
+    """A single record waits for `linger.ms`, but a batch of `batch.size` is sent at once."""
     world = new_world(linger_ms=1000, batch_size_bytes=200)
     flush(world)
     world.machine.partition_count(TOPIC)
@@ -126,7 +126,8 @@ def test_records_wait_for_linger_or_a_full_batch() -> None:
 
 
 def test_a_hint_of_the_new_leader_spares_the_metadata() -> None:
-    """A broker that names the new leader (KIP-951) gets the batch there without a pause or a Metadata request."""
+    """A broker that names the new leader (KIP-951) makes the producer send there without a pause or a Metadata
+    request."""
     world = new_world()
     send(world)
     flush(world)
@@ -142,7 +143,7 @@ def test_a_hint_of_the_new_leader_spares_the_metadata() -> None:
 
 
 def test_a_throttled_producer_waits() -> None:
-    """A broker that throttles gets no request of this client for that time (KIP-219)."""
+    """A broker that throttles the producer gets no request during that time (KIP-219)."""
     world = new_world()
     send(world)
     flush(world)
@@ -157,7 +158,7 @@ def test_a_throttled_producer_waits() -> None:
 
 
 def test_lost_data_raises_the_epoch() -> None:
-    """If the broker has lost batches that it acknowledged, the sequences begin again under the next epoch (KIP-360)."""
+    """If the broker has lost acknowledged batches, the sequences restart at 0 under the next epoch (KIP-360)."""
     world = new_world()
     for _ in range(3):
         send(world)
@@ -171,7 +172,7 @@ def test_lost_data_raises_the_epoch() -> None:
 
 
 def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
-    """There is no epoch after 32,767: the producer gets a new id, and its batches begin at 0 there."""
+    """After epoch 32,767, the last one, the producer gets a new id, and its sequences restart at 0."""
     world = new_world()
     send(world)
     flush(world)
@@ -187,7 +188,7 @@ def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
 
 
 def test_an_expired_batch_says_what_is_known() -> None:
-    """A batch that was never sent was not written; one whose answer is lost may have been."""
+    """An expired batch that was never sent was not written; a batch whose answer is lost may have been written."""
     world = new_world(delivery_timeout_ms=600)
     world.faults.refused_connections = 1
     never = send(world)
@@ -209,7 +210,8 @@ def test_an_expired_batch_says_what_is_known() -> None:
 
 
 def test_a_finished_batch_that_is_too_large_is_refused_alone() -> None:
-    """It is not split, since its bytes are the caller's; what follows it goes on under the next epoch."""
+    """A finished batch that is too large is refused alone and not split, because its bytes are the caller's; later
+    batches succeed."""
     world = new_world()
     send(world)
     flush(world)
@@ -224,7 +226,7 @@ def test_a_finished_batch_that_is_too_large_is_refused_alone() -> None:
 
 
 def test_a_broker_without_produce_ends_the_producer() -> None:
-    """Where no version is common, everything fails with that reason, and so does what comes later."""
+    """A broker without a common version of Produce makes all current and later sends fail with that reason."""
     world = new_world()
     world.model.offers = OFFERS_V2._replace(
         versions={key: versions for key, versions in OFFERS_V2.versions.items() if key}
@@ -238,7 +240,7 @@ def test_a_broker_without_produce_ends_the_producer() -> None:
 
 
 def test_close_ends_everything() -> None:
-    """What was not acknowledged fails, and nothing is accepted any more."""
+    """Closing a producer fails all unacknowledged batches and pending operations, and later sends are refused."""
     world = new_world(transactional_id="x")
     operation = world.machine.init_transactions()
     world.machine.close()
@@ -253,7 +255,7 @@ def test_close_ends_everything() -> None:
 
 
 def test_calls_in_the_wrong_state_are_refused() -> None:
-    """Each error says what is missing; none of them harms the producer."""
+    """A call in the wrong state is refused with an error that says what is missing, and the producer stays usable."""
     machine = ProducerMachine(ProducerConfig(CLIENT))
     with pytest.raises(InvalidTransactionCall, match=r"transactional\.id"):
         machine.begin()
@@ -274,7 +276,8 @@ def test_calls_in_the_wrong_state_are_refused() -> None:
 
 
 def test_a_commit_that_was_not_waited_for_is_found_again() -> None:
-    """After a caller gave up, the same commit is returned; a new transaction waits until its end is known."""
+    """A second commit call returns the same pending commit; a new transaction is refused until the caller knows the
+    result."""
     world = new_world(transactional_id="x")
     complete(world, world.machine.init_transactions())
     begin(world)
@@ -290,7 +293,8 @@ def test_a_commit_that_was_not_waited_for_is_found_again() -> None:
 
 
 def test_an_abort_drops_what_was_not_sent() -> None:
-    """Records that wait for linger are not sent, and the coordinator hears of nothing in the first protocol."""
+    """An abort drops records that wait for linger, and the first protocol sends no request to the coordinator in this
+    case."""
     world = new_world(transactional_id="x", linger_ms=10_000, second_protocol=False)
     complete(world, world.machine.init_transactions())
     begin(world)
@@ -302,7 +306,7 @@ def test_an_abort_drops_what_was_not_sent() -> None:
 
 
 def test_another_producer_of_the_id_fences() -> None:
-    """A commit after another producer's InitProducerId fails for good."""
+    """A commit after another producer's InitProducerId fails permanently with ProducerFenced."""
     world = new_world(transactional_id="x")
     complete(world, world.machine.init_transactions())
     begin(world)
@@ -317,14 +321,14 @@ def test_another_producer_of_the_id_fences() -> None:
 
 
 def fence(model: ClusterModel) -> None:
-    """Has another producer initialize the transactional id."""
+    """Makes another producer initialize the transactional id."""
     request = InitProducerIdRequest(transactional_id="x", producer_id=ProducerId(-1), producer_epoch=-1)
     while model._init_producer_id(request, 4).error_code:
         model.settle()
 
 
 def test_a_refused_record_fails_the_transaction() -> None:
-    """After a failure only an abort is possible; then the next transaction commits."""
+    """After a refused record, the transaction can only be aborted; the next transaction can commit."""
     world = new_world(transactional_id="x", second_protocol=False)
     complete(world, world.machine.init_transactions())
     begin(world)
@@ -344,8 +348,8 @@ def test_a_refused_record_fails_the_transaction() -> None:
 
 
 def test_an_upgrade_to_the_second_protocol_gets_a_new_epoch() -> None:
-    """Once a connection shows `transaction.version=2`, the next transaction is one of the second protocol, under an
-    epoch of its own."""
+    """After a connection reports `transaction.version=2`, the next transaction uses the second protocol with a new
+    epoch."""
     world = new_world(transactional_id="x", second_protocol=False)
     complete(world, world.machine.init_transactions())
     begin(world)

@@ -1,4 +1,5 @@
-"""Keys go where Kafka's Java client, or librdkafka, sends them; records without a key fill batch after batch."""
+"""Tests that keys map to the partitions of Kafka's Java client or librdkafka, and that records without a key fill
+whole batches."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ from klamm.protocol.murmur2 import murmur2
     ],
 )
 def test_murmur2_is_that_of_java(key: bytes, expected: int) -> None:
-    """The examples of Kafka's own `UtilsTest`."""
+    """The hash matches the examples of Kafka's `UtilsTest`."""
     assert murmur2(key) == expected % 2**32
 
 
 @given(st.binary(max_size=60))
 def test_murmur2_agrees_with_another_client(key: bytes) -> None:
-    """Any key hashes as in aiokafka."""
+    """The hash of any key is the same as in aiokafka."""
     assert murmur2(key) == murmur2_of_aiokafka(key) % 2**32
 
 
@@ -46,7 +47,8 @@ def test_a_key_has_one_partition(key: bytes, count: int) -> None:
 
 
 def test_records_without_a_key_stay_until_a_batch_is_full() -> None:
-    """About `batch.size` bytes go to a partition, then the next one is used; an empty key counts as none in crc32."""
+    """Records without a key stay in a partition for about `batch.size` bytes; `consistent_random` treats an empty key
+    as no key."""
     partitioner = StickyPartitioner("murmur2", 100, start=7)
     assert [partitioner.partition(None, 40, 3) for _ in range(12)] == [1, 1, 1, 2, 2, 2, 0, 0, 0, 1, 1, 1]
     partitioner = StickyPartitioner("consistent_random", 100, start=1)

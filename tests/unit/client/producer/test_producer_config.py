@@ -1,4 +1,4 @@
-"""Kafka's keys of a producer are honoured, and settings that exclude each other are refused."""
+"""Tests that Kafka's producer keys are honoured, and that conflicting settings are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SERVERS = {"bootstrap.servers": "one:9092"}
 
 
 def test_keys_of_kafka_are_read() -> None:
-    """Keys of the producer and of the client are in one mapping, as in Kafka."""
+    """One mapping holds the keys of the producer and of the client, as in Kafka."""
     config = ProducerConfig.from_mapping(
         SERVERS
         | {
@@ -60,7 +60,7 @@ def test_fewer_acknowledgements_end_idempotence() -> None:
     ],
 )
 def test_a_value_that_is_none_is_refused_by_its_key(key: str, value: str) -> None:
-    """The error names the key."""
+    """An invalid value is refused with an error that names the key."""
     with pytest.raises(ClientConfigError, match=key.replace(".", r"\.")):
         ProducerConfig.from_mapping(SERVERS | {key: value})
 
@@ -69,6 +69,6 @@ def test_a_value_that_is_none_is_refused_by_its_key(key: str, value: str) -> Non
     "options", [{"enable.idempotence": "true", "acks": "1"}, {"transactional.id": "x", "acks": "0"}]
 )
 def test_settings_that_exclude_each_other_are_refused(options: dict[str, str]) -> None:
-    """Idempotence and transactions need every in-sync replica."""
+    """Idempotence and transactions need `acks=all`, and other values are refused."""
     with pytest.raises(ClientConfigError, match="acks=all"):
         ProducerConfig.from_mapping(SERVERS | options)

@@ -1,4 +1,4 @@
-"""What identifies a micro-batch is taken from the files that Spark 4.3 writes."""
+"""Tests that a micro-batch is identified by the files that Spark 4.3 writes into the checkpoint."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def described(offsets: bytes = OFFSETS, previous: bytes | None = None) -> Checkp
 
 
 def test_a_micro_batch_is_described_by_its_files() -> None:
-    """The hash covers every byte of `offsets/N`."""
+    """A micro-batch is described by its files, and the hash covers every byte of `offsets/N`."""
     digest = hashlib.sha256(OFFSETS).hexdigest()
     assert described() == CheckpointBatch("q", 3, "r", digest, None, Millis(1795494539888))
     assert described(previous=OFFSETS).previous_offsets_hash == digest
 
 
 def test_another_plan_has_another_hash() -> None:
-    """Also if only the time differs, as when a restored checkpoint plans the same records again."""
+    """Two plans have different hashes even if only the time differs, as after the restore of an older checkpoint."""
     assert offsets_hash(OFFSETS) != offsets_hash(OFFSETS.replace(b"539888", b"539889"))
 
 
@@ -47,18 +47,18 @@ def test_another_plan_has_another_hash() -> None:
     ],
 )
 def test_a_time_that_is_not_there_is_unknown(offsets: bytes) -> None:
-    """The hash identifies the micro-batch nevertheless."""
+    """A missing or invalid planning time is `None`, and the hash still identifies the micro-batch."""
     assert described(offsets).planned_ms is None
     assert described(offsets).offsets_hash == offsets_hash(offsets)
 
 
 def test_the_query_id_is_in_the_checkpoint() -> None:
-    """A micro-batch without tasks has no other source for it."""
+    """The query id is read from the checkpoint; a micro-batch without tasks has no other source for the query id."""
     assert query_id_of(b'{"id":"ad960f35-f1f2-4489-8c65-e7f2bd59daa6"}') == "ad960f35-f1f2-4489-8c65-e7f2bd59daa6"
 
 
 @pytest.mark.parametrize("metadata", [b"", b"{}", b"[]", b'{"id":""}', b'{"id":1}', b"\xff"])
 def test_a_checkpoint_without_a_query_id_is_refused(metadata: bytes) -> None:
-    """The text says which file, and what is in it."""
+    """A checkpoint without a query id is refused with an error that names the file and the missing id."""
     with pytest.raises(CheckpointUnreadable, match="the file 'metadata' holds no query id"):
         query_id_of(metadata)

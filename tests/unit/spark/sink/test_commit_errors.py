@@ -1,4 +1,4 @@
-"""A commit that is refused says what the user can do."""
+"""Tests that the error for a refused commit tells the user what to do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCH = CheckpointBatch("q", 5, "run", "a" * 64, None, None)
     ],
 )
 def test_refusals(code: ErrorCode, open_for_s: float, message: str) -> None:
-    """Also if the broker's answer is the cause of another error."""
+    """Each refusal is explained, also if the broker's error is only the cause of another error."""
     error = ProducerFailed("the producer can't go on")
     error.__cause__ = RequestRefused(code, "refused")
     text = str(explained(error, BATCH, CONFIG, open_for_s))
@@ -37,5 +37,5 @@ def test_refusals(code: ErrorCode, open_for_s: float, message: str) -> None:
 
 
 def test_other_errors_stand_alone() -> None:
-    """With the micro-batch."""
+    """An error without an explanation is shown with the micro-batch and the query only."""
     assert str(explained(ProducerFailed("why"), BATCH, CONFIG, 0)) == "micro-batch 5 of the query q: why"

@@ -1,4 +1,4 @@
-"""The options of exactly once are honoured with it, and refused without it."""
+"""Tests that the exactly-once options are honoured with exactly-once semantics and refused without it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parse(**options: str) -> ExactlyOnceOptions:
 
 
 def test_defaults() -> None:
-    """The marker is in the topic, the staging folder in the checkpoint."""
+    """By default, the marker is in the topic, and the staging folder is in the checkpoint."""
     options = parse(checkpointLocation="s3a://bucket/checkpoint/")
 
     assert options.marker_topic == "flights"
@@ -31,7 +31,7 @@ def test_defaults() -> None:
 
 
 def test_own_values() -> None:
-    """Names of options are case-insensitive."""
+    """Each option can be set, and option names are case-insensitive."""
     options = parse(
         checkpointLocation="/c",
         KLAMM__SINK__STAGING="/s",
@@ -44,7 +44,7 @@ def test_own_values() -> None:
 
 
 def test_the_transaction_timeout_reaches_the_producer() -> None:
-    """With Kafka's name and default."""
+    """`kafka.transaction.timeout.ms` reaches the producer, with Kafka's default of 60 seconds."""
     assert SinkOptions.parse(MINIMUM).producer.transaction_timeout_ms == 60_000
     options = SinkOptions.parse({**MINIMUM, "kafka.transaction.timeout.ms": "5000"})
     assert options.producer.transaction_timeout_ms == 5000
@@ -63,13 +63,14 @@ def test_the_transaction_timeout_reaches_the_producer() -> None:
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, str], message: str) -> None:
-    """With the reason."""
+    """A wrong option is refused with an error that gives the reason."""
     with pytest.raises(OptionError, match=message):
         SinkOptions.parse({**MINIMUM, **options})
 
 
 def test_rows_that_name_their_topics_need_a_topic_for_the_marker() -> None:
-    """A topic that stays the same."""
+    """A query whose rows name their topics must set a topic for the marker, so that the marker's topic never
+    changes."""
     without = {key: value for key, value in MINIMUM.items() if key != "topic"}
     with pytest.raises(OptionError, match=r"Set klamm.sink.marker.topic"):
         SinkOptions.parse(without)
@@ -81,12 +82,13 @@ def test_rows_that_name_their_topics_need_a_topic_for_the_marker() -> None:
 
 @pytest.mark.parametrize("option", EXACTLY_ONCE_OPTIONS)
 def test_they_need_exactly_once(option: str) -> None:
-    """They would have no effect otherwise."""
+    """An exactly-once option is refused for at-least-once semantics, where the option would have no effect."""
     with pytest.raises(OptionError, match=f"{option} has a meaning only with"):
         SinkOptions.parse({**AT_LEAST_ONCE, option: "1"})
 
 
 def test_a_query_without_the_option_for_its_checkpoint_is_refused() -> None:
-    """The sink does not learn the checkpoint otherwise."""
+    """A query without the option `checkpointLocation` is refused, because the sink has no other way to find the
+    checkpoint."""
     with pytest.raises(OptionError, match="needs the option checkpointLocation"):
         ExactlyOnce(SinkOptions.parse(MINIMUM), SinkColumns(value=0))

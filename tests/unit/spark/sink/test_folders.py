@@ -1,4 +1,4 @@
-"""Local folders and those of pyarrow.fs behave alike."""
+"""Tests that local folders and folders of pyarrow.fs behave in the same way."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from klamm.spark.sink.marker_errors import CheckpointUnreadable
 
 @pytest.fixture(params=["local", "pyarrow"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
-    """A folder that does not exist yet."""
+    """Returns a folder that does not exist yet."""
     place = str(tmp_path / "folder")
     return folder_at(place) if request.param == "local" else _RemoteFolder(f"file://{place}")
 
 
 def test_a_file_is_read_again(folder: Folder) -> None:
-    """Its folders are created; a missing one is no error."""
+    """A written file can be read back; its parent folders are created, and `read` of a missing file returns `None`."""
     assert folder.read("a/b/c") is None
     with pytest.raises(FileNotFoundError):
         folder.open_to_read("a/b/c")
@@ -32,7 +32,7 @@ def test_a_file_is_read_again(folder: Folder) -> None:
 
 
 def test_files_and_folders_are_removed(folder: Folder) -> None:
-    """Also if they are gone already."""
+    """Files and folders can be removed, also if they are gone already."""
     for name in ("a/b", "a/c"):
         with folder.open_to_write(name) as file:
             file.write(b"content")
@@ -55,12 +55,12 @@ def test_files_and_folders_are_removed(folder: Folder) -> None:
     ],
 )
 def test_locations(location: str, expected: str) -> None:
-    """A path without a scheme is local."""
+    """A path without a scheme is local, and a local path becomes absolute."""
     assert absolute_location(location) == expected
 
 
 def test_an_unknown_file_system_is_explained() -> None:
-    """In one sentence."""
+    """The error for an unknown file system names the location."""
     with pytest.raises(OSError, match=r"pyarrow\.fs can't open nofs://a"):
         folder_at("nofs://a")
     with pytest.raises(CheckpointUnreadable, match="can't read the checkpoint nofs://a"):
@@ -68,7 +68,7 @@ def test_an_unknown_file_system_is_explained() -> None:
 
 
 def test_a_micro_batch_is_read_from_the_checkpoint(tmp_path: Path) -> None:
-    """With the one before, if its file is still there."""
+    """A micro-batch is read from the checkpoint together with the previous offsets file, if that file still exists."""
     with pytest.raises(CheckpointUnreadable, match="has no file 'metadata'"):
         read_batch(str(tmp_path), 1, "run")
     (tmp_path / "metadata").write_text('{"id":"q"}')

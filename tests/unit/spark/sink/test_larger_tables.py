@@ -1,4 +1,4 @@
-"""Tables are joined without a change of their rows."""
+"""Tests that small tables are joined and keep their rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from klamm.spark.sink.larger_tables import joined_tables
 
 
 def test_small_tables_are_joined() -> None:
-    """Until they are large enough; the last one may be smaller, an empty task has none."""
+    """Small tables are joined until they reach the target size; the last table may be smaller, and an empty input
+    gives none."""
     rows = [str(100 + index) for index in range(50)]
     tables = [pa.record_batch({"value": rows[start : start + 10]}) for start in range(0, 50, 10)]
     joined = list(joined_tables(iter(tables), 2 * tables[-1].nbytes))

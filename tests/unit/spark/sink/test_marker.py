@@ -1,4 +1,4 @@
-"""The marker goes through a committed offset, and only a marker is taken for one."""
+"""Tests that a marker survives as a committed offset, and that no other commit is taken for a marker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ HASHES = st.text("0123456789abcdef", min_size=64, max_size=64)
 
 @given(batch_id=st.integers(0, 2**63 - 1), run_id=st.uuids().map(str) | st.just(""), offsets_hash=HASHES)
 def test_what_is_committed_is_read_again(batch_id: int, run_id: str, offsets_hash: str) -> None:
-    """The offset is the id of the micro-batch, so that tools show it, and the metadata is within Kafka's limit."""
+    """A marker can be read back from its commit; the commit's offset is the micro-batch id, and the metadata fits
+    Kafka's limit."""
     marker = Marker(batch_id, run_id, offsets_hash)
     commit = marker.to_commit()
     assert commit.offset == batch_id
@@ -29,12 +30,13 @@ def test_what_is_committed_is_read_again(batch_id: int, run_id: str, offsets_has
 
 
 def test_without_a_commit_there_is_no_marker() -> None:
-    """The first micro-batch of a query, or a marker that expired."""
+    """Without a commit there is no marker, as for the first micro-batch of a query or after the marker expired."""
     assert Marker.from_commit(None) is None
 
 
 def test_the_encoding_stays() -> None:
-    """A later version of klamm must read what an earlier one has committed."""
+    """The encoding of a marker does not change, so that later versions of klamm can read the markers of earlier
+    versions."""
     assert Marker(12, "run", HASH).to_commit() == Commit(
         Offset(12), f'{{"klamm.sink":1,"batch":12,"run":"run","offsets":"{HASH}"}}'
     )
@@ -66,13 +68,14 @@ def fields(**changes: object) -> str:
     ],
 )
 def test_another_commit_is_not_taken_for_a_marker(metadata: str) -> None:
-    """Neither for a marker nor for none: it does not say what the topics have."""
+    """A commit that is not a valid marker is an error, because the commit does not tell which micro-batches the
+    topics have."""
     with pytest.raises(MarkerDamaged):
         Marker.from_commit(Commit(Offset(12), metadata))
 
 
 def test_the_error_shows_what_is_there() -> None:
-    """A user can see who wrote it."""
+    """The error shows the offset and the metadata of the commit, so that a user can see who wrote the commit."""
     with pytest.raises(MarkerDamaged, match="offset 5 with the metadata 'reset by ops'"):
         Marker.from_commit(Commit(Offset(5), "reset by ops"))
     with pytest.raises(MarkerDamaged, match="version 2, and this klamm knows version 1"):
@@ -80,5 +83,5 @@ def test_the_error_shows_what_is_there() -> None:
 
 
 def test_group_and_transactional_id_have_one_prefix() -> None:
-    """One prefix suffices for the ACLs of both."""
+    """The group and the transactional id have the same prefix, so that one prefix suffices for the ACLs of both."""
     assert group_of("id") == transactional_id_of("id") == "klamm.sink.id"

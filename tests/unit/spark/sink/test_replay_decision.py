@@ -1,4 +1,5 @@
-"""Whether a micro-batch is sent or dropped: the whole table, the texts, and a query that crashes at every point."""
+"""Tests whether a micro-batch is sent or dropped: all cases, the error texts, and a query that crashes at every
+point."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def hash_of(name: str) -> str:
 
 
 def batch(number: int, plan: str | None = None, previous: str | None = None) -> CheckpointBatch:
-    """Micro-batch N in the checkpoint: its plan is "N" unless told otherwise."""
+    """Returns the micro-batch N of the checkpoint; its plan is "N" by default."""
     before = f"{number - 1}" if previous is None else previous
     return CheckpointBatch(
         "q",
@@ -50,12 +51,13 @@ def marker(number: int, plan: str | None = None, run: str = "before") -> Marker:
         (batch(7, previous="gone"), marker(6), Replay.SEND),
         (batch(7), marker(7), Replay.DROP),
         (batch(7), marker(7, run="now"), Replay.DROP),
-        # The files before the micro-batch do not matter where the topics have the micro-batch itself.
+        # The files of earlier micro-batches do not matter if the topics have the micro-batch itself.
         (batch(7, previous="other"), marker(7), Replay.DROP),
     ],
 )
 def test_marker_and_checkpoint_that_agree(given: CheckpointBatch, found: Marker | None, decision: Replay) -> None:
-    """The marker is at the micro-batch or directly before it."""
+    """A micro-batch is dropped if the marker names it, and sent if the marker names the micro-batch directly before
+    it."""
     assert decide(given, found, NOW) is decision
 
 
@@ -76,7 +78,8 @@ def test_marker_and_checkpoint_that_agree(given: CheckpointBatch, found: Marker 
     ],
 )
 def test_marker_and_checkpoint_that_disagree(given: CheckpointBatch, found: Marker, text: str) -> None:
-    """The error says what happened and what to do; the first batch's option does not overrule a marker."""
+    """A conflict error says what happened and what to do; the option `klamm.sink.first.batch` does not overrule a
+    marker."""
     with pytest.raises(MarkerConflict, match=text) as refused:
         decide(given, found, NOW)
     said = str(refused.value)
@@ -90,7 +93,8 @@ def test_marker_and_checkpoint_that_disagree(given: CheckpointBatch, found: Mark
 
 @pytest.mark.parametrize("number", [1, 2, 100])
 def test_a_missing_marker_after_the_first_micro_batch(number: int) -> None:
-    """The error names both ways on."""
+    """The error for a missing marker gives the value of the option for both cases: the topics have the micro-batch,
+    or not."""
     with pytest.raises(MarkerMissing, match="the query has no marker") as refused:
         decide(batch(number), None, NOW)
     said = str(refused.value)
@@ -101,7 +105,8 @@ def test_a_missing_marker_after_the_first_micro_batch(number: int) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 21])
 def test_the_user_says_what_the_topics_have(number: int) -> None:
-    """The option holds for a missing marker at this micro-batch and the one before, and for no other."""
+    """The option applies to a missing marker at its own micro-batch (send) and the one before (drop), and to no
+    other."""
     terms = NOW._replace(first_batch=number)
     assert decide(batch(number), None, terms) is Replay.SEND
     if number > 0:
@@ -126,7 +131,8 @@ def test_the_user_says_what_the_topics_have(number: int) -> None:
 def test_an_old_first_micro_batch_may_have_lost_its_marker(
     age_ms: int, retention_ms: int | None, is_refused: bool
 ) -> None:
-    """It may be in the topics, with a marker that expired before the query was started again."""
+    """An old first micro-batch without a marker is refused, because its marker may have expired before the query
+    restarted."""
     terms = MarkerTerms(Millis(PLANNED_MS + age_ms), None if retention_ms is None else Millis(retention_ms))
     if is_refused:
         with pytest.raises(MarkerMissing, match=r"klamm\.sink\.first\.batch=0 if they don't"):
@@ -139,7 +145,7 @@ def test_an_old_first_micro_batch_may_have_lost_its_marker(
 
 
 def test_a_first_micro_batch_of_unknown_age_is_sent() -> None:
-    """A later Spark may write the time elsewhere."""
+    """A first micro-batch of unknown age is sent, because a later Spark version may write the time elsewhere."""
     assert decide(batch(0)._replace(planned_ms=None), None, NOW) is Replay.SEND
 
 
@@ -147,19 +153,20 @@ def test_a_first_micro_batch_of_unknown_age_is_sent() -> None:
     ("age_ms", "text"), [(60_000, "1 min ago"), (5 * HOUR_MS, "5 hours ago"), (72 * HOUR_MS, "3 days ago")]
 )
 def test_the_age_is_readable(age_ms: int, text: str) -> None:
-    """In the unit that fits."""
+    """The error gives the age of a micro-batch in minutes, hours or days."""
     with pytest.raises(MarkerMissing, match=text):
         decide(batch(0), None, MarkerTerms(Millis(PLANNED_MS + age_ms), Millis(1)))
 
 
 def test_a_marker_of_an_unknown_run() -> None:
-    """A micro-batch without tasks does not know its run."""
+    """The error says "an earlier run" if the marker has no run id; a micro-batch without tasks does not know its
+    run."""
     with pytest.raises(MarkerConflict, match="written by an earlier run"):
         decide(batch(7), marker(9, run=""), NOW)
 
 
 def test_whether_a_failed_write_has_landed() -> None:
-    """Only the same micro-batch has."""
+    """A failed write has landed only if the marker names the same micro-batch with the same plan."""
     assert has_landed(batch(7), marker(7))
     assert not has_landed(batch(7), None)
     assert not has_landed(batch(7), marker(6))
@@ -168,19 +175,19 @@ def test_whether_a_failed_write_has_landed() -> None:
 
 
 def test_whether_another_run_goes_on() -> None:
-    """Another run has written the micro-batch, or a later one, also from a copy of the checkpoint."""
+    """Another run is active if that run wrote this micro-batch or a later one, also from a copy of the checkpoint."""
     assert is_of_another_run(batch(7), marker(7))
     assert is_of_another_run(batch(7), marker(8))
     assert is_of_another_run(batch(7, plan="other"), marker(7))
     assert not is_of_another_run(batch(7), None)
     assert not is_of_another_run(batch(7), marker(6))
     assert not is_of_another_run(batch(7), marker(7, run="now"))
-    # Without tasks the writer does not know its run.
+    # A micro-batch without tasks has no run id.
     assert not is_of_another_run(batch(7)._replace(run_id=""), marker(7))
 
 
 def test_a_marker_that_was_overwritten() -> None:
-    """The error says what is there and what to do."""
+    """The error for an overwritten marker shows the commit and says what to do."""
     assert marker_for(batch(7), None) is None
     assert marker_for(batch(7), marker(6).to_commit()) == marker(6)
     with pytest.raises(MarkerDamaged) as refused:
@@ -192,7 +199,8 @@ def test_a_marker_that_was_overwritten() -> None:
 
 
 class Query:
-    """A query with Spark's rules: plan, write, note; and a topic that takes records and marker together."""
+    """A query with Spark's rules (plan, write, record as finished) and a topic that takes records and marker
+    atomically."""
 
     def __init__(self) -> None:
         self.plans: list[str] = []
@@ -202,7 +210,7 @@ class Query:
         self.planned = 0
 
     def run_batch(self, crash: str) -> None:
-        """Runs the next micro-batch, or repeats the last one, and crashes at a point."""
+        """Runs the next micro-batch, or repeats the last one, and crashes at the given point."""
         number = self.finished
         if len(self.plans) == number:
             self.planned += 1
@@ -223,7 +231,7 @@ CRASHES = ("none", "before the transaction", "within the transaction", "after th
 
 @given(crashes=st.lists(st.sampled_from(CRASHES)))
 def test_a_query_that_crashes_anywhere_writes_each_micro_batch_once(crashes: list[str]) -> None:
-    """No record is lost, none is there twice, and no error stops a query that keeps its checkpoint."""
+    """A query that keeps its checkpoint loses no record, writes no record twice, and stops with no error."""
     query = Query()
     for crash in crashes:
         query.run_batch(crash)
@@ -238,8 +246,8 @@ def test_a_query_that_crashes_anywhere_writes_each_micro_batch_once(crashes: lis
     )
 )
 def test_a_restored_copy_never_writes_twice(crashes: list[tuple[str, str]]) -> None:
-    """Whatever copy of the checkpoint is restored, a micro-batch of the topic is never followed by another one with
-    the same id: the query stops instead."""
+    """After the restore of any copy of the checkpoint, the topic never gets two micro-batches with the same id; the
+    query stops instead."""
     query = Query()
     copy: tuple[list[str], int] = ([], 0)
     for crash, step in crashes:

@@ -1,4 +1,4 @@
-"""Rows become batches of the partitions that their keys, the rows themselves, or the sizes choose."""
+"""Tests that rows become batches of the right partitions: by the row's partition, by its key, or by batch size."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def _values(batches: list[BuiltBatch]) -> dict[int, list[bytes | None]]:
 
 
 def test_a_named_partition_comes_before_the_key() -> None:
-    """Rows without a name have the partition of their key, as Java's producer chooses it."""
+    """A row's own partition takes precedence over its key; other rows get the partition that Java's producer chooses
+    for the key."""
     rows = _rows([b"1", b"2", b"3"], [b"foobar", b"foobar", b"foobar"], partitions=[0, None, 3])
     by_key = (-790332482 & 0x7FFFFFFF) % PARTITIONS
     found = _values(list(RowBatches(_options()).build(rows, PARTITIONS)))
@@ -50,7 +51,7 @@ def test_a_named_partition_comes_before_the_key() -> None:
 
 
 def test_rows_without_a_key_fill_a_batch_before_the_next_partition() -> None:
-    """Also across the tables of a task; the partitions take turns."""
+    """Rows without a key fill a whole batch before the next partition's turn, also across the tables of a task."""
     build = RowBatches(_options(kafka_batch_size="1000"))
     counts: Counter[int] = Counter()
     order: list[int] = []
@@ -64,14 +65,14 @@ def test_rows_without_a_key_fill_a_batch_before_the_next_partition() -> None:
 
 
 def test_a_partitioner_that_ignores_keys_distributes_all_rows() -> None:
-    """`partitioner.ignore.keys` of Java's producer."""
+    """With Java's option `partitioner.ignore.keys`, rows with equal keys are spread over all partitions."""
     rows = _rows([b"x" * 100] * 100, [b"same"] * 100)
     build = RowBatches(_options(kafka_batch_size="1000", **{"kafka_partitioner_ignore_keys": "true"}))
     assert len(_values(list(build.build(rows, PARTITIONS)))) == PARTITIONS
 
 
 def test_a_slice_of_a_table_is_built_as_the_rows_that_it_has() -> None:
-    """Spark's tables and those divided by topic begin anywhere in their buffers."""
+    """A slice of a table gives only the rows of the slice; Spark's tables and tables of one topic can be slices."""
     values = pa.array([b"%d" % number for number in range(100)], pa.binary())
     rows = TopicRows("t", values[40:60], values[40:60], None, None)
     found = _values(list(RowBatches(_options()).build(rows, PARTITIONS)))
@@ -79,7 +80,8 @@ def test_a_slice_of_a_table_is_built_as_the_rows_that_it_has() -> None:
 
 
 def test_a_record_larger_than_a_request_is_refused() -> None:
-    """The message names the limit, as the producer does for single records."""
+    """A record larger than a request is refused with an error that names the limit, as for single records of the
+    producer."""
     rows = _rows([b"small", b"x" * 3000])
     with pytest.raises(
         RecordTooLarge, match=r"a record for topic t has 30\d\d bytes in a batch, more than max\.request\.size=2000"

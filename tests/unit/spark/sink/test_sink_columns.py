@@ -1,4 +1,4 @@
-"""The sink takes the columns that Spark's own sink takes, and refuses the same ones."""
+"""Tests that the sink accepts and refuses the same columns as Spark's own sink."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from klamm.spark.sink.sink_columns import SinkColumns
 
 
 def headers(value: DataType) -> ArrayType:
-    """Returns the type of a column of headers with such values."""
+    """Returns the type of a headers column whose header values have the given type."""
     return ArrayType(StructType([StructField("key", StringType()), StructField("value", value)]))
 
 
@@ -39,12 +39,12 @@ TYPES: dict[str, DataType] = {
 
 
 def schema(text: str) -> StructType:
-    """Returns the schema from `name type, name type`."""
+    """Returns the schema for a text of the form `name type, name type`."""
     return StructType([StructField(name, TYPES[kind]) for name, kind in (each.split() for each in text.split(","))])
 
 
 def test_every_column_is_found_by_its_name() -> None:
-    """Other columns don't matter."""
+    """Each column is found by its name, and other columns are ignored."""
     found = SinkColumns.of(
         schema("offset long, partition int, headers headers, value binary, topic string, key string"), None
     )
@@ -53,17 +53,17 @@ def test_every_column_is_found_by_its_name() -> None:
 
 
 def test_the_value_is_enough_for_one_topic() -> None:
-    """A record without a key has neither headers nor a partition of its choice."""
+    """With a topic from the option, the column `value` alone is enough."""
     assert SinkColumns.of(schema("value string"), "flights") == SinkColumns(value=0)
 
 
 def test_the_option_takes_precedence_over_the_column() -> None:
-    """Even if the column could not be a topic."""
+    """The topic option takes precedence over the topic column, even if the column has an invalid type."""
     assert SinkColumns.of(schema("topic int, value string"), "flights") == SinkColumns(value=1)
 
 
 def test_the_first_of_equal_names_counts() -> None:
-    """As in Spark's sink."""
+    """If two columns have the same name, the first one counts, as in Spark's sink."""
     assert SinkColumns.of(schema("value string, value int"), "flights") == SinkColumns(value=0)
 
 
@@ -85,6 +85,6 @@ def test_the_first_of_equal_names_counts() -> None:
     ],
 )
 def test_wrong_columns_are_refused(columns: str, message: str) -> None:
-    """With Spark's texts."""
+    """Wrong columns are refused with the error texts of Spark's sink."""
     with pytest.raises(ColumnError, match=message):
         SinkColumns.of(schema(columns), None)

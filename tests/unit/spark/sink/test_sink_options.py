@@ -1,4 +1,4 @@
-"""Every option of a writer is honoured, refused with a reason, or named as having no effect."""
+"""Tests that every option of a writer is honoured, refused with a reason, or named as having no effect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parse(**options: str) -> SinkOptions:
 
 
 def test_defaults() -> None:
-    """They are those of Java's producer: acknowledged by all, idempotent, murmur2; missing topics may be created."""
+    """Defaults are those of Java's producer: acks=all, idempotent, murmur2; missing topics may be created."""
     options = SinkOptions.parse(MINIMUM)
 
     assert options.topic is None
@@ -37,7 +37,7 @@ def test_defaults() -> None:
 
 
 def test_kafka_options_reach_the_producer() -> None:
-    """With Kafka's names, units and words; keys of options are case-insensitive."""
+    """Kafka options reach the producer with Kafka's names, units and values; option names are case-insensitive."""
     producer = parse(
         KAFKA__ACKS="1",
         kafka__batch__size="1000",
@@ -59,14 +59,15 @@ def test_kafka_options_reach_the_producer() -> None:
 
 
 def test_the_default_level_of_gzip_has_a_number() -> None:
-    """It is -1, as in Kafka."""
+    """The gzip level -1 selects the default level, as in Kafka."""
     producer = parse(kafka__compression__type="gzip", kafka__compression__gzip__level="-1").producer
 
     assert producer.compression_level is None
 
 
 def test_own_options() -> None:
-    """The topic without blanks around it, the partitioner of librdkafka, keys that don't matter, the micro-batch."""
+    """klamm's own options are parsed: the trimmed topic, librdkafka's partitioner, ignored keys, and the
+    micro-batch."""
     options = parse(
         topic=" flights ",
         klamm__partitioner="consistent_random",
@@ -84,7 +85,7 @@ def test_own_options() -> None:
 
 @pytest.mark.parametrize("option", ["checkpointLocation", "queryName", "asyncProgressTrackingEnabled"])
 def test_sparks_own_options_are_left_to_spark(option: str) -> None:
-    """Spark passes them on to the sink."""
+    """Spark passes its own options on to the sink, and the sink accepts them."""
     assert SinkOptions.parse({**MINIMUM, option: "x"}) == SinkOptions.parse(MINIMUM)
 
 
@@ -128,19 +129,19 @@ def test_sparks_own_options_are_left_to_spark(option: str) -> None:
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, str], message: str) -> None:
-    """With what is wrong, and what to write instead."""
+    """A wrong option is refused with an error that says what is wrong and what to write instead."""
     with pytest.raises(OptionError, match=message):
         SinkOptions.parse({**MINIMUM, **options})
 
 
 def test_the_brokers_must_be_named() -> None:
-    """There is no default."""
+    """`kafka.bootstrap.servers` is required and has no default."""
     with pytest.raises(OptionError, match=r"Option 'kafka\.bootstrap.servers' must be specified"):
         SinkOptions.parse({"topic": "a"})
 
 
 def test_keys_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    """In one warning, even if a stream parses its options for each micro-batch."""
+    """Keys without effect are named in one warning, even if a stream parses its options for each micro-batch."""
     with caplog.at_level(logging.WARNING):
         for batch_id in ("0", "1"):
             parse(kafka__metric__reporters="x.Y", klamm__sink__queryId="q", klamm__sink__batchId=batch_id)
@@ -165,7 +166,7 @@ value.serializer
 
 @pytest.mark.parametrize("key", ALL_KEYS.split())
 def test_every_key_of_kafkas_producer_is_known(key: str) -> None:
-    """None of them is called unknown."""
+    """No key of Kafka's producer is refused as unknown."""
     try:
         SinkOptions.parse({**MINIMUM, f"kafka.{key}": "h:1" if key == "bootstrap.servers" else "x"})
     except OptionError as error:
@@ -173,6 +174,6 @@ def test_every_key_of_kafkas_producer_is_known(key: str) -> None:
 
 
 def test_what_is_passed_on_is_a_key_of_klamms_producer() -> None:
-    """So none of it is refused there as unknown."""
+    """Every key that the sink passes on is a key of klamm's producer, so the producer refuses none as unknown."""
     assert producer_options._PRODUCER_KEYS <= PRODUCER_KEYS
     assert producer_options._CLIENT_KEYS <= HONOURED_KEYS

@@ -1,4 +1,4 @@
-"""What a task stages is what the driver reads, from a message and from a file."""
+"""Tests that the driver reads exactly what a task staged, from a message and from a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCHES = [
 
 
 def staged(folder: Path, batches: list[StagedBatch], inline_bytes: int, batch_id: int = 3) -> StagedTask:
-    """Stages batches as one task."""
+    """Stages the batches as one task."""
     stage = TaskStage(str(folder), TaskAttempt("query", batch_id, "run", 2, 1), inline_bytes)
     for batch in batches:
         stage.add(*batch)
@@ -35,7 +35,7 @@ def files_in(folder: Path) -> list[str]:
 
 @given(st.lists(st.builds(StagedBatch, st.text(max_size=20), st.integers(0, 2**31 - 1), st.binary(max_size=50))))
 def test_a_small_task_creates_no_file(batches: list[StagedBatch]) -> None:
-    """Its batches are in the message, in their order."""
+    """A small task creates no file; the message holds its batches in order."""
     task = staged(Path("/nowhere"), batches, 1 << 20)
 
     assert task.file is None
@@ -44,7 +44,7 @@ def test_a_small_task_creates_no_file(batches: list[StagedBatch]) -> None:
 
 @pytest.mark.parametrize("inline_bytes", [0, 40, 100])
 def test_a_large_task_moves_all_its_batches_to_a_file(tmp_path: Path, inline_bytes: int) -> None:
-    """Below folders that name query, micro-batch and run."""
+    """A large task moves all its batches to one file, in folders that name the query, the micro-batch and the run."""
     task = staged(tmp_path, BATCHES, inline_bytes)
 
     assert task.inline == b""
@@ -54,12 +54,12 @@ def test_a_large_task_moves_all_its_batches_to_a_file(tmp_path: Path, inline_byt
 
 
 def test_attempts_share_no_file(tmp_path: Path) -> None:
-    """Also if Spark gives two of them the same number."""
+    """Two attempts never share a file, even if Spark gives them the same number."""
     assert staged(tmp_path, BATCHES, 0).file != staged(tmp_path, BATCHES, 0).file
 
 
 def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
-    """It removes the file itself."""
+    """A task that fails removes its own file."""
     stage = TaskStage(str(tmp_path), TaskAttempt("query", 3, "run", 2, 1), 0)
     stage.add(*BATCHES[0])
     assert files_in(tmp_path) != []
@@ -68,7 +68,8 @@ def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_the_commit_removes_earlier_micro_batches(tmp_path: Path) -> None:
-    """Those of lost attempts too, and none of a later micro-batch or of another query."""
+    """A commit removes the files of its micro-batch and all earlier ones, but no file of a later micro-batch or
+    another query."""
     for batch_id in (2, 3, 10):
         staged(tmp_path, BATCHES, 0, batch_id)
     other = TaskStage(str(tmp_path), TaskAttempt("other", 1, "run", 0, 0), 0)
@@ -81,7 +82,7 @@ def test_the_commit_removes_earlier_micro_batches(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_says_who_must_see_it(tmp_path: Path) -> None:
-    """An executor on another machine wrote it to a folder of its own."""
+    """If the staged file is missing, the error says that the driver and all executors must see the same folder."""
     task = staged(tmp_path, BATCHES, 0)
     with pytest.raises(WriteFailed, match="the driver and all executors must see the same folder"):
         list(Staging(str(tmp_path / "elsewhere")).batches(task))
@@ -89,7 +90,7 @@ def test_a_missing_file_says_who_must_see_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("more", "message"), [(1, "end within batch 3"), (-1, "more than 2 batches")])
 def test_lost_batches_are_noticed(tmp_path: Path, more: int, message: str) -> None:
-    """A file that was cut would lose records."""
+    """A truncated file or a wrong number of batches is an error, because records would be lost."""
     task = staged(tmp_path, BATCHES, 0)
     damaged = dataclasses.replace(task, batches_count=task.batches_count + more)
     with pytest.raises(WriteFailed, match=message):

@@ -1,4 +1,4 @@
-"""Tables are divided by topic, and their columns have the types of records."""
+"""Tests that tables are divided by topic, and that their columns get the types of records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def divided(columns: dict[str, Any], topic: str | None = None) -> dict[str, list
 
 
 def test_rows_of_one_topic_keep_their_order() -> None:
-    """Also where topics alternate; every column goes along."""
+    """Rows of one topic keep their order and all their columns, also if the topics alternate."""
     table = {
         "value": pa.array(["1", None, "3", "4"]),
         "key": pa.array([b"a", b"b", None, b"d"]),
@@ -43,7 +43,7 @@ def test_rows_of_one_topic_keep_their_order() -> None:
 
 
 def test_one_topic_is_not_divided() -> None:
-    """Neither if all rows name it, nor if the option does."""
+    """A table is not divided if all rows name the same topic, or if the option names the topic."""
     values = pa.array([b"1", b"2"])
 
     assert divided({"value": values, "topic": pa.array(["x", "x"])}) == {"x": [(b"1",), (b"2",)]}
@@ -53,7 +53,7 @@ def test_one_topic_is_not_divided() -> None:
 
 
 def test_large_types_become_small() -> None:
-    """Spark's sessions can choose large ones."""
+    """Arrow's large types become the normal types; a Spark session can be set to produce large types."""
     table = {
         "value": pa.array(["ä"], pa.large_string()),
         "key": pa.array([b"k"], pa.large_binary()),
@@ -75,13 +75,13 @@ def test_large_types_become_small() -> None:
     ],
 )
 def test_what_can_not_be_a_record_is_refused(column: dict[str, Any], message: str) -> None:
-    """With what to do instead."""
+    """A row that can't be a record is refused with an error that names the null topic or header."""
     with pytest.raises(RowRefused, match=message):
         divided({"value": pa.array(["1", "2"]), **column}, None if "topic" in column else "x")
 
 
 def test_nulls_outside_of_a_slice_do_not_matter() -> None:
-    """Spark may hand over a part of a table."""
+    """Nulls outside of a slice do not matter; Spark may pass a slice of a table."""
     headers = pa.array([[None], [{"key": "h", "value": None}]], HEADERS)[1:]
 
     assert divided({"value": pa.array(["2"]), "headers": headers}, "x") == {

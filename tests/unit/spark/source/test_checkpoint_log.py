@@ -1,4 +1,4 @@
-"""What is in a checkpoint's logs, as Spark writes them."""
+"""Tests reading the logs of a checkpoint, as Spark writes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def end(offset: int) -> dict[TopicPartition, Offset]:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """Two finished micro-batches and one under way, of a query with two sources."""
+    """Returns the checkpoint of a query with two sources: two finished micro-batches and one in progress."""
     folder = tmp_path / "a checkpoint"
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True)
@@ -34,14 +34,14 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
 def test_only_the_last_finished_batch_is_finished(checkpoint: Path, prefix: str) -> None:
-    """What is in the offset log alone is under way."""
+    """Only the last micro-batch in the commit log is finished; a micro-batch in the offset log alone is in progress."""
     location = prefix + str(checkpoint).replace(" ", "%20" if prefix else " ")
 
     assert [is_last_finished(location, end(offset)) for offset in (10, 20, 30)] == [False, True, False]
 
 
 def test_numbers_are_counted_as_numbers(checkpoint: Path) -> None:
-    """Batch 10 comes after batch 9."""
+    """Batch numbers are compared as numbers: batch 10 comes after batch 9."""
     for batch in (9, 10):
         (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
         (checkpoint / "offsets" / str(batch)).write_text("v1\n{}\n" + json.dumps({"t": {"0": batch * 100}}))
@@ -50,12 +50,12 @@ def test_numbers_are_counted_as_numbers(checkpoint: Path) -> None:
 
 
 def test_a_query_that_has_finished_nothing(tmp_path: Path) -> None:
-    """Its checkpoint may not even be there."""
+    """A query without a checkpoint folder has finished no micro-batch."""
     assert not is_last_finished(str(tmp_path / "nowhere"), end(10))
 
 
 def write(checkpoint: Path, batch: int, *ends: int, finished: bool) -> None:
-    """One micro-batch of a query whose sources stop at these offsets of one topic."""
+    """Writes one micro-batch of a query whose sources stop at the given offsets of one topic."""
     lines = ["v1", "{}", *(json.dumps({"t": {"0": offset}}) for offset in ends)]
     (checkpoint / "offsets" / str(batch)).write_text("\n".join(lines))
     if finished:
@@ -63,7 +63,7 @@ def write(checkpoint: Path, batch: int, *ends: int, finished: bool) -> None:
 
 
 def test_another_source_that_was_there_before_finishes_nothing(checkpoint: Path) -> None:
-    """A self-join: the batch under way takes the first source to where the second was when the last one ended."""
+    """In a self-join, an end offset that only the other source has reached does not count as finished."""
     write(checkpoint, 10, 100, 105, finished=True)
     write(checkpoint, 11, 105, 110, finished=False)
     assert not is_last_finished(str(checkpoint), end(105))
@@ -73,7 +73,8 @@ def test_another_source_that_was_there_before_finishes_nothing(checkpoint: Path)
 
 
 def test_a_batch_is_finished_when_the_next_was_begun(checkpoint: Path) -> None:
-    """Spark had written the next into the offset log, and was stopped before it asked for its plan."""
+    """A micro-batch is finished if the next one is in the offset log, even if the query stopped before planning the
+    next one."""
     write(checkpoint, 10, 100, 105, finished=True)
     write(checkpoint, 11, 110, 115, finished=False)
 
@@ -81,7 +82,8 @@ def test_a_batch_is_finished_when_the_next_was_begun(checkpoint: Path) -> None:
 
 
 def test_a_batch_that_may_be_the_one_under_way_is_not_called_finished(checkpoint: Path) -> None:
-    """The newest micro-batch leaves the first source where it is: whose line is whose is not known."""
+    """A micro-batch is not called finished if the newest one has the same end, since the log does not name the
+    source."""
     write(checkpoint, 10, 100, 105, finished=True)
     write(checkpoint, 11, 100, 110, finished=False)
 

@@ -1,4 +1,4 @@
-"""Columns hold what the record decoder says that the batches hold, in both of their forms, and damage is refused."""
+"""Tests that both forms of the column filler agree with the record decoder, and that damaged batches are refused."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _timestamps = st.integers(min_value=-1, max_value=2**41)
 _records = st.lists(st.tuples(_timestamps, _nullable, _nullable, _headers), min_size=1, max_size=30)
 _END = 2**63 - 1
 _LATEST_MS = (2**63 - 1) // 1000
-"""The last time in milliseconds that 64 bits hold in microseconds."""
+"""The largest time in milliseconds that fits into 64 bits as microseconds."""
 
 MakeFiller = Callable[..., ColumnFiller]
 
 
 def compiled(max_rows: int, max_bytes: int, *, include_headers: bool = True) -> ColumnFiller:
-    """The compiled form; skips where it is not."""
+    """Returns the compiled form of the filler; skips the test if that form is not available."""
     compiled_loops()
     return CompiledColumnFiller(max_rows, max_bytes, include_headers=include_headers)
 
 
 def in_numpy(max_rows: int, max_bytes: int, *, include_headers: bool = True) -> ColumnFiller:
-    """Its twin."""
+    """Returns the numpy form of the filler."""
     return NumpyColumnFiller(max_rows, max_bytes, include_headers=include_headers)
 
 
@@ -56,7 +56,7 @@ def tables(
     check_crcs: bool = True,
     include_headers: bool = True,
 ) -> Iterator[RecordColumns]:
-    """The uncompressed batches of a log, as the source gathers them."""
+    """Yields the tables of a log of uncompressed batches, gathered as the source does."""
     filler = make(max_rows, max_bytes, include_headers=include_headers)
     filler.set_range(start, end)
     records = memoryview(log)
@@ -73,7 +73,7 @@ def tables(
 
 
 def in_parts(filler: ColumnFiller, body: memoryview, header: BatchHeader) -> Iterator[RecordColumns]:
-    """One batch, whatever its size."""
+    """Yields the tables of one batch of any size."""
     position, left = 0, header.records_count
     while True:
         position, left = filler.add_records(
@@ -92,7 +92,7 @@ def in_parts(filler: ColumnFiller, body: memoryview, header: BatchHeader) -> Ite
 
 
 def rows_of(columns: RecordColumns) -> list[Record]:
-    """The rows as records; every array is held against Arrow's own rules."""
+    """Returns the rows as records, and validates every array by Arrow's own rules."""
     for column in columns[1:]:
         if isinstance(column, pa.Array):
             column.validate(full=True)
@@ -145,7 +145,7 @@ def test_columns_hold_the_records_of_all_batches(
     max_rows: int,
     max_bytes: int,
 ) -> None:
-    """Whatever the timestamp type, nulls and headers, and however small the tables are: the columns are the records."""
+    """The columns equal the decoded records for all timestamp types, nulls and headers, and for tables of any size."""
     log = written(batches, log_append_time_ms)
 
     assert opened(make, log, max_rows=max_rows, max_bytes=max_bytes) == list(decode_records(log))
@@ -170,7 +170,8 @@ def test_columns_hold_the_records_of_all_batches(
 def test_both_forms_refuse_a_time_that_spark_can_not_hold(
     batches: list[list[int]], append_time: int | None, bounds: tuple[int, int]
 ) -> None:
-    """In the same words, the first such record that is asked for; a time that is just not beyond is read."""
+    """Both forms refuse the first requested record whose time is too large for Spark, in the same words; the limit
+    itself is read."""
     log = written([[(timestamp, None, b"v", []) for timestamp in batch] for batch in batches], append_time)
     start, end = bounds
     stamps = [timestamp if append_time is None else append_time for batch in batches for timestamp in batch]
@@ -193,7 +194,8 @@ def test_both_forms_refuse_a_time_that_spark_can_not_hold(
 def test_only_offsets_of_the_range_are_taken(
     make: MakeFiller, batches: list[list[UnstampedRecord]], bounds: tuple[int, int]
 ) -> None:
-    """The first and the last batch of a fetch reach beyond what was asked for."""
+    """Only offsets of the requested range are taken; the first and the last batch of a fetch may extend beyond that
+    range."""
     log = written(batches)
     start, end = bounds
 
@@ -209,9 +211,9 @@ def test_only_offsets_of_the_range_are_taken(
 def test_both_forms_agree_with_the_decoder_on_altered_batches(
     records: list[UnstampedRecord], flips: list[tuple[int, int]], count_change: int
 ) -> None:
-    """Where bytes were changed: the same records, or a `KafkaError` of the same code, and nothing else ever.
+    """For altered bytes, both forms give the same records as the decoder, or a `KafkaError` with the same code.
 
-    That the decoder can hold a time that Spark can't is no difference.
+    Times that the decoder can hold and Spark can't are no difference.
     """
     batch = bytearray(encode_batch(records))
     for place, byte in flips:
@@ -224,14 +226,14 @@ def test_both_forms_agree_with_the_decoder_on_altered_batches(
 
 
 def refuse_what_overflows(records: list[Record]) -> list[Record]:
-    """As columns do, in other words."""
+    """Refuses times that Spark can't hold, as columns do."""
     if any(abs(record.timestamp_ms) > _LATEST_MS for record in records):
         raise KafkaError(ErrorCode.INVALID_RECORD, "a time that Spark can't hold")
     return records
 
 
 def outcome(read: Callable[[], list[Record]]) -> object:
-    """What a reading gives: records (timestamps aside, which hostile ones leave no room for), or an error's code."""
+    """Returns the records with zeroed timestamps, which altered batches can make too large, or the error's code."""
     try:
         return [record._replace(timestamp_ms=Millis(0)) for record in read()]
     except KafkaError as error:
@@ -241,7 +243,8 @@ def outcome(read: Callable[[], list[Record]]) -> object:
 @each_form
 @pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 63, 64, 8191, 8192, 1_048_576, 3_000_000])
 def test_values_of_every_length_are_found(make: MakeFiller, size: int) -> None:
-    """Lengths take one to four bytes as varints, short values are copied otherwise than long ones."""
+    """Values of every length are found; lengths are varints of one to four bytes, and short values are copied
+    differently."""
     data = written([[(1, b"k", b"v" * size, []), (2, None, b"after", [])]])
 
     assert [record.value for record in opened(make, data)] == [b"v" * size, b"after"]
@@ -249,7 +252,7 @@ def test_values_of_every_length_are_found(make: MakeFiller, size: int) -> None:
 
 @each_form
 def test_tables_are_as_large_as_they_may_be(make: MakeFiller) -> None:
-    """Batches are gathered while there is room for a whole one; a batch too large for any table comes in parts."""
+    """A table takes whole batches while they fit; a batch that is too large for any table is split."""
     log = written([[(0, None, b"v", [])] * count for count in (40, 40, 40, 250)])
 
     assert [columns.rows for columns in tables(make, log, max_rows=100)] == [80, 100, 100, 90]
@@ -257,7 +260,7 @@ def test_tables_are_as_large_as_they_may_be(make: MakeFiller) -> None:
 
 @each_form
 def test_a_record_that_is_too_large_has_a_table_of_its_own(make: MakeFiller) -> None:
-    """Bytes bound a table as rows do, but a record is never refused."""
+    """Tables are limited by bytes and by rows, but a record larger than the limit gets its own table."""
     large: list[UnstampedRecord] = [(0, None, b"v" * 5000, [])]
     log = written([[(0, None, b"v", [])] * 3, large, large, [*large, *large, (0, None, b"v", [])]])
 
@@ -266,7 +269,7 @@ def test_a_record_that_is_too_large_has_a_table_of_its_own(make: MakeFiller) -> 
 
 @each_form
 def test_without_headers_asked_for_there_is_no_such_column(make: MakeFiller) -> None:
-    """Headers are not even looked at, and a record that has some is read all the same."""
+    """Without `include_headers` there is no headers column, and a record that has headers is still read."""
     log = written([[(0, b"k", b"v", [("a", None)])]])
 
     (columns,) = tables(make, log, include_headers=False)
@@ -277,7 +280,8 @@ def test_without_headers_asked_for_there_is_no_such_column(make: MakeFiller) -> 
 
 @each_form
 def test_a_record_without_headers_has_null(make: MakeFiller) -> None:
-    """As in Spark's own source: null, not an empty list. A key that is no UTF-8 is mended as Java does."""
+    """A record without headers has null, as in Spark's source, not an empty list. Invalid UTF-8 in a key is replaced
+    as in Java."""
     log = written([[(0, b"k", b"v", []), (0, b"k", b"v", [("ä", b"1"), ("b", None)])]])
     log = log.replace("ä".encode(), b"\xff\xe4")
 
@@ -289,7 +293,7 @@ def test_a_record_without_headers_has_null(make: MakeFiller) -> None:
 
 @each_form
 def test_what_kafka_wrote_is_read(make: MakeFiller) -> None:
-    """Kafka's own batch, with null keys and values and with headers."""
+    """A batch that Kafka wrote, with null keys, null values and headers, is read correctly."""
     batch = JAVA_BATCHES[Compression.NONE]
 
     assert opened(make, batch) == decode_batch(batch)
@@ -304,7 +308,7 @@ def test_what_kafka_wrote_is_read(make: MakeFiller) -> None:
 def test_batches_that_need_a_closer_look_are_left_to_the_caller(
     make: MakeFiller, attributes: int, with_transactions: bool, goes_on: bool
 ) -> None:
-    """The run ends before them, and what came before is kept."""
+    """The filler stops before a batch that needs closer inspection, and keeps the rows before that batch."""
     first, second = (encode_batch([(0, None, b"v", ())], base_offset=offset) for offset in (0, 1))
     log = bytearray(first + second)
     log[len(first) + 22] |= attributes
@@ -318,7 +322,7 @@ def test_batches_that_need_a_closer_look_are_left_to_the_caller(
 @each_form
 @pytest.mark.parametrize("place", [8, 16, 40, -1], ids=["length", "magic", "header", "record"])
 def test_a_damaged_batch_is_left_to_the_caller(make: MakeFiller, place: int) -> None:
-    """Who can say what is wrong with it."""
+    """The filler stops before a damaged batch, because the caller can report what is wrong with the batch."""
     (first, second) = (encode_batch([(0, None, b"v", ())], base_offset=offset) for offset in (0, 1))
     damaged = bytearray(second)
     damaged[place] ^= 0x40
@@ -331,7 +335,7 @@ def test_a_damaged_batch_is_left_to_the_caller(make: MakeFiller, place: int) -> 
 
 @each_form
 def test_columns_outlive_their_filler(make: MakeFiller) -> None:
-    """Nobody writes to a table that was handed on."""
+    """A table that was handed on is never overwritten, even after its filler is gone."""
     filler = make(100, 1 << 20, include_headers=False)
     taken = []
     for number in range(50):
@@ -346,7 +350,7 @@ def test_columns_outlive_their_filler(make: MakeFiller) -> None:
 
 @each_form
 def test_an_empty_table_can_be_taken(make: MakeFiller) -> None:
-    """Its columns have no rows, and are valid."""
+    """The columns of an empty table are valid and have no rows."""
     filler = make(100, 1 << 20)
 
     assert rows_of(filler.take()) == []
@@ -361,7 +365,7 @@ def test_an_empty_table_can_be_taken(make: MakeFiller) -> None:
 def test_a_table_may_hold_several_ranges(
     make: MakeFiller, parts: list[tuple[list[UnstampedRecord], int, int]], max_rows: int
 ) -> None:
-    """One behind the other, each with its own bounds; and it says whose the rows are, also where a table was full."""
+    """A table can hold several ranges, each with its own bounds, and records which range each row belongs to."""
     filler = make(max_rows, 1 << 20, include_headers=True)
     found: list[tuple[int, Record]] = []
 

@@ -1,4 +1,4 @@
-"""How long commits keep a query waiting while its coordinator is away."""
+"""Tests how long commits may keep a query waiting while its coordinator is away."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from klamm.spark.source.commit_patience import FULL_PATIENCE_S, CommitPatience
 
 
 def test_a_coordinator_that_nothing_is_known_against_gets_full_patience() -> None:
-    """It may be moving; each commit that succeeds makes it so again."""
+    """A coordinator without a recent failure gets full patience, since it may be moving; each success restores that
+    state."""
     patience = CommitPatience()
     assert patience.left_s(100.0) == FULL_PATIENCE_S
 
@@ -19,7 +20,8 @@ def test_a_coordinator_that_nothing_is_known_against_gets_full_patience() -> Non
 
 
 def test_one_that_failed_rests_longer_and_longer() -> None:
-    """From a second to a minute; a try may take a tenth of the time since the one before."""
+    """After each failure commits pause longer, from one second to a minute; a retry may take a tenth of the time
+    since the failure."""
     patience, now, rests = CommitPatience(), 0.0, []
     for _ in range(9):
         patience.failed(now)
@@ -32,7 +34,7 @@ def test_one_that_failed_rests_longer_and_longer() -> None:
 
 
 def test_who_asks_seldom_has_the_patience_to_wait() -> None:
-    """A query with a trigger every hour loses little."""
+    """A query that commits rarely, as with a trigger every hour, may wait with full patience."""
     patience = CommitPatience()
     patience.failed(0.0)
 
@@ -40,7 +42,8 @@ def test_who_asks_seldom_has_the_patience_to_wait() -> None:
 
 
 def test_the_last_commit_gets_full_patience_once() -> None:
-    """One source of several has come to its end: Spark asks it again with each micro-batch of the others."""
+    """The last commit gets full patience only once, because Spark may ask a finished source again with each
+    micro-batch."""
     patience = CommitPatience()
     patience.failed(0.0)
 

@@ -1,4 +1,4 @@
-"""How often is spoken of a coordinator that can't be had."""
+"""Tests how often trouble with an unavailable coordinator is reported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from klamm.spark.source.coordinator_trouble import CoordinatorTrouble
 
 
 def test_a_trouble_is_told_of_when_it_begins_and_once_a_minute() -> None:
-    """It is met ten times a second."""
+    """A trouble is reported when it begins and then once a minute, although it occurs ten times a second."""
     trouble = CoordinatorTrouble()
 
     told = [tenths for tenths in range(1_500) if trouble.meet("COORDINATOR_NOT_AVAILABLE", tenths / 10)]
@@ -15,7 +15,7 @@ def test_a_trouble_is_told_of_when_it_begins_and_once_a_minute() -> None:
 
 
 def test_another_trouble_is_told_of_at_once() -> None:
-    """Two that take turns do not make a line each time."""
+    """A second kind of trouble is reported at once, but two kinds that alternate are not reported each time."""
     trouble = CoordinatorTrouble()
 
     told = [
@@ -28,7 +28,8 @@ def test_another_trouble_is_told_of_at_once() -> None:
 
 
 def test_its_end_is_told_of_once() -> None:
-    """With how long it lasted; the next trouble is news again, even if it is the same."""
+    """The end of a trouble is reported once, with its duration; the same trouble is then reported again if it
+    returns."""
     trouble = CoordinatorTrouble()
     assert trouble.end(5.0) is None
 

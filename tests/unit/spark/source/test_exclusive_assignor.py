@@ -1,4 +1,4 @@
-"""The oldest member owns all."""
+"""Tests the assignor that gives all partitions to the oldest member."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def metadata(since: int) -> bytes:
 
 @given(st.dictionaries(st.text("abcdef", min_size=1), st.integers(-1, 20), min_size=1))
 def test_one_of_the_oldest_owns_everything(members: dict[str, int]) -> None:
-    """All are told who; newcomers come after all others; whoever leads comes to the same end."""
+    """One of the oldest members owns all partitions; every member learns the owner, and the result is the same for
+    any leader."""
     assignments = assign({member: metadata(since) for member, since in members.items()})
 
     (owner,) = {owner_in(assignment) for assignment in assignments.values()}
@@ -35,13 +36,13 @@ def test_one_of_the_oldest_owns_everything(members: dict[str, int]) -> None:
 
 
 def test_what_a_member_says_is_a_subscription_of_a_consumer() -> None:
-    """So that tools show its topics."""
+    """A member's metadata is a valid consumer subscription, so that tools show its topics."""
     assert decode_subscription(metadata(3)).topics == ["t"]
 
 
 @given(st.binary())
 def test_a_member_that_is_not_understood_stands_behind(garbage: bytes) -> None:
-    """It can't keep the others from their right."""
+    """A member with unreadable metadata never becomes the owner while another member has valid metadata."""
     assignments = assign({"a": garbage, "b": metadata(7)})
 
     assert owner_in(assignments["a"]) == owner_in(assignments["b"]) == "b"
@@ -49,12 +50,12 @@ def test_a_member_that_is_not_understood_stands_behind(garbage: bytes) -> None:
 
 @given(st.binary())
 def test_an_assignment_of_another_assignor_names_no_owner(garbage: bytes) -> None:
-    """A group that speaks the consumer protocol is assigned by its coordinator, which has no word of owners."""
+    """An assignment of another assignor names no owner, for example in a group of the new consumer protocol."""
     assert owner_in(garbage) is None
 
 
 def test_no_coordinator_makes_a_consumer_group_of_it() -> None:
-    """Kafka and klamm refuse to where assignments have user data, and all of ours have."""
+    """No coordinator upgrades this group to the consumer protocol, because every assignment has user data."""
     for assignment in assign({"a": metadata(1), "b": metadata(2)}).values():
         assert decode_assignment(assignment).user_data
         try:

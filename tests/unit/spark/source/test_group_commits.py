@@ -1,4 +1,4 @@
-"""What a query and its group tell each other, with a group that is a dictionary."""
+"""Tests what a query and its group exchange, with a group that is a dictionary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def offsets(*values: int) -> dict[TopicPartition, Offset]:
 
 
 class Group:
-    """Committed offsets, as a coordinator keeps them."""
+    """A group that keeps committed offsets, as a coordinator does."""
 
     def __init__(self, *values: int, metadata: str = "") -> None:
         self.held = {key: Commit(offset, metadata) for key, offset in offsets(*values).items()}
@@ -58,7 +58,7 @@ def commits(group: Group, *, fail: bool = True) -> GroupCommits:
 
 
 def test_commits_name_the_application() -> None:
-    """So that `klamm group describe` can show it."""
+    """The metadata of each commit names the Spark application, so that `klamm group describe` can show it."""
     group = Group()
 
     commits(group).finished_up_to(offsets(5))
@@ -77,7 +77,7 @@ def test_commits_name_the_application() -> None:
     ],
 )
 def test_where_checkpoint_and_group_agree(group: Group, why: str) -> None:
-    """A group that follows is no disagreement."""
+    """A group that is behind its checkpoint by its own commits, or has no commit, is no conflict."""
     commits(group).resumes(offsets(10, 20))
 
 
@@ -90,7 +90,7 @@ def test_where_checkpoint_and_group_agree(group: Group, why: str) -> None:
     ],
 )
 def test_where_they_do_not(group: Group, text: str, caplog: pytest.LogCaptureFixture) -> None:
-    """The group is ahead, or somebody else has moved it: an error or a warning, as the options say."""
+    """A group that is ahead, or that another client has moved, is an error or a warning, as the options say."""
     with pytest.raises(GroupConflict, match=text):
         commits(group).resumes(offsets(10, 20))
 
@@ -100,12 +100,13 @@ def test_where_they_do_not(group: Group, text: str, caplog: pytest.LogCaptureFix
 
 
 def test_a_batch_that_is_done_again_may_have_been_committed() -> None:
-    """The crash was between the commit of the group and Spark's commit log: the end is in the offset log."""
+    """A group at the end of the repeated micro-batch is no conflict: the query crashed after the commit to the
+    group."""
     commits(Group(15, 20, metadata=OURS)).resumes(offsets(10, 20), offsets(15, 20))
 
 
 def test_they_are_compared_once() -> None:
-    """Not with every plan; and not at all for a query that starts fresh."""
+    """Checkpoint and group are compared once, not with every plan, and never for a query that starts fresh."""
     group = Group(10)
     resumed, fresh = commits(group), commits(group)
     resumed.resumes(offsets(10))
@@ -117,7 +118,8 @@ def test_they_are_compared_once() -> None:
 
 
 def test_a_coordinator_that_is_away_fails_only_who_wants_certainty(caplog: pytest.LogCaptureFixture) -> None:
-    """With klamm.group.conflict=checkpoint the query goes on whatever the answer would be."""
+    """With klamm.group.conflict=checkpoint, an unavailable coordinator only causes a warning; otherwise the query
+    fails."""
     group = Group(10)
     group.is_away = True
 
@@ -144,8 +146,8 @@ class Owner:
 
 
 class Away:
-    """A group whose coordinator is away until the test says otherwise; to find that out takes all the patience there
-    is."""
+    """A group whose coordinator is away until the test brings it back; each failed commit uses up the whole
+    patience."""
 
     def __init__(self, owner: Owner | None = None) -> None:
         self.group = Group()
@@ -164,7 +166,7 @@ class Away:
         return nullcontext(Connection(self, patience_s))
 
     def run(self, seconds: float, *, batch_s: float = 0.04) -> None:
-        """Micro-batches, one after the other."""
+        """Runs micro-batches one after the other for the given time."""
         until, number = self.now + seconds, 0
         while self.now < until:
             number += 1
@@ -174,7 +176,7 @@ class Away:
 
 
 class Connection:
-    """One way to the group."""
+    """One connection to the group."""
 
     def __init__(self, away: Away, patience_s: float) -> None:
         self.away = away
@@ -191,7 +193,7 @@ class Connection:
 
 
 def test_a_coordinator_that_is_away_costs_a_query_a_tenth_of_its_time(caplog: pytest.LogCaptureFixture) -> None:
-    """After the first ten seconds, and not ten seconds for every micro-batch: all its records can be read."""
+    """An unavailable coordinator costs ten seconds and then at most a tenth of the query's time."""
     away = Away()
 
     away.run(3_600)
@@ -201,7 +203,8 @@ def test_a_coordinator_that_is_away_costs_a_query_a_tenth_of_its_time(caplog: py
 
 
 def test_the_group_follows_soon_when_the_coordinator_is_back() -> None:
-    """Within a minute, however long it was away; it has been told of nothing before that is not finished."""
+    """The group gets the offsets within a minute after the coordinator returns, and never an offset that is not
+    finished."""
     away = Away()
     away.run(3_600)
     away.group.is_away = False
@@ -212,11 +215,11 @@ def test_the_group_follows_soon_when_the_coordinator_is_back() -> None:
         away.commits.finished_up_to(offsets(7))
 
     assert away.now - back_at < 61
-    away.run(1)  # each micro-batch is told again at once: `run` asserts it
+    away.run(1)  # `run` asserts that each micro-batch is committed at once again
 
 
 def test_the_end_of_a_query_is_worth_full_patience() -> None:
-    """The last micro-batch of AvailableNow is committed before the query ends, if the coordinator can be had at all."""
+    """The commit for the last micro-batch of AvailableNow has full patience, because the query ends after it."""
     away = Away()
     away.run(60)
     away.waited = 0.0
@@ -227,7 +230,7 @@ def test_the_end_of_a_query_is_worth_full_patience() -> None:
 
 
 def test_a_stopped_query_commits_what_the_coordinator_was_not_there_for() -> None:
-    """Not what is under way; and it need not find the checkpoint for that."""
+    """A stopped query commits the finished offsets that the coordinator missed, without the micro-batch in progress."""
     away = Away()
     away.run(30)
     away.commits.finished_up_to(offsets(8_000))
@@ -240,7 +243,7 @@ def test_a_stopped_query_commits_what_the_coordinator_was_not_there_for() -> Non
 
 
 def test_a_refused_commit_is_not_tried_again_at_the_end() -> None:
-    """The query stops because of it, and has said so."""
+    """A refused commit is not repeated when the query stops, because the refusal has already stopped the query."""
     refusing = Group()
     refusing.refuses = True
     query = commits(refusing)
@@ -251,7 +254,7 @@ def test_a_refused_commit_is_not_tried_again_at_the_end() -> None:
 
 
 def test_a_fenced_query_stops_at_once_though_its_coordinator_was_away() -> None:
-    """While commits rest, the membership says so; else the commit does."""
+    """A fenced query stops at once: by its membership while commits pause, and by the refused commit otherwise."""
     owner = Owner()
     away = Away(owner)
     away.run(30)
@@ -266,7 +269,7 @@ def test_a_fenced_query_stops_at_once_though_its_coordinator_was_away() -> None:
 
 
 def test_who_could_not_compare_does_not_wait_again_for_the_commit() -> None:
-    """It is the same coordinator, a moment later."""
+    """After a failed comparison, the commit that follows does not wait for the same coordinator."""
     away = Away()
 
     away.commits.resumes(offsets(5))
@@ -276,7 +279,8 @@ def test_who_could_not_compare_does_not_wait_again_for_the_commit() -> None:
 
 
 def test_a_query_that_waits_for_long_commits_again() -> None:
-    """Offsets of a group without members expire a week after their commit, though the query still runs."""
+    """A query that is idle for an hour commits again, because offsets of a group without members expire after a
+    week."""
     group, now = Group(), [0.0]
     waiting = GroupCommits(group, GroupPolicy("g", "app-2"), clock=lambda: now[0])
     waiting.finished_up_to(offsets(5))
@@ -291,13 +295,13 @@ def test_a_query_that_waits_for_long_commits_again() -> None:
 
 
 def test_a_report_names_some_of_many_partitions() -> None:
-    """A topic may have thousands."""
+    """A conflict report names some partitions and the number of the others; a topic may have thousands."""
     with pytest.raises(GroupConflict, match=r"t-9: checkpoint 0, group 7; and 90 more"):
         commits(Group(*[7] * 100)).resumes(offsets(*[0] * 100))
 
 
 def test_a_start_that_is_to_fail_without_a_commit() -> None:
-    """`klamm.group.reset=fail` names the partitions."""
+    """`klamm.group.reset=fail` names the partitions that have no committed offset."""
     policy = GroupPolicy("g", "app", reset="fail")
 
     assert GroupCommits(Group(1, 2), policy).start(offsets(9, 9)) == offsets(1, 2)
@@ -306,7 +310,7 @@ def test_a_start_that_is_to_fail_without_a_commit() -> None:
 
 
 def test_a_fenced_query_may_not_plan() -> None:
-    """The group learns what it reads as long as it owns it."""
+    """A query reports the partitions that it reads while it owns the group; a fenced query may not plan."""
     owner = Owner()
     member = GroupCommits(Group(), GroupPolicy("g", "app"), owner)
     member.may_plan([tp(0)])
@@ -321,7 +325,7 @@ def test_a_fenced_query_may_not_plan() -> None:
 def test_a_stopped_query_commits_what_the_checkpoint_calls_finished(
     finished: bool, expected: dict[TopicPartition, Offset]
 ) -> None:
-    """The last micro-batch: nobody else tells."""
+    """A stopped query commits its last micro-batch only if the checkpoint calls that micro-batch finished."""
     group = Group()
     query = commits(group)
     query.finished_up_to(offsets(10))
@@ -333,7 +337,7 @@ def test_a_stopped_query_commits_what_the_checkpoint_calls_finished(
 
 
 def test_a_stopped_query_that_has_told_all_does_not_look() -> None:
-    """Its last batch has been committed when the next was asked for."""
+    """A stopped query that has committed everything does not read the checkpoint."""
     group = Group()
     query = commits(group)
     query.planned_up_to(offsets(10))

@@ -1,4 +1,4 @@
-"""The options of the group: what they take, and which go together."""
+"""Tests the options of the group: their values, and their allowed combinations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", "kafka.g
 
 
 def test_what_is_not_said() -> None:
-    """A query with a group commits to it, and its checkpoint counts."""
+    """By default, a query with a group commits to the group, and the checkpoint wins a conflict."""
     options = SourceOptions.for_stream(GIVEN).klamm
 
     assert (options.group_mode, options.group_conflict, options.group_checkpoint) == ("commit", "checkpoint", None)
 
 
 def test_what_can_be_said() -> None:
-    """Option names in any case."""
+    """All options can be set, and option names are case-insensitive."""
     options = SourceOptions.for_stream(
         GIVEN
         | {
@@ -52,14 +52,14 @@ def test_what_can_be_said() -> None:
     ],
 )
 def test_what_is_refused(given: dict[str, str], text: str) -> None:
-    """With the option's name."""
+    """A refused option is named in the error."""
     with pytest.raises(OptionError, match=text):
         SourceOptions.for_stream(GIVEN | given)
 
 
 @pytest.mark.parametrize("option", ["klamm.group.mode", "klamm.group.conflict"])
 def test_options_of_a_group_need_one(option: str) -> None:
-    """Nothing is ignored in silence."""
+    """An option that needs a group is refused without one, not ignored silently."""
     given = {key: value for key, value in GIVEN.items() if key != "kafka.group.id"}
     words = {"klamm.group.mode": "commit", "klamm.group.conflict": "fail"}
 
@@ -70,20 +70,20 @@ def test_options_of_a_group_need_one(option: str) -> None:
 
 
 def test_a_batch_read_is_no_member() -> None:
-    """But it may start where the group stands."""
+    """A batch read can start at the committed offsets but can't be a member."""
     assert SourceOptions.for_batch(GIVEN | {"startingOffsets": "committed"}).starting_offsets == "committed"
     with pytest.raises(OptionError, match="for streaming queries"):
         SourceOptions.for_batch(GIVEN | {"klamm.group.mode": "member"})
 
 
 def test_nothing_ends_where_a_group_stands() -> None:
-    """`committed` is a start."""
+    """`committed` is valid as a start and refused as an end."""
     with pytest.raises(OptionError):
         SourceOptions.for_batch(GIVEN | {"endingOffsets": "committed"})
 
 
 def test_a_session_without_a_member_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    """It would have no effect."""
+    """A session timeout without member mode has no effect and causes a warning."""
     with caplog.at_level(logging.WARNING):
         SourceOptions.for_stream(GIVEN | {"kafka.session.timeout.ms": "6000"})
 

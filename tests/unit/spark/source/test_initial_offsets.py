@@ -1,4 +1,4 @@
-"""Where a query started, in a file of its checkpoint."""
+"""Tests the start offsets of a query, kept in a file of its checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def never() -> PartitionOffsets:
 
 @pytest.mark.parametrize("scheme", ["", "file:"])
 def test_the_start_is_looked_up_once(tmp_path: Path, scheme: str) -> None:
-    """In the form and the place of Spark's own source; nothing else is left in its folder."""
+    """The start is looked up once and kept in the form and place of Spark's own source; no other file is left in the
+    folder."""
     offsets = InitialOffsets(lambda: [SourceCheckpoint(f"{scheme}{tmp_path}", 1)])
 
     assert offsets.kept(lambda: START) == START
@@ -34,14 +35,14 @@ def test_the_start_is_looked_up_once(tmp_path: Path, scheme: str) -> None:
 
 
 def test_sources_of_a_query_don_t_share_a_start(tmp_path: Path) -> None:
-    """Each has a folder."""
+    """Each source of a query has its own folder, so that two sources do not share a start."""
     InitialOffsets(lambda: [SourceCheckpoint(str(tmp_path), 0)]).kept(lambda: START)
 
     assert InitialOffsets(lambda: [SourceCheckpoint(str(tmp_path), 1)]).kept(dict) == {}
 
 
 def test_without_a_checkpoint_nothing_is_kept(tmp_path: Path) -> None:
-    """Where nobody says which it is, or two queries look alike."""
+    """No file is written if the checkpoint is unknown, or if two queries look alike."""
     both = [SourceCheckpoint(str(tmp_path / name), 0) for name in ("a", "b")]
 
     assert InitialOffsets().kept(lambda: START) == START
@@ -51,7 +52,7 @@ def test_without_a_checkpoint_nothing_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"v1\n{}", b"\0v2\n{}", b"\0v1\n{", b'\0v1\n{"t":7}'])
 def test_a_file_of_another_form_is_left_alone(tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """And told of."""
+    """A file of another form is left unchanged and causes a warning."""
     path = tmp_path / "sources/0/0"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
@@ -63,7 +64,7 @@ def test_a_file_of_another_form_is_left_alone(tmp_path: Path, content: bytes, ca
 
 
 def test_a_checkpoint_that_can_not_be_written_is_no_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The query works as it would in a session that knows no checkpoints."""
+    """If the checkpoint can't be written, the query warns and continues, as in a session that knows no checkpoints."""
     blocked = tmp_path / "sources"
     blocked.write_text("a file where a folder should be", encoding="utf-8")
 

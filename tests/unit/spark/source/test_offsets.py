@@ -1,4 +1,4 @@
-"""Offsets are written as Spark's Kafka source writes them, and shared out as it shares them out."""
+"""Tests that offsets are written as Spark's Kafka source writes them, and limits are divided as Spark divides them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _offsets = st.dictionaries(
 
 
 def test_keys_are_sorted_and_partitions_by_number() -> None:
-    """Partition 10 stands behind partition 2: Spark compares offsets as text, so there is one text for each."""
+    """Keys are sorted, with partitions by number; Spark compares offsets as text, so equal offsets need equal texts."""
     offsets = {tp("b", 0): Offset(1), tp("a", 10): Offset(2), tp("a", 2): Offset(3)}
 
     assert json.dumps(offsets_to_json(offsets), separators=(",", ":")) == '{"a":{"2":3,"10":2},"b":{"0":1}}'
@@ -40,7 +40,7 @@ def test_keys_are_sorted_and_partitions_by_number() -> None:
 
 @given(_offsets)
 def test_what_is_written_is_read_again(offsets: PartitionOffsets) -> None:
-    """A checkpoint brings back the offsets that went into it."""
+    """Offsets that are written to a checkpoint are read back unchanged."""
     assert offsets_from_json(json.loads(json.dumps(offsets_to_json(offsets)))) == offsets
 
 
@@ -49,13 +49,13 @@ def test_what_is_written_is_read_again(offsets: PartitionOffsets) -> None:
     ['{"logOffset":3}', '{"seqNum":1,"sourceVersion":1}', "5", "null", "[1]", '{"t":{"x":1}}', '{"t":{"0":"1"}}'],
 )
 def test_offsets_of_another_source_are_named(stored: str) -> None:
-    """A checkpoint that another kind of source has begun: the error shows what was found there."""
+    """The offsets of another kind of source in a checkpoint cause an error that says so."""
     with pytest.raises(OptionError, match=r"checkpointLocation.*no offsets of a Kafka source"):
         offsets_from_json(json.loads(stored))
 
 
 def test_words_for_the_ends_of_the_log_are_kept_as_numbers() -> None:
-    """-1 is latest, -2 is earliest, as in Spark."""
+    """The numbers -1 (latest) and -2 (earliest) are accepted as offsets, as in Spark."""
     assert parse_offsets("startingOffsets", '{"t":{"0":23,"1":-1,"2":-2}}') == {
         tp("t", 0): 23,
         tp("t", 1): -1,
@@ -77,25 +77,25 @@ def test_words_for_the_ends_of_the_log_are_kept_as_numbers() -> None:
     ],
 )
 def test_what_is_no_offset_is_refused(text: str) -> None:
-    """The error names the option and shows what it should look like."""
+    """An invalid offset is refused with an error that names the option."""
     with pytest.raises(OptionError, match="startingOffsets"):
         parse_offsets("startingOffsets", text)
 
 
 def test_an_assignment_lists_partitions() -> None:
-    """In the order of topics and numbers, each once."""
+    """An assignment gives each partition once, ordered by topic and number."""
     assert parse_assignment('{"b":[1],"a":[2,0,2]}') == (tp("a", 0), tp("a", 2), tp("b", 1))
 
 
 @pytest.mark.parametrize("text", ["t", '{"t":0}', '{"t":[-1]}', '{"t":["0"]}', "{}"])
 def test_what_is_no_assignment_is_refused(text: str) -> None:
-    """The error names the option."""
+    """An invalid assignment is refused with an error that names the option."""
     with pytest.raises(OptionError, match="assign"):
         parse_assignment(text)
 
 
 def test_each_partition_gets_a_share_of_the_limit() -> None:
-    """In proportion to what it has, and at least one offset."""
+    """Each partition gets a share of the limit in proportion to its backlog, and at least one offset."""
     start = {tp("t", 0): Offset(0), tp("t", 1): Offset(100), tp("t", 2): Offset(0)}
     latest = {tp("t", 0): Offset(900), tp("t", 1): Offset(190), tp("t", 2): Offset(1)}
 
@@ -106,8 +106,8 @@ def test_each_partition_gets_a_share_of_the_limit() -> None:
 def test_a_limit_makes_progress_and_never_passes_the_end(
     start: PartitionOffsets, sizes: list[int], maximum: int
 ) -> None:
-    """Every partition that has something moves; none passes its end; the sum exceeds the limit by one a partition at
-    most."""
+    """With a limit, every partition with a backlog advances, and none passes its end. The sum exceeds the limit by at
+    most one offset for each partition."""
     latest = {key: Offset(offset + size) for (key, offset), size in zip(start.items(), sizes, strict=False)}
 
     end = limit_rows(maximum, start, latest)
@@ -117,5 +117,5 @@ def test_a_limit_makes_progress_and_never_passes_the_end(
 
 
 def test_partitions_without_a_known_start_are_left_alone() -> None:
-    """There is nothing to take a share of."""
+    """A partition without a known start gets no share of the limit and keeps its end."""
     assert limit_rows(1, {}, {tp("t", 0): Offset(9)}) == {tp("t", 0): 9}

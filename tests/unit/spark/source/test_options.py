@@ -1,4 +1,5 @@
-"""Every option is honoured, refused with a reason, or named as having no effect; none is dropped silently."""
+"""Tests that every option is honoured, refused with a reason, or named as having no effect; none is dropped
+silently."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ MINIMUM = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
 
 
 def test_defaults_are_those_of_spark() -> None:
-    """A stream starts at latest, a batch spans all there is, loss fails the query."""
+    """Defaults are Spark's: a stream starts at latest, a batch reads the whole log, and data loss fails the query."""
     stream = SourceOptions.for_stream(MINIMUM)
     batch = SourceOptions.for_batch(MINIMUM)
 
@@ -30,7 +31,8 @@ def test_defaults_are_those_of_spark() -> None:
 
 
 def test_keys_are_case_insensitive() -> None:
-    """Spark hands them over in lower case, people write them as the documentation does."""
+    """Option names are case-insensitive: Spark passes them in lower case, and users write them as in the
+    documentation."""
     options = SourceOptions.for_stream({**MINIMUM, "maxOffsetsPerTrigger": "10", "INCLUDEHEADERS": "True"})
 
     assert options.limits.max_offsets == 10
@@ -38,7 +40,7 @@ def test_keys_are_case_insensitive() -> None:
 
 
 def test_topics_are_split_at_commas() -> None:
-    """Blanks around the names are dropped."""
+    """`subscribe` is split at commas; blanks around names, empty names and repeated names are dropped."""
     options = SourceOptions.for_stream({**MINIMUM, "subscribe": " a, b ,,a"})
 
     assert options.subscription.topics == ("a", "b")
@@ -52,7 +54,7 @@ def test_partitions_can_be_assigned() -> None:
 
 
 def test_kafka_options_reach_the_client() -> None:
-    """With Kafka's own names."""
+    """Kafka options reach the client under Kafka's own names."""
     options = SourceOptions.for_stream(
         {
             **MINIMUM,
@@ -114,13 +116,13 @@ def test_kafka_options_reach_the_client() -> None:
     ],
 )
 def test_what_cannot_be_honoured_is_refused(extra: dict[str, str], message: str) -> None:
-    """The error names the option and says what to do."""
+    """An option that can't be honoured is refused with an error that names it and says what to do."""
     with pytest.raises(OptionError, match=message):
         SourceOptions.for_stream({**MINIMUM, **extra})
 
 
 def test_the_least_that_must_be_said() -> None:
-    """Where the cluster is, and what to read."""
+    """The bootstrap servers and a subscription are required."""
     with pytest.raises(OptionError, match="One of the following options"):
         SourceOptions.for_stream({"kafka.bootstrap.servers": "h:1"})
     with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers"):
@@ -128,7 +130,7 @@ def test_the_least_that_must_be_said() -> None:
 
 
 def test_a_stream_has_no_ending_offsets() -> None:
-    """As in Spark."""
+    """A stream with ending offsets is refused, as in Spark."""
     with pytest.raises(OptionError, match="not valid in streaming"):
         SourceOptions.for_stream({**MINIMUM, "endingOffsets": "latest"})
 
@@ -143,14 +145,14 @@ def test_a_stream_has_no_ending_offsets() -> None:
     ],
 )
 def test_a_batch_reads_forward(extra: dict[str, str]) -> None:
-    """It can't start at the end or end at the start."""
+    """A batch that starts at latest or ends at earliest is refused."""
     with pytest.raises(OptionError, match="for batch queries"):
         SourceOptions.for_batch({**MINIMUM, **extra})
 
 
 @pytest.mark.parametrize("option", ["kafka.session.timeout.ms", "kafka.max.poll.records", "groupIdPrefix"])
 def test_an_option_without_effect_is_warned_of(option: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Those that only tune the Java consumer."""
+    """An option that only tunes the Java consumer has no effect and causes a warning."""
     with caplog.at_level(logging.WARNING, "klamm.spark"):
         SourceOptions.for_stream({**MINIMUM, option: "1"})
 
@@ -158,7 +160,8 @@ def test_an_option_without_effect_is_warned_of(option: str, caplog: pytest.LogCa
 
 
 def test_times_come_before_offsets() -> None:
-    """Of several options for one end the first counts: one time, then times, then offsets."""
+    """If several options set the same end, a single timestamp wins over timestamps by partition, and those over
+    offsets."""
     offsets = {"startingOffsets": "earliest", "endingOffsets": '{"flights":{"0":7}}'}
     times = {"startingOffsetsByTimestamp": '{"flights":{"0":5}}', "endingOffsetsByTimestamp": '{"flights":{"0":9}}'}
     one = {"startingTimestamp": " 3 ", "endingTimestamp": "8"}
@@ -183,7 +186,7 @@ def test_times_come_before_offsets() -> None:
     ],
 )
 def test_two_ends_of_a_batch_have_to_match(start: str, end: str, message: str) -> None:
-    """Offsets with offsets, times with times."""
+    """The start and the end of a batch are compared offsets with offsets and timestamps with timestamps."""
     with pytest.raises(OptionError, match=message):
         SourceOptions.for_batch({**MINIMUM, "startingOffsets": start, "endingOffsets": end})
     with pytest.raises(
@@ -193,7 +196,7 @@ def test_two_ends_of_a_batch_have_to_match(start: str, end: str, message: str) -
 
 
 def test_limits_of_triggers_are_ignored_by_a_batch(caplog: pytest.LogCaptureFixture) -> None:
-    """With a warning each, as in Spark."""
+    """A batch ignores trigger limits and warns about each, as in Spark."""
     with caplog.at_level(logging.WARNING, "klamm.spark"):
         SourceOptions.for_batch(
             {**MINIMUM, "maxOffsetsPerTrigger": "9", "minOffsetsPerTrigger": "3", "maxTriggerDelay": "1h"}
@@ -211,12 +214,12 @@ def test_limits_of_triggers_are_ignored_by_a_batch(caplog: pytest.LogCaptureFixt
     [("250", 250), ("250ms", 250), ("5s", 5_000), (" 2M ", 120_000), ("2min", 120_000), ("1h", 3_600_000)],
 )
 def test_delays_are_written_as_in_spark(text: str, milliseconds: int) -> None:
-    """A number alone is milliseconds."""
+    """A delay is written as in Spark, and a plain number means milliseconds."""
     assert SourceOptions.for_stream({**MINIMUM, "maxTriggerDelay": text}).limits.max_delay_ms == milliseconds
 
 
 def test_a_task_waits_as_long_as_a_poll_may() -> None:
-    """`kafkaConsumer.pollTimeoutMs` is for reading only, not for planning."""
+    """`kafkaConsumer.pollTimeoutMs` applies to reading only, not to planning."""
     options = SourceOptions.for_stream({**MINIMUM, "kafkaConsumer.pollTimeoutMs": "1234"})
 
     assert options.reading_client.default_api_timeout_ms == 1234

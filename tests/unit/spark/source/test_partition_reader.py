@@ -1,4 +1,4 @@
-"""A task's record batches: the right rows, of a size that suits Spark, over connections that are kept."""
+"""Tests a task's record batches: the right rows, sizes that suit Spark, and shared connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ZERO = TopicPartition("t", PartitionIndex(0))
 
 
 class FakeLog:
-    """A partition's batches, in place of the client."""
+    """Replaces the client with the batches of one partition."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *batches: bytes, start: int = 0) -> None:
         self.batches = [
@@ -76,7 +76,7 @@ def offsets_in(batches: list[pa.RecordBatch]) -> list[int]:
 
 @pytest.mark.parametrize("reads", [1, 3])
 def test_what_a_worker_has_loaded_is_left_out_of_collections(monkeypatch: pytest.MonkeyPatch, reads: int) -> None:
-    """PySpark makes one after each task. It is left out once: what comes later is garbage sooner or later."""
+    """A worker freezes its loaded objects once, because PySpark runs a garbage collection after each task."""
     FakeLog(monkeypatch, batch(0, 3))
     partition_reader.spare_garbage_collections.cache_clear()
     freezes: list[bool] = []
@@ -88,7 +88,7 @@ def test_what_a_worker_has_loaded_is_left_out_of_collections(monkeypatch: pytest
 
 
 def test_all_columns_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Topic and partition are the same in every row."""
+    """All columns are filled; topic and partition are the same in every row."""
     FakeLog(monkeypatch, batch(0, 3))
 
     (rows,) = read(1, 3)
@@ -100,7 +100,7 @@ def test_all_columns_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_small_batches_are_gathered_and_large_ones_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To tables of 20,000 rows, whatever the producer's batches were."""
+    """Small batches are gathered and large ones are split, to tables of 20,000 rows."""
     FakeLog(monkeypatch, *(batch(offset, 1000) for offset in range(0, 45_000, 1000)), batch(45_000, 120_000))
 
     batches = read(0, 165_000)
@@ -110,14 +110,14 @@ def test_small_batches_are_gathered_and_large_ones_are_cut(monkeypatch: pytest.M
 
 
 def test_large_records_fill_a_batch_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory is bounded by bytes, not by rows alone."""
+    """Tables are limited by bytes as well as by rows."""
     FakeLog(monkeypatch, *(batch(offset, 1, 5_000_000) for offset in range(4)))
 
     assert [len(one) for one in read(0, 4)] == [1, 1, 1, 1]
 
 
 def test_a_start_that_is_gone_fails_or_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log may begin within a batch; what lies before is not brought back."""
+    """A start before the log start offset fails the read, or is skipped; the log may begin within a batch."""
     FakeLog(monkeypatch, batch(0, 10), start=4)
 
     with pytest.raises(DataLoss, match=r"range \[2, 10\) for partition t-0: the log has \[4, 10\)"):
@@ -127,7 +127,7 @@ def test_a_start_that_is_gone_fails_or_is_skipped(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("failure", [LogEndsEarly("it ends early"), PartitionMissing("it is gone")])
 def test_an_end_that_never_comes_fails_or_is_let_go(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
-    """What was read is kept."""
+    """An end that the log never reaches fails the read, or the rows read so far are kept."""
     log = FakeLog(monkeypatch, batch(0, 5))
     log.failure = failure
 
@@ -138,8 +138,8 @@ def test_an_end_that_never_comes_fails_or_is_let_go(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_records_that_are_there_are_never_given_up_as_lost(monkeypatch: pytest.MonkeyPatch, fail: bool) -> None:
-    """A leader that brings nothing for long (its followers may be away) is an error as in Spark, and no reason to skip
-    what it has."""
+    """Records that the log still has are never skipped as lost: a leader that returns none for long (its followers
+    may be away) causes an error, as in Spark."""
     log = FakeLog(monkeypatch, batch(0, 5))
     log.failure, log.end = LogEndsEarly("no more came"), Offset(10)
 
@@ -148,13 +148,13 @@ def test_records_that_are_there_are_never_given_up_as_lost(monkeypatch: pytest.M
 
 
 def test_clients_are_shared_within_a_process() -> None:
-    """By their settings."""
+    """A process shares one client for each configuration."""
     assert shared_cluster(CONFIG) is shared_cluster(ClientConfig((("127.0.0.1", 1),)))
     assert shared_cluster(CONFIG) is not shared_cluster(ClientConfig((("127.0.0.1", 2),)))
 
 
 def test_a_damaged_batch_is_named_with_its_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever reads the error in Spark's log must find the place."""
+    """The error for a damaged batch names the partition, so that a reader of Spark's log can find the batch."""
     damaged = bytearray(batch(0, 5))
     damaged[-1] ^= 1
     FakeLog(monkeypatch, bytes(damaged))
@@ -167,7 +167,8 @@ def test_a_damaged_batch_is_named_with_its_partition(monkeypatch: pytest.MonkeyP
 def test_a_time_that_spark_can_not_hold_is_named_with_its_partition(
     monkeypatch: pytest.MonkeyPatch, make: MakeFiller
 ) -> None:
-    """A producer that writes nanoseconds would get times of anywhere; wherever in the task the filler finds that."""
+    """Both forms of the filler report a timestamp that Spark can't hold with its partition; nanoseconds are the usual
+    cause."""
     monkeypatch.setattr(tables, "column_filler", make)
     nanoseconds = 1_700_000_000_000_000_000
     records = [(1_700_000_000_000 if index < 3 else nanoseconds, None, b"v", ()) for index in range(5)]
@@ -180,7 +181,7 @@ def test_a_time_that_spark_can_not_hold_is_named_with_its_partition(
 
 
 class KnownTopic:
-    """A cluster with one topic, as this process knows it, and what a refresh would tell."""
+    """A cluster with one topic, whose cached id changes with each refresh."""
 
     def __init__(self, *ids: bytes) -> None:
         self.ids = [TopicId(each * 16) for each in ids]
@@ -195,7 +196,8 @@ class KnownTopic:
 
 
 def test_another_topic_of_the_same_name_is_not_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was made after the read was planned; metadata that is older than the plan is no reason to think so."""
+    """A topic that was recreated after planning is not read. Metadata older than the plan is refreshed before that
+    decision."""
     FakeLog(monkeypatch, batch(0, 3))
     planned = OffsetRange(ZERO, Offset(0), Offset(3), TopicId(b"n" * 16))
 

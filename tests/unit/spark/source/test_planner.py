@@ -1,4 +1,4 @@
-"""Ranges of offsets, and what counts as loss, by Spark's rules."""
+"""Tests the planning of offset ranges, and which cases count as data loss by Spark's rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def offsets(*ends: int) -> PartitionOffsets:
 
 
 class FakeLog:
-    """Partitions of one topic, from a start to an end; what is asked for is counted."""
+    """The partitions of one topic, with a start and an end each, and with prepared answers."""
 
     def __init__(self, ends: list[int], starts: list[int] | None = None) -> None:
         self.ends = offsets(*ends)
@@ -53,7 +53,7 @@ class FakeLog:
         return () if self.ends else ("t",)
 
     def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
-        """Offset n has the timestamp 100 * n."""
+        """Returns offsets by time: offset n has the timestamp 100 * n."""
         return {
             key: Offset(-1 if timestamp_ms > 100 * (self.ends[key] - 1) else -(-timestamp_ms // 100))
             for key, timestamp_ms in timestamps_ms.items()
@@ -71,7 +71,7 @@ def planner(log: FakeLog, *, fail: bool = True) -> Planner:
 
 
 def test_words_stand_for_the_ends_of_the_log() -> None:
-    """Earliest is the log start offset, which need not be 0."""
+    """`earliest` is the log start offset, which can be above 0, and `latest` is the end of the log."""
     log = FakeLog([10, 20], [3, 0])
 
     assert planner(log).resolve("startingOffsets", "earliest") == offsets(3, 0)
@@ -79,41 +79,41 @@ def test_words_stand_for_the_ends_of_the_log() -> None:
 
 
 def test_numbers_and_words_can_be_mixed_by_partition() -> None:
-    """-1 and -2 are resolved, a number is taken as it is."""
+    """-1 and -2 are resolved by partition, and a plain number is used unchanged."""
     log = FakeLog([10, 20, 30], [3, 4, 5])
 
     assert planner(log).resolve("startingOffsets", offsets(7, -1, -2)) == offsets(7, 20, 5)
 
 
 def test_specific_offsets_must_name_all_partitions() -> None:
-    """As in Spark: a forgotten partition is an error, not a default."""
+    """Offsets must name all partitions, as in Spark: a missing partition is an error, not a default."""
     with pytest.raises(OptionError, match="must specify all TopicPartitions"):
         planner(FakeLog([10, 20])).resolve("startingOffsets", offsets(5))
 
 
 def test_a_missing_topic_fails_the_query_or_is_waited_for() -> None:
-    """What `failOnDataLoss` says."""
+    """A missing topic fails the query, or with `failOnDataLoss=false` the query waits for the topic."""
     with pytest.raises(MissingTopic, match="t: no such topic or partition"):
         planner(FakeLog([])).resolve("startingOffsets", "earliest")
     assert planner(FakeLog([]), fail=False).resolve("startingOffsets", "earliest") == {}
 
 
 def test_a_batch_reads_what_lies_between() -> None:
-    """Partitions with nothing between make no task."""
+    """A batch read plans a task only for partitions with records in the range."""
     log = FakeLog([10, 20], [3, 20])
 
     assert planner(log).batch_ranges("earliest", "latest") == [OffsetRange(tp(0), Offset(3), Offset(10))]
 
 
 def test_a_micro_batch_reads_what_lies_between() -> None:
-    """In the order of the partitions."""
+    """A micro-batch plans a task only for partitions with records between its start and its end."""
     ranges = planner(FakeLog([10, 20])).stream_ranges(offsets(1, 2), offsets(5, 2))
 
     assert ranges == [OffsetRange(tp(0), Offset(1), Offset(5))]
 
 
 def test_a_new_partition_is_read_from_its_start() -> None:
-    """It appears in the end of the micro-batch only."""
+    """A new partition, which is only in the end of the micro-batch, is read from its start."""
     ranges = planner(FakeLog([10, 20])).stream_ranges(offsets(1), offsets(1, 4))
 
     assert ranges == [OffsetRange(tp(1), Offset(0), Offset(4))]
@@ -131,7 +131,8 @@ def test_a_new_partition_is_read_from_its_start() -> None:
 def test_loss_fails_the_query_or_is_warned_of(
     log: FakeLog, start: PartitionOffsets, end: PartitionOffsets, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With the texts of Spark's own source; a query that goes on reads what there is."""
+    """Data loss fails the query with the texts of Spark's source, or causes a warning, and the query reads what is
+    left."""
     with pytest.raises(DataLoss, match=message.replace("{", r"\{")):
         planner(log).stream_ranges(start, end)
 
@@ -142,7 +143,8 @@ def test_loss_fails_the_query_or_is_warned_of(
 
 
 def test_an_end_before_the_query_is_asked_for_again() -> None:
-    """A leader that was just elected may not know yet how far its log is committed (KIP-207 covers most of it)."""
+    """An end before the query's position is requested again: a newly elected leader may not know its high watermark
+    yet (KIP-207 covers most of these cases)."""
     log = FakeLog([10])
     log.answers = [offsets(4), offsets(4)]
 
@@ -150,8 +152,8 @@ def test_an_end_before_the_query_is_asked_for_again() -> None:
 
 
 def test_a_partition_that_is_missing_for_a_moment_is_asked_for_again() -> None:
-    """A broker that does not know of it yet, or no more, is not believed at once: with `failOnDataLoss=false` the query
-    would forget where it stands, and read it from its start when it is back."""
+    """A missing partition is requested again, since a broker may not know the partition yet. Otherwise, with
+    `failOnDataLoss=false`, the query would lose its position and read the partition from the start."""
     log = FakeLog([10, 20])
     log.answers = [offsets(10), {}]
 
@@ -159,7 +161,8 @@ def test_a_partition_that_is_missing_for_a_moment_is_asked_for_again() -> None:
 
 
 def test_a_partition_that_stays_away_is_believed_to_be_gone() -> None:
-    """Then planning reports the loss; one that the query never stood in is not waited for."""
+    """A partition that stays away is reported as lost by planning; a partition that the query never read is not
+    waited for."""
     pauses = list[float]()
     patient = Planner(FakeLog([10]), LossPolicy(fail=True), pauses.append)
 
@@ -170,7 +173,7 @@ def test_a_partition_that_stays_away_is_believed_to_be_gone() -> None:
 
 
 def test_the_end_of_a_query_that_ends_is_not_that_of_half_its_topics() -> None:
-    """Trigger.AvailableNow asks once for all: a topic that is missing for a moment would be gone for the whole run."""
+    """Trigger.AvailableNow asks for the end once, so a topic that is missing for a moment is requested again."""
     log = FakeLog([10])
     log.answers, log.misses = [{}, {}], [("t",), ("t",)]
 
@@ -178,12 +181,14 @@ def test_the_end_of_a_query_that_ends_is_not_that_of_half_its_topics() -> None:
 
 
 def test_an_end_that_stays_before_the_query_is_believed() -> None:
-    """Then the topic was made anew, and planning reports the loss."""
+    """An end that stays before the query's position is accepted; the topic was recreated, and planning reports the
+    loss."""
     assert planner(FakeLog([4])).latest_since(offsets(8)) == offsets(4)
 
 
 def test_a_time_is_the_first_record_of_that_time_or_later() -> None:
-    """One time for all, or one for each."""
+    """A timestamp resolves to the first record of that time or later, with one timestamp for all partitions or one
+    for each."""
     log = FakeLog([10, 20])
 
     assert planner(log).resolve("startingOffsets", AtTimestamp(Millis(250), latest_if_none=False)) == offsets(3, 3)
@@ -192,7 +197,7 @@ def test_a_time_is_the_first_record_of_that_time_or_later() -> None:
 
 
 def test_a_time_without_a_record_is_an_error_or_latest() -> None:
-    """What `startingOffsetsByTimestampStrategy` says."""
+    """A timestamp after the last record is an error or means latest, by `startingOffsetsByTimestampStrategy`."""
     log = FakeLog([10, 20])
 
     with pytest.raises(OptionError, match="No offset matched from request of topic-partition t-0 and timestamp 950"):
@@ -201,7 +206,7 @@ def test_a_time_without_a_record_is_an_error_or_latest() -> None:
 
 
 def test_times_must_name_all_partitions() -> None:
-    """As offsets must."""
+    """Timestamps by partition must name all partitions, as offsets must."""
     with pytest.raises(OptionError, match=r"timestamp based.*Specified: {t-1} Assigned: {t-0, t-1}"):
         planner(FakeLog([1, 1])).resolve("startingOffsets", AtTimestamps({tp(1): Millis(0)}, latest_if_none=True))
 
@@ -215,13 +220,13 @@ def test_times_must_name_all_partitions() -> None:
     ],
 )
 def test_a_start_after_the_end_is_refused(starting: OffsetLimit, ending: OffsetLimit) -> None:
-    """Whatever `failOnDataLoss` says: nothing is lost, it was asked for."""
+    """A start after the end is refused regardless of `failOnDataLoss`, since no data is lost."""
     with pytest.raises(OptionError, match=r"resolved start offset 7.* is greater than the resolved end offset"):
         planner(FakeLog([10]), fail=False).batch_ranges(starting, ending)
 
 
 def test_partitions_are_divided_among_tasks() -> None:
-    """Of a batch and of a micro-batch."""
+    """Partitions are divided among tasks, both for a batch and for a micro-batch."""
     divided = Planner(FakeLog([10]), LossPolicy(fail=True), lambda seconds: None, division=Division(max_records=5))
     halves = [OffsetRange(tp(0), Offset(0), Offset(5)), OffsetRange(tp(0), Offset(5), Offset(10))]
 
@@ -242,7 +247,7 @@ def test_partitions_are_divided_among_tasks() -> None:
 def test_what_a_filter_leaves_out_is_not_missed(
     starting: OffsetLimit, missing: tuple[str | TopicPartition, ...], filters: list[Filter], loss: str
 ) -> None:
-    """Neither a partition nor a topic; what it doesn't leave out is."""
+    """A partition or topic that a filter excludes is not reported as lost; any other one is."""
 
     def read(*filters: Filter) -> list[OffsetRange]:
         log, restriction = FakeLog([10, 5]), Restriction()
@@ -262,7 +267,8 @@ def test_what_a_filter_leaves_out_is_not_missed(
 
 
 def test_a_topic_made_anew_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
-    """Even where its log is as long as the old one was: its id tells. A query that goes on reads it from its start."""
+    """A recreated topic is a loss even if its log is as long as before, since its id differs. A query that continues
+    reads it from the start."""
     log = FakeLog([10], [1])
     log.anew = ["t"]
     failing, going_on = planner(log), planner(log, fail=False)
@@ -281,13 +287,14 @@ def test_a_topic_made_anew_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_restart_finds_a_topic_made_anew_in_the_checkpoint() -> None:
-    """It has never seen the old topic's id, but an end before the start is a loss to it as well."""
+    """After a restart, the query does not know the old topic id, but an end before its start is still a loss."""
     with pytest.raises(DataLoss, match=r"changed from 5 to 1.*deleted and re-created"):
         planner(FakeLog([10], [1])).stream_ranges(offsets(5), offsets(1))
 
 
 def test_a_topic_that_is_not_there_fails_the_query_before_its_end_is_written_down() -> None:
-    """So that a query with a name mistyped can go on when it is mended."""
+    """A missing topic fails the query before its end is written to the checkpoint, so that a mistyped name can be
+    corrected."""
     log = FakeLog([])
 
     with pytest.raises(MissingTopic, match="t: no such topic or partition"):
@@ -299,8 +306,8 @@ def test_a_topic_that_is_not_there_fails_the_query_before_its_end_is_written_dow
 
 
 def test_a_topic_that_is_waited_for_keeps_its_place(caplog: pytest.LogCaptureFixture) -> None:
-    """With `failOnDataLoss=false`: it is not read again from its start when it is back, it is told of once, and asked
-    for at each trigger only once."""
+    """With `failOnDataLoss=false`, a query keeps its position in a missing topic. The loss is reported once, and the
+    topic is requested once at each trigger."""
     log, pauses = FakeLog([]), list[float]()
     patient = Planner(log, LossPolicy(fail=False), pauses.append)
 
@@ -316,7 +323,8 @@ def test_a_topic_that_is_waited_for_keeps_its_place(caplog: pytest.LogCaptureFix
 
 
 def test_an_open_transaction_is_no_loss() -> None:
-    """The query may have read its records before it was told to read only what is committed. It stays where it is."""
+    """An open transaction is no loss: a query that switched to read_committed may be past the last stable offset and
+    stays there."""
     log = FakeLog([4, 4])
     log.last_ends = offsets(10, 6)
 
@@ -324,7 +332,7 @@ def test_an_open_transaction_is_no_loss() -> None:
 
 
 def test_a_task_knows_the_topic_it_was_planned_for() -> None:
-    """So that it doesn't read another of the same name."""
+    """A planned range carries the topic id, so that its task does not read another topic of the same name."""
     log = FakeLog([10])
     log.ids = {"t": TopicId(b"1" * 16)}
 
@@ -334,7 +342,7 @@ def test_a_task_knows_the_topic_it_was_planned_for() -> None:
 
 
 def test_the_end_is_asked_for_as_often_as_the_options_say() -> None:
-    """`fetchOffset.numRetries` and `fetchOffset.retryIntervalMs`."""
+    """The end is requested as often as `fetchOffset.numRetries` and `fetchOffset.retryIntervalMs` say."""
     log, pauses = FakeLog([10]), list[float]()
     log.answers = [offsets(4)] * 9
     patient = Planner(log, LossPolicy(fail=True), pauses.append, retries=OffsetRetries(attempts=5, interval_ms=20))
@@ -344,8 +352,8 @@ def test_the_end_is_asked_for_as_often_as_the_options_say() -> None:
 
 
 def test_what_is_not_before_the_query_is_not_asked_for_again() -> None:
-    """Trigger.AvailableNow ends at what was there when it began: that is looked up before anybody knows where the query
-    stands, and what has come since is for the next run."""
+    """Trigger.AvailableNow ends at the end of the log when it began. A target that is not before the query's position
+    is not requested again."""
     log = FakeLog([20, 20])
     log.answers = [offsets(20, 20)]
 
@@ -354,8 +362,7 @@ def test_what_is_not_before_the_query_is_not_asked_for_again() -> None:
 
 
 def test_of_a_target_only_what_is_before_the_query_is_asked_for_again() -> None:
-    """An end from a leader that was just elected, and a partition that a broker which was just started had not heard
-    of."""
+    """Only the partitions whose target is before the query's position, or missing, are requested again."""
     log = FakeLog([20, 20, 20])
     log.answers = [offsets(9, 4)]
 
@@ -363,5 +370,6 @@ def test_of_a_target_only_what_is_before_the_query_is_asked_for_again() -> None:
 
 
 def test_a_target_that_stays_before_the_query_is_believed() -> None:
-    """Then planning reports the loss, as it does of a partition that stays away."""
+    """A target that stays before the query's position is accepted, and planning reports the loss, as for a lost
+    partition."""
     assert planner(FakeLog([5])).not_before(offsets(8, 8), offsets(4)) == offsets(5)

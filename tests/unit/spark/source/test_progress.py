@@ -1,4 +1,4 @@
-"""A query's way from its start through its micro-batches, and what the group is told on the way."""
+"""Tests how a query advances through its micro-batches, and which offsets the group gets."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ NO_LIMITS = TriggerLimits()
 
 
 class World:
-    """A topic that grows, and a group that remembers its commits."""
+    """A topic that grows, and a group that records its commits."""
 
     def __init__(self, *ends: int) -> None:
         self.ends = offsets(*ends)
         self.told: list[Mapping[TopicPartition, Offset]] = []
         self.coordinator_is_away = False
         self.stands: PartitionOffsets = {}
-        """What was committed before the query."""
+        """The offsets that were committed before the query started."""
         self.first_of_time: PartitionOffsets = {}
-        """Where the time is that a query starts at."""
+        """The first offsets of the timestamp that the query starts at."""
         self.now = 1000.0
         self.is_missing: tuple[str, ...] = ()
 
@@ -79,7 +79,8 @@ class World:
 
 
 def test_each_finished_batch_is_committed_before_the_next_is_planned() -> None:
-    """The start that Spark hands over is the end of what is in its commit log; the start of all is nothing finished."""
+    """Each finished micro-batch is committed before the next one is planned; the start of a new query is not
+    committed."""
     world = World(10)
     progress = world.run("earliest")
     start = progress.start_fresh()
@@ -94,7 +95,7 @@ def test_each_finished_batch_is_committed_before_the_next_is_planned() -> None:
 
 
 def test_an_idle_query_does_not_commit_again() -> None:
-    """`latestOffset` is called many times a second."""
+    """An idle query commits once, although Spark calls `latestOffset` many times a second."""
     world = World(10)
     progress = world.run("earliest")
 
@@ -105,7 +106,8 @@ def test_an_idle_query_does_not_commit_again() -> None:
 
 
 def test_a_query_that_goes_on_commits_where_it_stands() -> None:
-    """The last batch of the run before may not have reached the group: its end is the first start."""
+    """A restarted query commits its first start, because the last commit of the previous run may not have reached the
+    group."""
     world = World(10)
 
     world.run("latest").next_end(offsets(4), None)
@@ -114,7 +116,8 @@ def test_a_query_that_goes_on_commits_where_it_stands() -> None:
 
 
 def test_a_coordinator_that_is_away_does_not_stop_the_query() -> None:
-    """The checkpoint is the truth; the group hears of it later."""
+    """An unavailable coordinator does not stop the query; the group gets the offsets later, and the checkpoint stays
+    valid."""
     world = World(10)
     progress = world.run("earliest")
     world.coordinator_is_away = True
@@ -130,7 +133,8 @@ def test_a_coordinator_that_is_away_does_not_stop_the_query() -> None:
 
 
 def test_the_last_batch_of_a_query_that_ends_here_is_told_of_whatever_was_before() -> None:
-    """Trigger.AvailableNow: nobody would ask again after the coordinator has rested."""
+    """With Trigger.AvailableNow, the last micro-batch is committed even if an earlier commit failed; there is no
+    later chance."""
     world = World(10)
     progress = world.run("earliest")
     progress.end_here()
@@ -145,14 +149,14 @@ def test_the_last_batch_of_a_query_that_ends_here_is_told_of_whatever_was_before
 
 
 def test_a_limit_is_kept() -> None:
-    """New partitions take part from their start."""
+    """A limit is divided among all partitions, and new partitions are read from their start."""
     world = World(10, 10)
 
     assert world.run("earliest").next_end(offsets(0), 10) == offsets(5, 5)
 
 
 def test_a_query_that_ends_here_reads_nothing_that_comes_later() -> None:
-    """Trigger.AvailableNow: it comes to its target and then to rest."""
+    """With Trigger.AvailableNow, a query stops at its target and reads no later records."""
     world = World(10)
     progress = world.run("earliest")
     progress.end_here()
@@ -168,8 +172,8 @@ def test_a_query_that_ends_here_reads_nothing_that_comes_later() -> None:
 
 
 def test_a_target_before_the_checkpoint_is_looked_up_again() -> None:
-    """Trigger.AvailableNow looks for the end before it knows where the query stands: a leader that was just elected, or
-    a broker that was just started, may not have told all of it. Where it told enough the target stays."""
+    """With Trigger.AvailableNow, a target before the checkpoint is requested again: a new leader or broker may report
+    too little. Other targets stay."""
     world = World(9, 4)
     progress = world.run("earliest")
     progress.end_here()
@@ -183,7 +187,7 @@ def test_a_target_before_the_checkpoint_is_looked_up_again() -> None:
 
 
 def test_the_first_batch_writes_down_where_latest_was() -> None:
-    """It is empty, so that its end in the checkpoint is the start that a restart must not forget."""
+    """The first micro-batch from `latest` is empty, so that its end in the checkpoint keeps the start for a restart."""
     world = World(10)
     progress = world.run("latest")
     start = progress.start_fresh()
@@ -197,12 +201,13 @@ def test_the_first_batch_writes_down_where_latest_was() -> None:
 
 
 def test_a_crash_in_the_first_batch_skips_nothing() -> None:
-    """The restart finds a later end of the log, plans the recorded batch as it was, and goes on from its end."""
+    """After a crash in the first micro-batch, the restart plans the recorded batch unchanged and continues from its
+    end."""
     world = World(17, 3)
     progress = world.run("latest")
     start = progress.start_fresh()
     assert start == offsets(17, 3)
-    recorded_end = offsets(10)  # before the crash: the second partition did not exist yet
+    recorded_end = offsets(10)  # from before the crash, when the second partition did not exist yet
 
     assert progress.ranges(start, recorded_end) == []
     assert progress.ranges(start, recorded_end) == []  # Spark may plan a batch twice
@@ -214,8 +219,8 @@ def test_a_crash_in_the_first_batch_skips_nothing() -> None:
 
 
 def test_a_partition_without_a_record_of_the_time_starts_like_one_at_latest() -> None:
-    """`startingOffsetsByTimestampStrategy=latest`: where its end was is written down as well, for the next run finds
-    a later end, or by then a record of the time."""
+    """With `startingOffsetsByTimestampStrategy=latest`, a partition without a record of the time waits for the second
+    micro-batch. Its start is in the checkpoint, because the next run finds a later end or a record of that time."""
     world = World(10, 10)
     world.first_of_time = {tp(1): Offset(4)}
     start_of_time = AtTimestamp(Millis(5), latest_if_none=True)
@@ -234,8 +239,8 @@ def test_a_partition_without_a_record_of_the_time_starts_like_one_at_latest() ->
 
 
 def test_a_group_that_went_on_meanwhile_has_read_the_first_batch() -> None:
-    """`startingOffsets=committed` in a checkpoint whose first micro-batch was never finished: another query of the
-    group came further, and what lies before is neither read again nor lost."""
+    """With `startingOffsets=committed` and an unfinished first micro-batch, records that another query of the group
+    has read meanwhile are neither read again nor reported as lost."""
     world = World(20, 20)
     world.stands = offsets(15, 8)
     again = world.run("committed")
@@ -245,7 +250,7 @@ def test_a_group_that_went_on_meanwhile_has_read_the_first_batch() -> None:
 
 
 def test_only_partitions_that_start_at_latest_wait_for_the_second_batch() -> None:
-    """Others are read at once."""
+    """Only partitions that start at latest wait for the second micro-batch; others are read in the first."""
     world = World(10, 10)
     progress = world.run(offsets(-1, 2))
     start = progress.start_fresh()
@@ -255,7 +260,8 @@ def test_only_partitions_that_start_at_latest_wait_for_the_second_batch() -> Non
 
 
 def test_a_log_that_shrank_after_the_first_batch_is_a_loss() -> None:
-    """The forbearance with `latest` ends with the first batch."""
+    """A log that shrinks after the first micro-batch is a loss; only the first micro-batch from `latest` tolerates
+    it."""
     world = World(10)
     progress = world.run("latest")
     start = progress.start_fresh()
@@ -269,7 +275,7 @@ def test_a_log_that_shrank_after_the_first_batch_is_a_loss() -> None:
 
 
 def test_too_little_waits_for_more() -> None:
-    """`minOffsetsPerTrigger`; the first micro-batch of a run doesn't wait."""
+    """A query waits until `minOffsetsPerTrigger` records are available, except in the first micro-batch of a run."""
     world = World(4, 4)
     progress = world.run("earliest", TriggerLimits(min_offsets=10))
     start = progress.start_fresh()
@@ -284,7 +290,7 @@ def test_too_little_waits_for_more() -> None:
 
 
 def test_it_waits_no_longer_than_it_may() -> None:
-    """`maxTriggerDelay`, counted from the micro-batch before."""
+    """A query waits no longer than `maxTriggerDelay`, counted from the previous micro-batch."""
     world = World(4)
     progress = world.run("earliest", TriggerLimits(min_offsets=10, max_delay_ms=60_000))
     progress.next_end(offsets(4), None)
@@ -297,7 +303,7 @@ def test_it_waits_no_longer_than_it_may() -> None:
 
 
 def test_at_least_and_at_most_go_together() -> None:
-    """Enough is there, and of that no more than the maximum is read."""
+    """With a minimum and a maximum, the query waits for the minimum and then reads no more than the maximum."""
     world = World(4)
     progress = world.run("earliest", TriggerLimits(max_offsets=10, min_offsets=10))
     progress.next_end(offsets(4), 10)
@@ -307,7 +313,8 @@ def test_at_least_and_at_most_go_together() -> None:
 
 
 def test_a_query_that_ends_does_not_wait() -> None:
-    """Nothing more would come: Trigger.AvailableNow reads what there is; so does Trigger.Once, which has no limits."""
+    """Trigger.AvailableNow and Trigger.Once do not wait for the minimum, since no later micro-batch would read the
+    rest."""
     world = World(4)
     to_the_end = world.run("earliest", TriggerLimits(min_offsets=10))
     to_the_end.end_here()
@@ -321,7 +328,7 @@ def test_a_query_that_ends_does_not_wait() -> None:
 
 @pytest.mark.parametrize("ends_here", [False, True])
 def test_a_restart_looks_whether_everything_is_there(ends_here: bool) -> None:
-    """Also what is not in the checkpoint yet: a topic that was added to the options, and mistyped."""
+    """A restart checks all topics of the options, also a mistyped topic that is not in the checkpoint yet."""
     world = World(10)
     world.is_missing = ("typo",)
     progress = world.run("earliest")

@@ -1,4 +1,4 @@
-"""Which filters the log can answer, and what they leave of a read; nothing that a filter lets through is left out."""
+"""Tests which filters the log can apply; a pushed filter never removes a record that passes the filter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from klamm.spark.source.offsets import OffsetRange, PartitionOffsets
 from klamm.spark.source.pushed_filters import Restriction
 
 Row = tuple[TopicPartition, int, int]
-"""A record: where it is, its offset, its time in milliseconds."""
+"""A record: its partition, its offset, its time in milliseconds."""
 
 
 def tp(topic: str, partition: int) -> TopicPartition:
@@ -71,7 +71,8 @@ def utc(milliseconds: float) -> dt.datetime:
     ],
 )
 def test_topics_and_partitions_are_chosen(one: Filter, left: list[tuple[str, int]]) -> None:
-    """Exactly, so that nothing is left for Spark; the copy that goes to another process does the same."""
+    """Filters on topics and partitions are applied exactly, so Spark needs no second check; a pickled copy does the
+    same."""
     restriction = Restriction()
     assert list(restriction.add([one])) == []
 
@@ -92,7 +93,7 @@ def test_topics_and_partitions_are_chosen(one: Filter, left: list[tuple[str, int
     ],
 )
 def test_offsets_are_cut(filters: list[Filter], start: int, end: int, claimed: bool) -> None:
-    """Between bounds exactly; a list of offsets is only narrowed to."""
+    """Bounds on offsets are applied exactly; a list of offsets only narrows the range."""
     restriction = Restriction()
 
     assert list(restriction.add(filters)) == ([] if claimed else filters)
@@ -118,7 +119,7 @@ def test_offsets_are_cut(filters: list[Filter], start: int, end: int, claimed: b
     ],
 )
 def test_the_rest_is_left_to_spark(one: Filter) -> None:
-    """And leaves everything to be read."""
+    """Any other filter is left to Spark, and the whole range is read."""
     restriction = Restriction()
 
     assert list(restriction.add([one])) == [one]
@@ -137,7 +138,7 @@ def test_the_rest_is_left_to_spark(one: Filter) -> None:
     ],
 )
 def test_a_lower_bound_of_the_time_moves_the_start(one: Filter, first_ms: int) -> None:
-    """To what the log says; Spark still looks at each record, for later ones may be older."""
+    """A lower bound on the time moves the start; Spark still checks each record, because later records may be older."""
     asked: list[Mapping[TopicPartition, Millis]] = []
 
     def at(timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
@@ -154,8 +155,8 @@ def test_a_lower_bound_of_the_time_moves_the_start(one: Filter, first_ms: int) -
 
 
 def test_nothing_that_passes_is_left_out() -> None:
-    """Any filters, records out of the order of their times: what is read and passes what was given back is what passes
-    all filters."""
+    """For any filters and for times out of order, the pushed filters and Spark's filters together give the right
+    rows."""
     generator = random.Random(11)
     places = [tp("a", 0), tp("a", 1), tp("ab", 0)]
     rows: list[Row] = [(place, offset, generator.randint(0, 20)) for place in places for offset in range(12)]

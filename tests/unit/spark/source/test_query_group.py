@@ -1,4 +1,4 @@
-"""A query's dealings with its group, before it has any."""
+"""Tests the state of a query's group before the query joins a group."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _READS = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
 
 @pytest.mark.parametrize("more", [{}, {"kafka.group.id": "g"}], ids=["without a group", "commits to one"])
 def test_only_who_waits_for_its_group_keeps_sockets_of_others(more: dict[str, str]) -> None:
-    """Somebody who hangs up on this process, or whom it hangs up on, is not kept on the line by a copy of the socket:
-    nobody would ever close that."""
+    """A query that is no member keeps no copies of sockets; a copy would keep a connection open after its owner
+    closed it."""
     ours, theirs = socket.socketpair()
     with theirs:
         group = QueryGroup(SourceOptions.for_stream(_READS | more))

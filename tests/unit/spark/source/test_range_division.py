@@ -1,4 +1,4 @@
-"""Dividing ranges among tasks: the examples are those of Spark's own tests, worked out by its rules."""
+"""Tests the division of ranges among tasks; the examples come from Spark's own tests and rules."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def ranges(*bounds: tuple[int, int, int]) -> list[OffsetRange]:
         (4, None, [(0, 0, 5)], [(0, 0, 1), (0, 1, 2), (0, 2, 3), (0, 3, 5)]),
         (2, None, [(0, 0, 3)], [(0, 0, 1), (0, 1, 3)]),
         (5, None, [(0, 0, 3)], [(0, 0, 1), (0, 1, 2), (0, 2, 3)]),
-        # The small partition stays whole, the large ones share the rest.
+        # The small partition stays whole, and the large ones share the remaining tasks.
         (3, None, [(0, 0, 1), (1, 0, 100)], [(0, 0, 1), (1, 0, 50), (1, 50, 100)]),
         (None, 4, [(0, 0, 9), (1, 5, 8)], [(0, 0, 3), (0, 3, 6), (0, 6, 9), (1, 5, 8)]),
-        # Pieces of the same size count as small; the number of tasks is approximate.
+        # Pieces of equal size count as small, so the number of tasks is approximate.
         (4, 4, [(0, 0, 9)], [(0, 0, 3), (0, 3, 6), (0, 6, 9)]),
         (6, 4, [(0, 0, 9)], [(0, 0, 1), (0, 1, 3), (0, 3, 4), (0, 4, 6), (0, 6, 7), (0, 7, 9)]),
     ],
@@ -38,12 +38,12 @@ def ranges(*bounds: tuple[int, int, int]) -> list[OffsetRange]:
 def test_ranges_are_divided_as_by_spark(
     minimum: int | None, maximum: int | None, given: list[tuple[int, int, int]], divided: list[tuple[int, int, int]]
 ) -> None:
-    """Roundings included: the last piece takes what is left over."""
+    """Ranges are divided as in Spark, including rounding: the last piece takes the remainder."""
     assert divide(ranges(*given), Division(minimum, maximum)) == ranges(*divided)
 
 
 def test_nothing_is_lost_or_read_twice() -> None:
-    """Whatever the sizes: the pieces of a partition follow each other from its start to its end."""
+    """For all sizes, the pieces of a partition follow each other from its start to its end."""
     generator = random.Random(7)
     for _ in range(300):
         given = ranges(
@@ -72,7 +72,7 @@ def test_nothing_is_lost_or_read_twice() -> None:
         (None, None, [10, 20, 30], [[10, 20, 30]]),
         (None, None, [6_000, 4_000, 1], [[6_000, 4_000], [1]]),
         (None, None, [19_000, 1, 1, 19_000, 1], [[19_000], [1, 1], [19_000], [1]]),
-        # The query says how many tasks, or how much one reads.
+        # The options set the number of tasks, or the records of one task.
         (3, None, [10, 20, 30], [[10], [20], [30]]),
         (None, 25, [10, 20, 5, 25], [[10], [20, 5], [25]]),
     ],
@@ -80,7 +80,7 @@ def test_nothing_is_lost_or_read_twice() -> None:
 def test_small_ranges_share_a_task(
     minimum: int | None, maximum: int | None, sizes: list[int], tasks: list[list[int]]
 ) -> None:
-    """In order, and none is divided."""
+    """Small ranges share a task in order, and no range is divided."""
     given = ranges(*((index, 100, 100 + size) for index, size in enumerate(sizes)))
     shared = share_tasks(given, Division(minimum, maximum))
     assert [[one.end - one.start for one in task] for task in shared] == tasks

@@ -1,4 +1,4 @@
-"""docs/reference/spark-source.md tells every option that there is, and docs/reference/security-options.md its part."""
+"""Tests that docs/reference/spark-source.md and docs/reference/security-options.md document every option."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ SECURITY_PAGE = (REFERENCE / "security-options.md").read_text(encoding="utf-8")
 
 
 def section(heading: str, page: str = PAGE) -> str:
-    """What stands below a heading, up to the next one that is as high."""
+    """Returns the text below a heading, up to the next heading of the same or a higher level."""
     level = heading.partition(" ")[0]
     return re.split(rf"^#{{2,{len(level)}}} ", page.partition(f"\n{heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def names(text: str) -> set[str]:
-    """What is set as code, in lower case."""
+    """Returns all inline code of a text, in lower case."""
     return {name.lower() for name in re.findall(r"`([^`]+)`", text)}
 
 
 def first_column(text: str) -> set[str]:
-    """The options that the rows of tables are about."""
+    """Returns the option names in the first column of tables."""
     return names("".join(line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")))
 
 
 def test_every_option_with_an_effect_is_told() -> None:
-    """Those of Spark's source, those of Kafka's consumer, and klamm's own."""
+    """The pages document the options of Spark's source, of Kafka's consumer, and of klamm."""
     told = names(section("### Same as in Spark's Kafka source") + section("### Only here") + section("## The group"))
     of_kafka = {f"kafka.{key}" for key in {*HONOURED_KEYS, "group.id"} - SECURITY_KEYS}
     of_klamm = {row.name.lower() for row in klamm_options._ROWS}
@@ -43,14 +43,14 @@ def test_every_option_with_an_effect_is_told() -> None:
 
 
 def test_every_option_without_effect_is_told_with_its_reason() -> None:
-    """By its name, and nothing else is said to have none."""
+    """The table of options without effect lists exactly the options that klamm ignores."""
     without = {f"kafka.{key}" for key in kafka_options._CONSUMER_KEYS_WITHOUT_EFFECT}
 
     assert first_column(section("### Without effect, with a warning")) == {*without, *options._WITHOUT_EFFECT}
 
 
 def test_every_refused_option_is_told() -> None:
-    """Those that Spark refuses as well."""
+    """The page lists the keys that Spark refuses."""
     refused = {f"kafka.{key}" for key in kafka_options._REFUSED_AS_IN_SPARK}
 
     assert refused <= first_column(section("### Refused"))

@@ -1,4 +1,4 @@
-"""What a table of records lacks to be Spark's: whose records they are."""
+"""Tests how a table of records gets the columns topic and partition, as Spark needs them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTITIONS = [
 
 
 def places(batches: SparkBatches, *counts: int, include_headers: bool = False) -> list[tuple[str, int, int]]:
-    """Topic, partition and offset of each row of a table with so many records of each range."""
+    """Returns topic, partition and offset of each row of a table that has the given number of records in each range."""
     filler = column_filler(1_000, 1 << 20, include_headers=include_headers)
     for number, count in enumerate(counts):
         filler.set_range(0, count, number)
@@ -35,7 +35,7 @@ def rows(number: int, count: int) -> list[tuple[str, int, int]]:
 
 
 def test_rows_of_several_ranges_stand_in_one_record_batch() -> None:
-    """Each with the topic and the partition of its range; a range may have no row."""
+    """One record batch can hold rows of several ranges, each with its own topic and partition; a range may be empty."""
     for include_headers in (False, True):
         batches = SparkBatches(PARTITIONS, include_headers=include_headers)
 
@@ -44,7 +44,8 @@ def test_rows_of_several_ranges_stand_in_one_record_batch() -> None:
 
 
 def test_rows_of_one_range_share_what_was_written_out() -> None:
-    """Whichever it is, and however many rows come next."""
+    """Tables of a single range get the right topic and partition from shared columns, for any range and any number of
+    rows."""
     batches = SparkBatches(PARTITIONS, include_headers=False)
 
     assert places(batches, 2) == rows(0, 2)

@@ -1,4 +1,4 @@
-"""What is read: topics, partitions, or a pattern of topics' names."""
+"""Tests what a query reads: topics, partitions, or a pattern of topic names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from klamm.spark.source.subscription import parse_subscription
     ],
 )
 def test_a_pattern_is_found_anywhere_in_a_name(pattern: str, fitting: list[str], other: list[str]) -> None:
-    """As in Spark, which looks for Java's expression in the name; the copy that a worker gets does the same."""
+    """A pattern matches anywhere in a topic name, as in Spark with Java's expressions; a pickled copy does the same."""
     subscription = pickle.loads(pickle.dumps(parse_subscription({"subscribepattern": pattern})))
 
     assert all(map(subscription.fits, fitting))
@@ -40,7 +40,7 @@ def test_a_pattern_is_found_anywhere_in_a_name(pattern: str, fitting: list[str],
     ],
 )
 def test_brackets_that_mean_themselves_are_taken(pattern: str, fitting: list[str], other: list[str]) -> None:
-    """Behind a backslash, or a closing one where a set begins: so it is in Java, too."""
+    """Literal brackets are accepted, after a backslash or as the first character of a set, as in Java."""
     subscription = parse_subscription({"subscribepattern": pattern})
 
     assert all(map(subscription.fits, fitting))
@@ -66,7 +66,7 @@ def test_brackets_that_mean_themselves_are_taken(pattern: str, fitting: list[str
     ],
 )
 def test_what_means_something_else_in_python_is_refused(pattern: str) -> None:
-    """Java's own constructs are not taken for others."""
+    """A pattern with a different meaning in Java and Python is refused."""
     with pytest.raises(OptionError, match="Python's regular expressions"):
         parse_subscription({"subscribepattern": pattern})
 
@@ -83,6 +83,6 @@ def test_what_means_something_else_in_python_is_refused(pattern: str) -> None:
     ],
 )
 def test_one_thing_has_to_be_subscribed_to(given: dict[str, str], message: str) -> None:
-    """With the texts of Spark's source."""
+    """Exactly one kind of subscription is required; the error texts are those of Spark's source."""
     with pytest.raises(OptionError, match=message):
         parse_subscription(given)

@@ -1,4 +1,4 @@
-"""Tables hold neither control batches, nor what an aborted transaction wrote, nor anything with a bad CRC."""
+"""Tests that tables leave out control batches and aborted transactions, and that a bad CRC is refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def data(
 
 
 def batches_at(*offsets: int) -> list[int]:
-    """The offsets of `data` at these."""
+    """Returns all offsets of the batches of `data` at the given base offsets."""
     return [offset + index for offset in offsets for index in range(5)]
 
 
@@ -52,13 +52,13 @@ def marker(offset: int, producer: int, *, commit: bool) -> bytes:
 
 @pytest.fixture(params=[compiled, in_numpy])
 def make(request: pytest.FixtureRequest) -> MakeFiller:
-    """Each form of the filler."""
+    """Returns each form of the filler."""
     return cast("MakeFiller", request.param)
 
 
 @pytest.fixture
 def visible(make: MakeFiller) -> Callable[..., list[int]]:
-    """The offsets that are seen of an answer with this log, when it lists these transactions as aborted."""
+    """Returns a function that gives the visible offsets of a fetched log with the given aborted transactions."""
 
     def see(log: bytes, aborted: list[tuple[int, int]], *, check_crcs: bool = True, end: int = 1_000) -> list[int]:
         filler = make(1_000, 1 << 20, include_headers=False)
@@ -72,14 +72,14 @@ def visible(make: MakeFiller) -> Callable[..., list[int]]:
 
 
 def test_markers_are_never_seen(visible: Seen) -> None:
-    """Nor in a read of uncommitted records, where what was aborted is."""
+    """Control batches are never visible, even in a read of uncommitted records, which shows aborted records."""
     log = data(0, 7, transactional=True) + marker(5, 7, commit=False) + data(6)
 
     assert visible(log, []) == batches_at(0, 6)
 
 
 def test_an_aborted_transaction_ends_with_its_marker(visible: Seen) -> None:
-    """The same producer's next transaction is seen, and so are others and plain batches in between."""
+    """An aborted transaction ends at its marker; the producer's next transaction and other batches are visible."""
     log = (
         data(0, 7, transactional=True)
         + data(5, 8, transactional=True)
@@ -94,14 +94,14 @@ def test_an_aborted_transaction_ends_with_its_marker(visible: Seen) -> None:
 
 
 def test_a_transaction_that_began_before_the_answer_is_listed_with_it(visible: Seen) -> None:
-    """Its first offset lies below the first batch."""
+    """An aborted transaction that began before the fetched log is listed with its first offset and stays invisible."""
     log = data(5, 7, transactional=True) + marker(10, 7, commit=False) + data(11, 7, transactional=True)
 
     assert visible(log, [(7, 0), (7, 11)]) == []
 
 
 def test_a_damaged_batch_is_refused(visible: Seen) -> None:
-    """Unless the CRC is not to be looked at."""
+    """A damaged batch is refused, unless CRC checks are off."""
     log = bytearray(data(0))
     log[-2] ^= 1
 
@@ -112,7 +112,7 @@ def test_a_damaged_batch_is_refused(visible: Seen) -> None:
 
 @pytest.mark.parametrize("codec", Compression)
 def test_every_codec_is_opened(visible: Seen, codec: Compression) -> None:
-    """In transactions as well, beside batches that are not compressed, and only where something of it is wanted."""
+    """Batches of every codec are read, in transactions and next to uncompressed batches, up to the requested end."""
     log = (
         data(0, codec=codec)
         + data(5, 7, transactional=True, codec=codec)
@@ -126,7 +126,7 @@ def test_every_codec_is_opened(visible: Seen, codec: Compression) -> None:
 
 
 def test_a_gap_is_no_loss(visible: Seen) -> None:
-    """A cleaner leaves batches out, and a batch without its records."""
+    """A gap in the offsets is no loss; the log cleaner removes batches, or leaves a batch without records."""
     empty = bytearray(data(5)[:61])
     empty[8:12] = (49).to_bytes(4, "big")
     empty[57:61] = bytes(4)
@@ -136,7 +136,7 @@ def test_a_gap_is_no_loss(visible: Seen) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_batch_of_an_old_format_is_named(visible: Seen, magic: int) -> None:
-    """They ended with Kafka 4; who still meets them is told so."""
+    """A batch of an old format, which ended with Kafka 4, is refused with an error that names its magic."""
     old = bytearray(data(0))
     old[16] = magic
 
