@@ -1,4 +1,4 @@
-"""Load for a broker that fails again and again, and what must be true of it at the end."""
+"""Load for a broker that fails repeatedly, and the checks at the end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from klamm.storage.batch_scan import check_batches
 __all__ = ["ROUNDS", "TOPIC", "Keeper", "Writer", "check_logs", "create", "endure", "read_all"]
 
 ROUNDS = int(os.environ.get("KLAMM_FAULT_ROUNDS", "10"))
-"""How often a broker is struck; `make faults` asks for more."""
+"""The number of faults of a broker; `make faults` sets a larger number."""
 
 TOPIC = "records"
 
 
 class Writer:
-    """An idempotent producer that counts up, and remembers what was acknowledged, by partition in order."""
+    """An idempotent producer that counts up, and keeps the acknowledged numbers of each partition in order."""
 
     def __init__(self, bootstrap_servers: str, value_bytes: int = 20) -> None:
         self._producer = Producer(
@@ -42,7 +42,7 @@ class Writer:
         self.errors: list[int] = []
 
     def send(self, count: int) -> None:
-        """Sends the next records; waits for room, not for acknowledgements."""
+        """Sends the next records; waits for room in the queue, not for acknowledgements."""
         for _ in range(count):
             number = str(self.sent)
             self.sent += 1
@@ -57,7 +57,7 @@ class Writer:
             self._producer.poll(0)
 
     def flush(self, timeout_s: float) -> int:
-        """Waits; returns how many are not answered yet."""
+        """Waits for acknowledgements, and returns the number of records without an answer."""
         return self._producer.flush(timeout_s)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -71,7 +71,7 @@ class Writer:
 
 
 def read_all(bootstrap_servers: str, partitions: int, *, first: int = 0) -> dict[int, list[str]]:
-    """Every record's number, by partition, in the order of the log: of the partitions from `first` on."""
+    """Returns the number of every record by partition, in the order of the log, for partitions from `first` on."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "reader", "enable.partition.eof": True})
     consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(first, partitions)])
     found: dict[int, list[str]] = {index: [] for index in range(first, partitions)}
@@ -80,7 +80,7 @@ def read_all(bootstrap_servers: str, partitions: int, *, first: int = 0) -> dict
     while len(ended) < len(found):
         assert time.monotonic() < deadline, "the log was not read to its end"
         for message in consumer.consume(10_000, timeout=1):
-            # Hundreds of rounds write many millions of records: only a minute without any is too long.
+            # Hundreds of rounds write many millions of records, so the deadline starts again with each record.
             deadline = time.monotonic() + 60
             partition = message.partition() or 0
             error = message.error()
@@ -101,7 +101,7 @@ def create(bootstrap_servers: str, partitions: int) -> None:
 
 
 class Keeper:
-    """A group that commits ever higher offsets: what is committed may be what was acknowledged last, or newer."""
+    """A group that commits rising offsets: the committed offset is the last acknowledged one, or a later one."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._settings = {
@@ -116,7 +116,7 @@ class Keeper:
         self.acknowledged = 0
 
     def commit(self) -> None:
-        """Commits the next offset; a failure is one of the things that happen here."""
+        """Commits the next offset; a failure is expected here."""
         self.tried += 1
         try:
             (committed,) = self._consumer.commit(offsets=[TopicPartition(TOPIC, 0, self.tried)], asynchronous=False)
@@ -126,7 +126,7 @@ class Keeper:
             self.acknowledged = self.tried
 
     def commit_for_sure(self) -> None:
-        """Commits the next offset that can be committed, now that nothing is in its way any more."""
+        """Commits rising offsets until one is acknowledged, after the fault is over."""
         self.commit()
         deadline = time.monotonic() + 60
         while self.acknowledged < self.tried:
@@ -134,7 +134,7 @@ class Keeper:
             self.commit()
 
     def check(self) -> None:
-        """I17: the offset fetched is the last one whose commit was acknowledged, or one whose answer was lost."""
+        """Checks I17: the committed offset is the last acknowledged one, or a later one whose answer was lost."""
         consumer = Consumer(self._settings)
         (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=60)
         consumer.close()
@@ -142,15 +142,15 @@ class Keeper:
         assert self.acknowledged <= max(found.offset, 0) <= self.tried
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the consumer."""
         self._consumer.close()
 
 
 def endure(process: BrokerProcess, rounds: int, random: Random, strike: Callable[[], None]) -> None:
-    """Writes and commits while the broker is struck and started again, so many times, and checks what is there then.
+    """Writes and commits while the broker is struck and restarted several times, then checks the result.
 
-    I4, I9, I10: every acknowledged record is there once, as it was sent, in the order in which it was. I17: so are the
-    offsets of a group. I1, I8: the files hold whole batches without gaps. `strike` ends the process.
+    I4, I9, I10: every acknowledged record is in the log once, unchanged and in the order of sending. I17: the committed
+    offsets survive. I1, I8: the files contain whole batches without gaps. `strike` ends the process.
     """
     create(process.bootstrap_servers, 2)
     writer, keeper = Writer(process.bootstrap_servers), Keeper(process.bootstrap_servers)
@@ -180,7 +180,7 @@ def endure(process: BrokerProcess, rounds: int, random: Random, strike: Callable
     finally:
         has_ended.set()
         for thread in threads:
-            thread.join(60)  # a commit waits for ever for a broker that did not come back
+            thread.join(60)  # a commit never ends when the broker does not return
     assert not any(thread.is_alive() for thread in threads)
     assert writer.flush(60) == 0
     assert not writer.errors
@@ -197,9 +197,9 @@ def endure(process: BrokerProcess, rounds: int, random: Random, strike: Callable
 
 
 def check_logs(data_directory: Path) -> int:
-    """Reads every log file of a broker that has stopped; the number of batches.
+    """Checks every log file of a stopped broker, and returns the number of batches.
 
-    I1: offsets go on without gaps, leader epochs never fall, CRCs are valid. (Nothing was compacted here.)
+    I1: offsets have no gaps, leader epochs never fall, CRCs are valid. (The test compacts nothing.)
     """
     count = 0
     for folder in sorted(path for path in data_directory.iterdir() if path.is_dir()):

@@ -1,4 +1,4 @@
-"""Bytes that no honest client sends: each costs its own connection and nobody else anything."""
+"""Tests bytes that no correct client sends: each costs its own connection and does not affect other clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from klamm.testing import Broker
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """One broker for the file: what one test sends must not trouble the next."""
+    """One broker for the file, because the bytes of one test must not affect the next test."""
     with Broker(config={"socket.request.max.bytes": "1000000"}) as broker:
         yield broker
 
@@ -70,7 +70,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 def assert_serves(broker: Broker) -> None:
-    """The broker answers somebody else."""
+    """Checks that the broker answers another client."""
     with connect(broker) as other:
         other.sendall(frame(ApiKey.API_VERSIONS, 0, b""))
         answer = receive_frame(other)
@@ -83,7 +83,7 @@ def assert_serves(broker: Broker) -> None:
 def test_frame_length_out_of_bounds_closes(
     broker: Broker, peer: socket.socket, size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A negative or oversize length closes the connection at once, with one log line that names the peer."""
+    """A negative or too large frame length closes the connection at once, with one log line that names the peer."""
     with caplog.at_level(logging.WARNING, "klamm"):
         peer.sendall(struct.pack(">i", size) + b"anything")
         assert is_closed(peer)
@@ -94,16 +94,16 @@ def test_frame_length_out_of_bounds_closes(
 
 
 def test_unknown_api_closes(broker: Broker, peer: socket.socket) -> None:
-    """An API key that nobody serves closes the connection, as Kafka does."""
+    """An unknown API key closes the connection, as in Kafka."""
     peer.sendall(frame(9999, 0, b""))
     assert is_closed(peer)
     assert_serves(broker)
 
 
 def test_unsupported_version_closes(broker: Broker, peer: socket.socket, caplog: pytest.LogCaptureFixture) -> None:
-    """A version out of range of any API but ApiVersions closes the connection, as Kafka does.
+    """An unsupported version of any API except ApiVersions closes the connection, as in Kafka.
 
-    One log line names the API and the versions that are served, without a traceback.
+    One log line names the API and the supported versions, without a traceback.
     """
     with caplog.at_level(logging.WARNING, "klamm"):
         peer.sendall(frame(ApiKey.METADATA, 99, b"\0"))
@@ -115,14 +115,15 @@ def test_unsupported_version_closes(broker: Broker, peer: socket.socket, caplog:
 
 
 def test_produce_of_an_old_message_format_closes(broker: Broker, peer: socket.socket) -> None:
-    """Produce 0 to 2 is advertised for librdkafka's sake (KAFKA-18659) and refused."""
+    """Produce versions 0 to 2, which the broker advertises only for librdkafka (KAFKA-18659), close the connection."""
     peer.sendall(frame(ApiKey.PRODUCE, 2, b"\0" * 12))
     assert is_closed(peer)
     assert_serves(broker)
 
 
 def test_api_versions_of_an_unknown_version_is_answered_in_version_0(peer: socket.socket) -> None:
-    """KIP-511: the client learns which versions of ApiVersions there are, and the connection stays open."""
+    """KIP-511: an unknown version of ApiVersions gets an answer with the supported versions, and the connection stays
+    open."""
     peer.sendall(frame(ApiKey.API_VERSIONS, 99, b"\0\0\0"))
     answer = receive_frame(peer)
     response, end = decode(ApiVersionsResponse, 0, answer, 4)
@@ -134,7 +135,7 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_0(peer: socke
 
 
 def test_api_versions_without_software_name_is_refused(peer: socket.socket) -> None:
-    """KIP-511: name and version of the client's software have a form, and INVALID_REQUEST says so."""
+    """KIP-511: an ApiVersions request with an invalid name of the client software gets INVALID_REQUEST."""
     request = encode(ApiVersionsRequest(client_software_name="-bad-", client_software_version="1"), 3)
     peer.sendall(_with_header(ApiKey.API_VERSIONS, 3, request))
     response, _ = decode(ApiVersionsResponse, 3, receive_frame(peer), 4)
@@ -148,7 +149,8 @@ def _with_header(api_key: ApiKey, version: int, body: bytes) -> bytes:
 
 @pytest.mark.parametrize("count", [1_000_000, 2**31 - 1])
 def test_count_beyond_the_frame_closes(broker: Broker, peer: socket.socket, count: int) -> None:
-    """An array that claims more elements than bytes are left is refused before anything is allocated for it."""
+    """An array that claims more elements than the frame has bytes closes the connection, without memory for the
+    array."""
     before = resident_bytes()
     peer.sendall(frame(ApiKey.METADATA, 0, struct.pack(">i", count)))
     assert is_closed(peer)
@@ -157,13 +159,13 @@ def test_count_beyond_the_frame_closes(broker: Broker, peer: socket.socket, coun
 
 
 def resident_bytes() -> int:
-    """Memory of this process, which is the broker's too."""
+    """Returns the resident memory of this process, which includes the broker."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGESIZE")
 
 
 def test_length_without_bytes_allocates_nothing(broker: Broker) -> None:
-    """A hundred connections that each claim a megabyte and send nothing more cost no megabyte each."""
+    """A hundred connections that each claim a megabyte and send only ten bytes use less than 20 MB together."""
     before = resident_bytes()
     connections = [connect(broker) for _ in range(100)]
     for connection in connections:
@@ -175,21 +177,22 @@ def test_length_without_bytes_allocates_nothing(broker: Broker) -> None:
 
 
 def test_frame_in_single_bytes_is_answered(peer: socket.socket) -> None:
-    """A frame may arrive in any pieces."""
+    """A frame that arrives in single bytes is answered."""
     for byte in _with_header(ApiKey.METADATA, 1, encode(MetadataRequest(topics=[]), 1)):
         peer.sendall(bytes((byte,)))
     assert struct.unpack_from(">i", receive_frame(peer))[0] == 1
 
 
 def test_pipelined_requests_are_answered_in_order(peer: socket.socket) -> None:
-    """Many frames in one piece are answered one by one, in their order."""
+    """Many requests in one piece are answered in their order."""
     peer.sendall(b"".join(frame(ApiKey.API_VERSIONS, 0, b"", correlation_id) for correlation_id in range(200)))
     for correlation_id in range(200):
         assert struct.unpack_from(">i", receive_frame(peer))[0] == correlation_id
 
 
 def test_random_bytes_never_stop_the_broker(broker: Broker) -> None:
-    """Frames of random content, for every API and version, are refused or answered, and the broker serves on."""
+    """Frames of random content, for every API except DeleteTopics, are refused or answered, and the broker
+    continues."""
     chance = random.Random(20130101)
     for _ in range(300):
         with connect(broker) as connection:

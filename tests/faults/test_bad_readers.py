@@ -1,4 +1,5 @@
-"""Clients that don't read their answers, or leave before they have them: nobody else pays, and nothing stays undone."""
+"""Tests clients that don't read their answers or disconnect early: other clients are not affected, and requests take
+effect."""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ FETCH = 11
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """A broker of its own for each test: memory is measured."""
+    """A new broker for each test, because memory is measured."""
     with Broker() as broker:
         yield broker
 
 
 @pytest.fixture
 def wire(broker: Broker) -> Iterator[Wire]:
-    """A connection of somebody who behaves."""
+    """A connection of a well-behaved client."""
     with Wire(broker.bootstrap_servers) as wire:
         yield wire
 
@@ -56,7 +57,7 @@ def fetch(name: str, partitions: int, *, max_wait_ms: int = 0) -> bytes:
 
 
 def resident_bytes() -> int:
-    """Memory of this process, which is the broker's too."""
+    """Returns the resident memory of this process, which includes the broker."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
@@ -68,7 +69,8 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def test_readers_that_never_read_do_not_fill_the_memory(broker: Broker, wire: Wire) -> None:
-    """Twenty clients ask for 50 MB each and take none of it: a gigabyte elsewhere. Others are served as before."""
+    """Twenty clients that request 50 MB each and read no answer use less than 300 MB, and another client is still
+    served."""
     assert not wire.call(CreateTopicsResponse, 7, create("large", PARTITIONS)).topics[0].error_code
     records = memoryview(encode_batch([(1, b"k", b"x" * RECORD_BYTES, ())]))
     for index in range(PARTITIONS):
@@ -77,7 +79,7 @@ def test_readers_that_never_read_do_not_fill_the_memory(broker: Broker, wire: Wi
     readers = [Wire(broker.bootstrap_servers) for _ in range(20)]
     for reader in readers:
         reader.send(ApiKey.FETCH, FETCH, fetch("large", PARTITIONS))
-        # It has been handled when somebody who came later has an answer.
+        # The broker has handled this request when a later request of another client is answered.
         answer = decode_fetch_response(FETCH, wire.exchange(ApiKey.FETCH, FETCH, fetch("large", 1)))
         assert len(answer.topics[0].partitions[0].records or b"") > RECORD_BYTES
     assert resident_bytes() - before < 300_000_000
@@ -86,7 +88,8 @@ def test_readers_that_never_read_do_not_fill_the_memory(broker: Broker, wire: Wi
 
 
 def test_a_half_closed_client_gets_the_answer_to_its_last_request(broker: Broker, wire: Wire) -> None:
-    """Also when that has to be waited for; then the broker closes its side."""
+    """A client that closes its sending side gets the answer to its last request, even after a wait; then the broker
+    closes the connection."""
     assert not wire.call(CreateTopicsResponse, 7, create("empty")).topics[0].error_code
     with Wire(broker.bootstrap_servers) as other:
         other.send(ApiKey.FETCH, FETCH, fetch("empty", 1, max_wait_ms=300))
@@ -97,13 +100,13 @@ def test_a_half_closed_client_gets_the_answer_to_its_last_request(broker: Broker
 
 
 def test_what_was_asked_is_done_although_nobody_waits_for_it(broker: Broker, wire: Wire) -> None:
-    """A client that sends its request and goes, in good order or not, has asked all the same."""
+    """A request takes effect although its client disconnects without reading the answer, with or without a reset."""
     names = [f"topic-{number}" for number in range(20)]
     for number, name in enumerate(names):
         with Wire(broker.bootstrap_servers) as other:
             other.send(ApiKey.CREATE_TOPICS, 7, encode(create(name), 7))
             if number % 2:
-                # A reset would throw away what the broker has not received yet.
+                # A reset would discard bytes that the broker has not received yet.
                 wire.call(MetadataResponse, 1, MetadataRequest(topics=[]))
                 other.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

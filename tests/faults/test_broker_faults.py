@@ -1,5 +1,5 @@
-"""A broker that is killed under load, whose disk fills up, fails, or loses its power: what was acknowledged is there,
-once, in order."""
+"""Tests a broker that is killed under load, or whose disk is full, fails or loses power: acknowledged records stay,
+once and in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG = {"offsets.topic.num.partitions": "1", "num.partitions": "2", "log.segme
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker process of the test's own."""
+    """A broker process for one test."""
     yield from _serve(tmp_path, CONFIG)
 
 
@@ -40,7 +40,7 @@ def _serve(
 
 @pytest.fixture
 def disk(tmp_path: Path) -> FaultyDisk:
-    """The disk of the process `on_disk`."""
+    """The disk of the processes that `on_disk` starts."""
     reason = faulty_disk.why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -50,7 +50,7 @@ def disk(tmp_path: Path) -> FaultyDisk:
 
 @pytest.fixture
 def on_disk(tmp_path: Path, disk: FaultyDisk) -> Iterator[Callable[..., BrokerProcess]]:
-    """Starts a broker process whose data are on the disk: on_disk(**keys with underscores for dots)."""
+    """Starts a broker process with its data on the disk: on_disk(**keys with underscores for dots)."""
     processes: list[Iterator[BrokerProcess]] = []
 
     def start(**config: str) -> BrokerProcess:
@@ -65,7 +65,7 @@ def on_disk(tmp_path: Path, disk: FaultyDisk) -> Iterator[Callable[..., BrokerPr
 
 
 def write_one(bootstrap_servers: str, value: str, topic: str = TOPIC, *, timeout_ms: int = 60_000) -> int | None:
-    """Writes one record to partition 0, without a retry; the code of the error, None for none."""
+    """Writes one record to partition 0 without retries, and returns the error code, or None."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -88,14 +88,15 @@ def write_one(bootstrap_servers: str, value: str, topic: str = TOPIC, *, timeout
 
 @pytest.mark.timeout(120 + 5 * ROUNDS)
 def test_kill_under_load(process: BrokerProcess) -> None:
-    """I1, I4, I8, I9, I10, I17: kill -9 while an idempotent producer writes and a group commits."""
+    """I1, I4, I8, I9, I10, I17 hold when the broker is killed with SIGKILL while a producer writes and a group
+    commits."""
     endure(process, ROUNDS, Random(1), process.kill)
 
 
 @pytest.mark.timeout(120 + 5 * ROUNDS)
 @pytest.mark.parametrize("sync_ms", [0, 30])
 def test_power_loss_under_load(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk, sync_ms: int) -> None:
-    """I1, I4, I8, I9, I10, I17: with klamm.fsync=ack nothing that was acknowledged needs the memory of the system."""
+    """I1, I4, I8, I9, I10, I17 hold after a power failure with klamm.fsync=ack: acknowledged data is on the disk."""
     process = on_disk(klamm_fsync="ack")
     disk.slow_syncs(sync_ms)
     random = Random(sync_ms)
@@ -112,8 +113,8 @@ def test_power_loss_under_load(on_disk: Callable[..., BrokerProcess], disk: Faul
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("torn_bytes", [0, 30, 100])
 def test_writes_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk, error: int, torn_bytes: int) -> None:
-    """I1, I4, I8, I9: KAFKA_STORAGE_ERROR, torn or not; what was acknowledged stays readable, and when the disk takes
-    writes again the partition does too, without a restart."""
+    """I1, I4, I8, I9: a write that fails, torn or not, gets KAFKA_STORAGE_ERROR. Acknowledged records stay readable,
+    and the partition accepts writes without a restart when the disk works again."""
     process = on_disk(num_partitions="1")
     create(process.bootstrap_servers, 1)
     assert write_one(process.bootstrap_servers, "0:before") is None
@@ -134,7 +135,7 @@ def test_writes_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDis
 def test_commits_that_can_not_be_written(
     on_disk: Callable[..., BrokerProcess], disk: FaultyDisk, torn_bytes: int
 ) -> None:
-    """I1, I8, I17: a group's offsets are the last ones acknowledged, while commits fail and after a crash."""
+    """I1, I8, I17: a group's offsets are the last acknowledged ones while commits fail, and after a crash."""
     process = on_disk()
     create(process.bootstrap_servers, 1)
     keeper = Keeper(process.bootstrap_servers)
@@ -155,8 +156,8 @@ def test_commits_that_can_not_be_written(
 
 @pytest.mark.parametrize("fsync", ["os", "ack"])
 def test_syncs_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk, fsync: str) -> None:
-    """I4, I17: a failed sync is final: the partition is offline, which everybody can see, others serve on; a restart
-    reads what is on the disk and goes on."""
+    """I4, I17: a failed sync takes the partition offline, which metadata shows; other partitions continue. After a
+    restart, the partition accepts writes again."""
     process = on_disk(num_partitions="1", klamm_fsync=fsync)
     servers = process.bootstrap_servers
     create(servers, 1)
@@ -171,7 +172,7 @@ def test_syncs_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk
     disk.heal()
     described = admin.list_topics("flushed", timeout=30).topics["flushed"].partitions[0]
     assert described.leader == -1
-    # Clients don't even ask a partition without a leader: the record waits until it is given up.
+    # Clients send nothing to a partition without a leader, so the record waits until its timeout.
     assert write_one(servers, "2:refused", "flushed", timeout_ms=1000) == KafkaError._MSG_TIMED_OUT
     assert write_one(servers, "3:elsewhere") is None
     assert "flushed-0 is offline: it can't be synced: [Errno 5]" in process.log()
@@ -183,7 +184,7 @@ def test_syncs_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk
 
 
 def all_once(process: BrokerProcess, writer: Writer) -> None:
-    """I4, I9, I10: everything that an idempotent producer was asked to write is there once, in order; also after a
+    """I4, I9, I10: checks that the log has every record of an idempotent producer once and in order, also after a
     kill."""
     assert writer.flush(90) == 0
     assert not writer.errors
@@ -199,7 +200,7 @@ def all_once(process: BrokerProcess, writer: Writer) -> None:
 def test_retries_outlast_writes_that_fail(
     on_disk: Callable[..., BrokerProcess], disk: FaultyDisk, torn_bytes: int
 ) -> None:
-    """I10: whatever of a batch had got to the disk when its write failed."""
+    """I10: retries of an idempotent producer write each record once after failed writes, torn or not."""
     process = on_disk(num_partitions="1")
     create(process.bootstrap_servers, 1)
     writer = Writer(process.bootstrap_servers)
@@ -214,7 +215,8 @@ def test_retries_outlast_writes_that_fail(
 
 
 def test_retries_outlast_a_sync_that_fails(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk) -> None:
-    """I10: the partition is offline until a restart, and the producer waits for it."""
+    """I10: retries of an idempotent producer write each record once when a failed sync takes the partition offline
+    until a restart."""
     process = on_disk(num_partitions="1", klamm_fsync="ack")
     create(process.bootstrap_servers, 1)
     writer = Writer(process.bootstrap_servers)
@@ -232,7 +234,7 @@ def test_retries_outlast_a_sync_that_fails(on_disk: Callable[..., BrokerProcess]
 
 
 def test_retries_outlast_a_full_disk(process: BrokerProcess) -> None:
-    """I10: until there is room again."""
+    """I10: retries of an idempotent producer write each record once after a full disk has room again."""
     create(process.bootstrap_servers, 1)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (700_000, resource.RLIM_INFINITY))
     writer = Writer(process.bootstrap_servers, value_bytes=5_000)
@@ -247,8 +249,8 @@ def test_retries_outlast_a_full_disk(process: BrokerProcess) -> None:
 
 @pytest.mark.parametrize("is_old", [True, False], ids=["old segment", "active segment"])
 def test_bits_that_fall_over(tmp_path: Path, is_old: bool) -> None:
-    """I1, I8, I10, I17: below the recovery point they take that partition offline, with file and position; others serve
-    on, groups and an idempotent producer that read and write both partitions go on with them."""
+    """I1, I8, I10, I17: a flipped bit below the recovery point takes its partition offline, and the log names file and
+    offset. Other partitions, the group and the idempotent producer continue."""
     serving = _serve(tmp_path, CONFIG)
     process = next(serving)
     servers = process.bootstrap_servers
@@ -311,9 +313,9 @@ def _read_until_offline(servers: str, process: BrokerProcess) -> None:
 
 
 def test_full_disk(process: BrokerProcess) -> None:
-    """I1, I4, I8, I17: writes to a disk without room fail with KAFKA_STORAGE_ERROR; what was acknowledged stays
-    readable, and with room again writing goes on without a restart. A limit of the process on the size of files stands
-    for the disk."""
+    """I1, I4, I8, I17: writes to a full disk fail with KAFKA_STORAGE_ERROR, and acknowledged records stay readable.
+    Writes succeed without a restart when the disk has room again. A limit on the process's file size simulates the
+    disk."""
     create(process.bootstrap_servers, 1)
     keeper = Keeper(process.bootstrap_servers)
     keeper.commit_for_sure()

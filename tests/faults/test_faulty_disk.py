@@ -1,4 +1,4 @@
-"""The disk that fails: what the other tests rely on is tried here with plain files."""
+"""Tests the simulated faulty disk with plain files, because other tests rely on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.faulty_disk import FaultyDisk
 
 @pytest.fixture
 def disk(tmp_path: Path) -> FaultyDisk:
-    """A disk without anything on it."""
+    """An empty disk."""
     reason = faulty_disk.why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -25,7 +25,7 @@ def disk(tmp_path: Path) -> FaultyDisk:
 
 
 def run(disk: FaultyDisk, program: str) -> str:
-    """Runs Python on the disk, in its folder; what it prints."""
+    """Runs a Python program in the disk's folder, and returns its output."""
     ran = subprocess.run(
         [sys.executable, "-c", "import os\n" + program],
         cwd=disk.root,
@@ -48,7 +48,8 @@ def write(data, at):
 
 
 def test_what_was_synced_outlasts_the_power(disk: FaultyDisk) -> None:
-    """And of what was written behind it, in the end every length is seen, some with zeros."""
+    """Synced bytes survive a power failure. A part of any length of the unsynced bytes may survive, sometimes as
+    zeros."""
     seen = set()
     for seed in range(40):
         program = WRITE + "write(b'a' * 100, 0); os.fdatasync(file); os.fsync(folder); write(b'b' * 100, 100)"
@@ -68,7 +69,7 @@ def test_what_was_synced_outlasts_the_power(disk: FaultyDisk) -> None:
 
 
 def test_names_last_when_their_folder_was_synced(disk: FaultyDisk) -> None:
-    """A file that was made or replaced may be gone, or the old one, until then."""
+    """A replaced file may have the old content after a power failure until its folder is synced."""
     replace = """
 with open("new", "wb") as new:
     new.write(b"new"); new.flush(); os.fsync(new.fileno())
@@ -91,7 +92,7 @@ os.replace("new", "name")
 
 
 def test_a_file_that_was_removed_may_come_back(disk: FaultyDisk) -> None:
-    """Until its folder is synced."""
+    """A removed file may return after a power failure until its folder is synced."""
     found = set()
     for seed in range(20):
         (disk.root / "name").write_bytes(b"there")
@@ -103,7 +104,7 @@ def test_a_file_that_was_removed_may_come_back(disk: FaultyDisk) -> None:
 
 
 def test_what_is_certain_outlasts_each_power_failure(disk: FaultyDisk) -> None:
-    """Bytes that were synced, of files whose names were; the rest is not promised."""
+    """`certain` contains only synced bytes of files with synced names, and these bytes survive a power failure."""
     program = """
 def make(name):
     return os.open(name, os.O_RDWR | os.O_CREAT)
@@ -131,7 +132,8 @@ os.rename("whole", "renamed")
 
 
 def test_writes_fail_when_they_are_told_to(disk: FaultyDisk) -> None:
-    """After so many, so many times, and torn."""
+    """Writes fail after the given number of writes, the given number of times, and torn after the given number of
+    bytes."""
     disk.fail_writes(errno.ENOSPC, after=1, times=1, torn_bytes=3)
     told = run(
         disk,
@@ -148,7 +150,7 @@ for at in (0, 10, 20):
 
 
 def test_syncs_fail_when_they_are_told_to(disk: FaultyDisk) -> None:
-    """Only where the path matches."""
+    """Syncs fail only for files whose path matches, until the disk is healed."""
     program = (
         WRITE + "\ntry:\n    os.fdatasync(file)\n    print('synced')\nexcept OSError as error:\n    print(error.errno)"
     )

@@ -1,7 +1,7 @@
-"""The power goes below the file system: ext4 in a loop device is shut down while a broker writes to it.
+"""Tests a power failure below the file system: ext4 in a loop device is shut down while a broker writes to it.
 
-What the device has is what the file system's journal and the broker's syncs have brought there; nothing is simulated.
-It needs the right to mount, and is skipped where there is none.
+The device contains only what the file system's journal and the broker's syncs have written; nothing is simulated. The
+test needs permission to mount, and is skipped otherwise.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tests.interop.broker_process import BrokerProcess
 ROUNDS: Final = 3
 
 SHUTDOWN: Final = 0x8004587D
-"""EXT4_IOC_SHUTDOWN, which is XFS_IOC_GOINGDOWN."""
+"""EXT4_IOC_SHUTDOWN, which equals XFS_IOC_GOINGDOWN."""
 
 WITHOUT_FLUSHING_THE_JOURNAL: Final = 2
-"""EXT4_GOING_FLAGS_NOLOGFLUSH: as if the power went."""
+"""EXT4_GOING_FLAGS_NOLOGFLUSH: like a power failure."""
 
 
 class LoopDisk:
@@ -39,12 +39,13 @@ class LoopDisk:
         self._is_mounted = False
 
     def mount(self) -> None:
-        """Mounts it, which plays the journal back. Raises CalledProcessError."""
+        """Mounts the file, which replays the journal. Raises CalledProcessError."""
         subprocess.run(["mount", "-o", "loop", self._image, self.folder], check=True, capture_output=True)
         self._is_mounted = True
 
     def shut_down(self) -> None:
-        """Nothing reaches the device from now on. Raises OSError where the kernel doesn't know of it."""
+        """Shuts the file system down: no later write reaches the device. Raises OSError if the kernel does not support
+        it."""
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", WITHOUT_FLUSHING_THE_JOURNAL))
@@ -52,7 +53,7 @@ class LoopDisk:
             os.close(descriptor)
 
     def unmount(self) -> None:
-        """Unmounts it once nobody uses it any more."""
+        """Unmounts the file system when no process uses it any more."""
         deadline = time.monotonic() + 60
         while self._is_mounted:
             ran = subprocess.run(["umount", self.folder], capture_output=True, text=True, check=False)
@@ -84,7 +85,7 @@ def disk(tmp_path: Path) -> Iterator[LoopDisk]:
 
 
 def test_a_file_system_that_is_shut_down_under_the_writer(disk: LoopDisk) -> None:
-    """I1, I4, I8, I9, I10, I17 with klamm.fsync=ack: what was acknowledged is on the device, topics and groups too."""
+    """I1, I4, I8, I9, I10, I17 hold with klamm.fsync=ack: acknowledged records and offsets are on the device."""
     config = {"offsets.topic.num.partitions": "1", "klamm.fsync": "ack", "log.segment.bytes": "1048576"}
     (disk.folder.parent / "broker").mkdir()
     process = BrokerProcess(disk.folder.parent / "broker", config, data_directory=disk.folder / "data")

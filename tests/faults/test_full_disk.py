@@ -1,6 +1,6 @@
-"""A broker starts on a disk that is full: a small one in memory, mounted for the test.
+"""Tests the start of a broker on a full disk: a small one in memory, mounted for the test.
 
-It needs the right to mount, and is skipped where there is none.
+The test needs permission to mount, and is skipped otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KLAMM = Path(sys.executable).with_name("klamm")
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Mounts a disk of so many kilobytes."""
+    """Returns a function that mounts a disk of the given number of kilobytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
 
@@ -42,14 +42,14 @@ def mount(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
 
 def fill(path: Path) -> None:
-    """Writes a file until there is no room."""
+    """Writes a file until the disk is full."""
     with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(4096))
 
 
 def assert_says_so(folder: Path) -> None:
-    """The broker ends with status 1, and a sentence without numbers of the operating system or a traceback."""
+    """Checks that the broker ends with status 1 and a sentence without an error number or a traceback."""
     command = [str(KLAMM), "serve", "--listen", "127.0.0.1:0", "--data-dir", str(folder)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
@@ -63,12 +63,14 @@ def assert_says_so(folder: Path) -> None:
 
 @pytest.mark.parametrize("size_kb", [4, 8, 16, 24])
 def test_a_first_start_on_a_disk_that_is_too_small_says_so(mount: Callable[[int], Path], size_kb: int) -> None:
-    """Wherever it stops: at the metadata store's schema, at its first entries, at a file of the data directory."""
+    """The first start on a too small disk fails with a clear error, at any file: the metadata store's schema, its first
+    entries, or a file of the data directory."""
     assert_says_so(mount(size_kb) / "data")
 
 
 def test_a_start_on_a_disk_that_is_full_by_now_says_so(mount: Callable[[int], Path], tmp_path: Path) -> None:
-    """After a clean stop and after a kill; with room again everything is there."""
+    """A start on a full disk fails with a clear error, after a clean stop and after a kill. With room again, the broker
+    starts and the topic exists."""
     disk = mount(2000)
     broker = BrokerProcess(tmp_path, {"offsets.topic.num.partitions": "1"}, data_directory=disk / "data")
     with Wire(broker.bootstrap_servers) as wire:

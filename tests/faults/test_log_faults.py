@@ -1,4 +1,4 @@
-"""A process that writes a log and is killed, or whose disk is full: in processes of their own, with the real system."""
+"""Tests a process that writes a log and is killed, or whose disk is full: real processes on the real system."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from klamm.protocol.record_batch import batch_crc_is_valid, iterate_batches
 
 _ROOT = Path(__file__).parents[2]
 
-# Writes numbered records of several sizes and tells each that was acknowledged.
+# Writes numbered records of several sizes, and prints the number of each acknowledged record.
 _WRITER = """
 import os, sys
 from pathlib import Path
@@ -38,7 +38,7 @@ while True:
     number += 1
 """
 
-# Goes on with a log and writes; tells after each record where the log ends, and up to where it is on the disk for sure.
+# Continues a log; prints after each record the log end offset and the offset up to which the log is surely on the disk.
 _SYNCER = """
 import os, sys
 from pathlib import Path
@@ -55,7 +55,7 @@ while True:
         folder.directory.checkpoint()
 """
 
-# Fills a disk that takes 50,000 bytes a file, then gets room; tells what was acknowledged and when writing resumed.
+# Fills a disk with room for 50,000 bytes per file, then gets more room; prints the number of acknowledged records.
 _FULL = """
 import resource, sys
 from pathlib import Path
@@ -90,7 +90,7 @@ def _environment() -> dict[str, str]:
 def test_a_killed_writer_leaves_all_that_it_acknowledged(
     tmp_path_factory: pytest.TempPathFactory, after_ms: int
 ) -> None:
-    """I8 under kill -9 in the middle of writing: what was written into the page cache is all there, in order."""
+    """I8: after SIGKILL in the middle of writing, the log contains all acknowledged records in order."""
     path = tmp_path_factory.mktemp("killed") / "data"
     with subprocess.Popen(
         [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, env=_environment(), cwd=_ROOT
@@ -114,8 +114,8 @@ def test_a_killed_writer_leaves_all_that_it_acknowledged(
 
 @pytest.mark.timeout(120 + 5 * ROUNDS)
 def test_what_was_synced_outlasts_the_power(tmp_path: Path) -> None:
-    """I8: what recovery finds after a power failure is a prefix of what was written, and holds all that was synced;
-    also when the log had been closed in order before, and whatever of files and names the disk had not got yet."""
+    """I8: after a power failure, recovery finds a prefix of the written records that includes all synced records. This
+    also holds after an earlier clean close, and for files and names that had not reached the disk."""
     reason = faulty_disk.why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -153,7 +153,8 @@ def test_what_was_synced_outlasts_the_power(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_loses_nothing_and_heals_without_a_restart(tmp_path: Path) -> None:
-    """Writes fail with KAFKA_STORAGE_ERROR, torn bytes are gone, reads go on; with room again writes do."""
+    """Writes to a full disk fail with KAFKA_STORAGE_ERROR, torn bytes are removed, and reads continue. With room again,
+    writes succeed."""
     path = tmp_path / "data"
     ran = subprocess.run(
         [sys.executable, "-c", _FULL, str(path)],

@@ -1,4 +1,4 @@
-"""Brokers for clients that mean harm: processes of their own, so that their memory is nobody else's."""
+"""Fixtures for tests with hostile clients: brokers in separate processes, so that their memory can be measured."""
 
 from __future__ import annotations
 

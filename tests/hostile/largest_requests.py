@@ -1,5 +1,7 @@
-"""The largest requests that a frame of a given size can hold, made from the schema: one for each array of each version
-of each API, with as many of the smallest elements as fit; and one that asks for all there is.
+"""Makes the largest requests that fit into a frame of a given size, from the schema.
+
+There is one request for each array of each version of each API, filled with the smallest elements, and one request for
+everything that the broker has.
 """
 
 from __future__ import annotations
@@ -17,51 +19,52 @@ __all__ = ["LargestRequest", "largest_requests", "paths_of"]
 
 TOPIC: Final = "swept"
 SURROUNDING_ELEMENTS: Final = 8
-"""More than the arrays that a long one lies in have: these count, too."""
+"""More elements than the arrays around a long array contain, because they count towards the maximum too."""
 Path = tuple[str, ...]
 
 TEXTS: Final = {"group_id": "swept-group", "transactional_id": "swept-transaction", "member_id": "member"}
-"""What strings of these names hold; others hold the name of a topic."""
+"""Values of string fields with these names; other string fields contain the name of a topic."""
 NUMBERS: Final[dict[str, int]] = {
-    "resource_type": 32,  # a group: every name can be described and set
+    "resource_type": 32,  # a group, because any name is accepted
     "session_timeout_ms": 10_000,
     "rebalance_timeout_ms": 10_000,
     "max_wait_ms": 0,
     "acks": 1,
     "timeout_ms": 1000,
     "transaction_timeout_ms": 1000,
-    # An ACL or a filter for one that says what it is about: for all else Kafka closes the connection.
+    # A specific ACL or filter, because Kafka closes the connection for other values.
     "operation": 3,
     "permission_type": 3,
     "resource_type_filter": 2,
     "pattern_type_filter": 3,
 }
 INDEXES: Final = frozenset({"partition_index", "index", "partition", "partition_indexes", "partitions"})
-"""Of elements that differ, these numbers do."""
+"""Number fields that differ between different elements."""
 
 
 class LargestRequest(NamedTuple):
-    """A request one of whose arrays is as long as it can be."""
+    """A request with one array of the maximum length."""
 
     key: ApiKey
     version: int
     path: Path
-    """The names of the array and of those that it lies in; empty for a request that asks for all there is."""
+    """The names of the array and of the arrays around it; empty for a request for everything."""
     differ: bool
-    """Whether its elements differ; else they are equal."""
+    """Whether the elements are different from each other."""
 
     def __str__(self) -> str:
         array = f"{'.'.join(self.path)} {'different' if self.differ else 'equal'}" if self.path else "for all"
         return f"{self.key.name} v{self.version} {array}"
 
     def body(self, frame_bytes: int) -> bytes:
-        """The request with as many elements as fit into a frame of that size, or as a request may have."""
+        """Returns the request with as many elements as the frame or the limit of elements per request allows."""
         cls = API_SPECS[self.key].request_class()
         return encode(_Builder(self.version, self.differ, frame_bytes).message(cls, self.path), self.version)
 
 
 def largest_requests(key: ApiKey, version: int) -> Iterator[LargestRequest]:
-    """One that asks for all, and for each array of this version one with equal elements and one with different ones."""
+    """Yields a request for everything; then, for each array of this version, one with equal and one with different
+    elements."""
     yield LargestRequest(key, version, (), differ=False)
     for path in paths_of(API_SPECS[key].request_class(), version):
         yield LargestRequest(key, version, path, differ=False)
@@ -69,7 +72,7 @@ def largest_requests(key: ApiKey, version: int) -> Iterator[LargestRequest]:
 
 
 def paths_of(cls: type[Message], version: int) -> Iterator[Path]:
-    """The arrays of a struct, and those in its elements."""
+    """Yields the paths of a struct's arrays, including arrays in its elements."""
     for field in fields_of(cls):
         if not field.present(version):
             continue
@@ -87,9 +90,8 @@ class _Builder:
         self._frame_bytes = frame_bytes
 
     def message(self, cls: type[Message], path: Path, number: int = 0) -> Message:
-        """A struct whose array at `path` is as long as it can be. Other arrays are null, which often means all there
-        is, or else empty.
-        """
+        """Returns a struct whose array at `path` has the maximum length. Other arrays are null, which often means
+        everything, or else empty."""
         message = cls()
         for field in fields_of(cls):
             if not field.present(self._version):
@@ -114,7 +116,7 @@ class _Builder:
         return [self._scalar(element, number if self._differ else 0) for number in range(count)]
 
     def _smallest_bytes(self, inner: type[Message] | None, field: FieldSpec) -> int:
-        """About what one element takes."""
+        """Returns approximately the size of one element."""
         if inner is not None:
             texts = sum(each.type == "string" and each.present(self._version) for each in fields_of(inner))
             return minimum_bytes(inner, self._version) + texts * (5 if self._differ else 3)

@@ -1,7 +1,7 @@
-"""A broker whose event loop is watched: how much of its processor's time it gives to one thing.
+"""Watches a broker's event loop: measures the processor time of each step.
 
-Processor time of the loop's thread is the broker's own: neither other processes nor a busy machine add to it, but for
-what they throw out of the caches.
+The processor time of the loop's thread belongs to the broker only. Other processes add nothing to it, except by
+evicting the broker's data from the caches.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ _POLL_S = 0.002
 _MEASUREMENTS = 15
 _ITERATIONS = 100_000
 _IDLE_S = 0.006
-"""How long that takes on an idle machine of 2024."""
+"""The time of these iterations on an idle machine of 2024."""
 _SCATTERED = 200_000
 _IDLE_FOLLOWING_S = 0.0018
-"""The same for the sum of so many numbers that lie here and there."""
+"""The time on the same machine to sum this many numbers at scattered addresses."""
 
 
 def loop_thread_s(pid: int) -> float:
-    """Processor time that the first thread of a process has had, which in a broker runs the event loop."""
+    """Returns the processor time of a process's first thread in seconds; in a broker, this thread runs the event
+    loop."""
     return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 def processor_slowness() -> float:
-    """How many times more processor time a piece of work takes now than on an idle machine; at least 1.
+    """Returns how many times more processor time some work takes now than on an idle machine; at least 1.
 
-    A busy machine takes the processor away, which is not counted, and throws out the caches, which is: the garbage
-    collector, which follows every reference of a long list, is the slowest then. So two pieces of work are measured.
+    On a busy machine, waiting for the processor is not counted, but cache misses are. The garbage collector follows
+    every reference of a long list, so cache misses slow it most. The function therefore measures two pieces of work.
     """
     scattered = [float(number) for number in range(_SCATTERED)]
     Random(0).shuffle(scattered)
@@ -64,7 +65,7 @@ def _median_s(work: Callable[[], object]) -> float:
 
 
 class WatchedBroker:
-    """A broker process that says what its longest steps were."""
+    """A broker process that reports its longest steps."""
 
     def __init__(self, folder: Path, config: Mapping[str, str]) -> None:
         self._report = folder / "steps.json"
@@ -72,7 +73,7 @@ class WatchedBroker:
         self.process = BrokerProcess(folder, config, program=program)
 
     def steps(self) -> Mapping[str, Any]:
-        """What was measured since this was asked last, up to a moment in which the loop has nothing to do."""
+        """Waits until the loop is idle, and returns the measurements since the previous call."""
         pid = self.process.pid
         busy = True
         while busy:

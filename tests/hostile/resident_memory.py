@@ -1,4 +1,4 @@
-"""What a process has in memory, and what its sockets have not read yet: figures of the kernel, not of the clock."""
+"""Reads the resident memory of a process and the unread bytes of its sockets from the kernel."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DEADLINE_S = 120
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory of the process that is really there."""
+    """Returns the resident memory of the process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Returns when the condition holds; fails if it never does."""
+    """Waits until the condition holds. Raises AssertionError after 120 seconds."""
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline, f"it did not happen within {DEADLINE_S} s"
@@ -27,13 +27,13 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def wait_until_received(connections: Sequence[socket.socket]) -> None:
-    """Returns when the process at the other ends has read all that was sent over connections to 127.0.0.1."""
+    """Waits until the peer has read all bytes that were sent over these connections to 127.0.0.1."""
     ports = {connection.getsockname()[1] for connection in connections}
     wait_until(lambda: not _bytes_on_the_way(ports))
 
 
 def _bytes_on_the_way(ports: set[int]) -> int:
-    """Bytes that were sent from these local ports and not read by the peer, in the queues of both ends."""
+    """Returns the bytes that were sent from these local ports and not read by the peer, in the queues of both ends."""
     total = 0
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, _, queues, *_ = line.split()

@@ -1,4 +1,4 @@
-"""A small request has no huge answer: what it names once is not repeated in full for each of very many elements."""
+"""Tests that a small request gets no huge answer: a name in the request is not repeated for each of many elements."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from klamm.testing import Broker
 
 LONG_NAME = "x" * 20_000
 FRAME_BYTES = 16 * 1024
-"""For the elements that lie within what is named."""
+"""The frame size for the elements of a named topic or group."""
 TIMES = 100
-"""An answer may be so many times as long: one that lists all settings of each resource is."""
+"""The maximum ratio of the answer's size to the request's size; an answer that lists all settings of a resource is
+long."""
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker that knows none of the names."""
+    """A broker without any of the topics that the requests name."""
     with Broker() as broker:
         yield broker
 
@@ -31,7 +32,8 @@ def broker() -> Iterator[Broker]:
 def test_an_answer_is_not_much_longer_than_its_request(
     broker: Broker, key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even where a very long name comes with thousands of partitions."""
+    """An answer is less than 100 times as long as its request, even for a very long name with thousands of
+    partitions."""
     monkeypatch.setattr(requests_module, "TOPIC", LONG_NAME)
     version = ACCEPTED_VERSIONS[key][1]
     for request in largest_requests(key, version):

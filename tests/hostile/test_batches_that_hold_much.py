@@ -1,8 +1,8 @@
-"""Batches of a few kilobytes that open to megabytes, next to clients that behave: nobody waits for them but who sent
-them, and the broker does a bounded piece of work for each.
+"""Tests batches of a few kilobytes that decompress to megabytes: other clients don't wait, and the broker's work for
+each batch is bounded.
 
-Counted is what the event loop's own thread opens and walks over. Of what is opened elsewhere the thread is held up, and
-the other client is answered all the same.
+The tests count the bytes and records that the event loop's thread and other threads decompress and read. Some tests
+block the other thread, and check that another client still gets its answers.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from klamm.testing import Broker
 HOUR_MS = 3_600_000
 MAX_TIMESTAMP = -3
 MANY = 4_000_000
-"""Records of seven bytes: 28 MB, of which zstd makes less than three kilobytes."""
+"""Records of seven bytes: 28 MB, which zstd compresses to less than three kilobytes."""
 LOOP_BYTES = 512 * 1024
-"""What a request may have opened on the event loop."""
+"""The maximum of bytes that the event loop may decompress for a request."""
 LOOP_RECORDS = 100_000
 BEGINNING_BYTES = 2 * 1024 * 1024
-"""What is opened for a first look, on the loop and elsewhere."""
+"""The maximum of bytes that a first look at a batch decompresses, on the loop and on other threads."""
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def now_ms() -> int:
 
 
 def request_of(topic: str, *batches: bytes, acks: int = 1) -> ProduceRequest:
-    """A request that has the batches for partition 0, 1 and so on."""
+    """Returns a request with the batches for the partitions 0, 1 and so on."""
     partitions: list[tuple[int, memoryview | None]] = [
         (index, memoryview(records)) for index, records in enumerate(batches)
     ]
@@ -112,13 +112,14 @@ def end_of(wire: Wire, topic: str) -> int:
 
 
 def assert_loop_was_free(work: BatchWork, requests: int = 1) -> None:
-    """The loop has opened little, whatever the batches hold."""
+    """Checks that the event loop decompressed few bytes and records."""
     assert work.bytes[LOOP] <= requests * LOOP_BYTES
     assert work.records[LOOP] <= requests * LOOP_RECORDS
 
 
 def assert_work_was_bounded(work: BatchWork, batches: int = 1) -> None:
-    """Less than all that the batches hold was opened and walked over, and the beginning twice."""
+    """Checks that all threads together decompressed and read less than the batches contain; the beginning counts
+    twice."""
     assert_loop_was_free(work, batches)
     assert work.bytes.total() <= batches * (MAXIMUM_OPENED_BYTES + BEGINNING_BYTES)
     assert work.records.total() <= batches * (MAXIMUM_OPENED_RECORDS + BEGINNING_BYTES // 7)
@@ -128,9 +129,10 @@ def assert_work_was_bounded(work: BatchWork, batches: int = 1) -> None:
 def test_a_header_that_claims_a_time_to_come_does_not_have_all_records_looked_at(
     offender: Wire, work: BatchWork, codec: Compression
 ) -> None:
-    """Four million records in a batch whose header says that one is two hours ahead. All have the same offset.
+    """A batch of four million records whose header claims a time two hours ahead is refused after bounded work. All
+    records have the same offset.
 
-    Kafka answers UNKNOWN_SERVER_ERROR, too, after three seconds.
+    Kafka answers UNKNOWN_SERVER_ERROR too, after three seconds.
     """
     bomb = batch_of(SMALLEST_RECORD * MANY, MANY, codec, base_timestamp=now_ms(), max_timestamp=now_ms() + 2 * HOUR_MS)
     topic = new_topic(offender)
@@ -142,7 +144,8 @@ def test_a_header_that_claims_a_time_to_come_does_not_have_all_records_looked_at
 
 
 def test_more_good_records_than_are_looked_at(offender: Wire, work: BatchWork) -> None:
-    """What a header claims can't be told, so the batch is too large; Java's producers split it."""
+    """A batch with more records than the broker reads gets MESSAGE_TOO_LARGE, because the broker can't verify its
+    header. Java's producers then split the batch."""
     count = MAXIMUM_OPENED_RECORDS + 1
     batch = batch_of(records_in_sequence(count), count, base_timestamp=now_ms(), max_timestamp=now_ms() + 2 * HOUR_MS)
     assert produce(offender, new_topic(offender), batch).error_code == ErrorCode.MESSAGE_TOO_LARGE
@@ -150,7 +153,7 @@ def test_more_good_records_than_are_looked_at(offender: Wire, work: BatchWork) -
 
 
 def test_records_with_a_bad_time_are_named_as_ever(offender: Wire, work: BatchWork) -> None:
-    """The first thousand decide: INVALID_TIMESTAMP, and which they are."""
+    """A batch with bad timestamps gets INVALID_TIMESTAMP, with the numbers of its first thousand records."""
     bomb = batch_of(SMALLEST_RECORD * MANY, MANY, base_timestamp=now_ms() + 2 * HOUR_MS)
     answer = produce(offender, new_topic(offender), bomb)
     assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
@@ -171,14 +174,16 @@ def test_records_with_a_bad_time_are_named_as_ever(offender: Wire, work: BatchWo
 def test_topics_that_want_to_know_what_a_batch_holds(
     offender: Wire, work: BatchWork, record: bytes, config: tuple[str, str], code: ErrorCode
 ) -> None:
-    """A compacted topic looks for keys, and one with a codec of its own opens every batch."""
+    """A compacted topic checks keys, and a topic with its own codec decompresses every batch; the work stays
+    bounded."""
     bomb = batch_of(record * MANY, MANY, base_timestamp=now_ms())
     assert produce(offender, new_topic(offender, partitions=1, **dict([config])), bomb).error_code == code
     assert_work_was_bounded(work)
 
 
 def test_a_batch_that_opens_to_more_than_is_looked_at(offender: Wire, work: BatchWork) -> None:
-    """One record of 100 MB in four kilobytes: MESSAGE_TOO_LARGE, after which Java's producers split a batch."""
+    """A batch of four kilobytes that decompresses to one record of 100 MB gets MESSAGE_TOO_LARGE, and producers split
+    it."""
     payload = b"\x80\xe1\xeb\x17" + bytes(50_000_000)
     bomb = batch_of(payload * 2, 2, base_timestamp=now_ms())
     topic = new_topic(offender, cleanup_policy="compact")
@@ -187,7 +192,8 @@ def test_a_batch_that_opens_to_more_than_is_looked_at(offender: Wire, work: Batc
 
 
 def test_what_a_coordinator_reads_back_opens_to_little(offender: Wire, work: BatchWork) -> None:
-    """Who may write to `__consumer_offsets` can't have the coordinator open megabytes when it loads."""
+    """The broker refuses a batch for `__consumer_offsets` that would make the coordinator decompress megabytes when it
+    loads."""
     for _ in range(100):
         found = offender.call(FindCoordinatorResponse, 3, FindCoordinatorRequest(key="group"))
         if not found.error_code:
@@ -199,7 +205,8 @@ def test_what_a_coordinator_reads_back_opens_to_little(offender: Wire, work: Bat
 
 
 def test_small_batches_for_many_partitions_share_one_allowance(offender: Wire, work: BatchWork) -> None:
-    """A hundred batches that open to 100 KB each, in one request."""
+    """A hundred batches of one request, which decompress to 100 KB each, share the event loop's limit for one
+    request."""
     count = 12_000
     bomb = batch_of(records_in_sequence(count), count, base_timestamp=now_ms())
     topic = new_topic(offender, partitions=100, cleanup_policy="compact")
@@ -210,7 +217,7 @@ def test_small_batches_for_many_partitions_share_one_allowance(offender: Wire, w
 
 
 def test_an_answer_names_a_thousand_records_of_all_batches(offender: Wire, work: BatchWork) -> None:
-    """A batch of a hundred bytes can have a thousand bad records, and a request many such batches."""
+    """An answer names at most a thousand bad records in one partition and one record in each other partition."""
     count = 1000
     bomb = batch_of(SMALLEST_RECORD * count, count, base_timestamp=now_ms() + 2 * HOUR_MS)
     topic = new_topic(offender, partitions=50)
@@ -222,7 +229,7 @@ def test_an_answer_names_a_thousand_records_of_all_batches(offender: Wire, work:
 
 
 def test_very_many_records_that_are_not_compressed(offender: Wire, work: BatchWork) -> None:
-    """A megabyte of them is walked over elsewhere."""
+    """A batch with a megabyte of uncompressed records is checked on another thread."""
     count = 140_000
     batch = batch_of(
         SMALLEST_RECORD * count,
@@ -242,9 +249,10 @@ def test_very_many_records_that_are_not_compressed(offender: Wire, work: BatchWo
 def test_looking_up_a_time_in_a_batch_that_holds_much(
     offender: Wire, work: BatchWork, monkeypatch: pytest.MonkeyPatch, is_claim_true: bool, turn_s: float
 ) -> None:
-    """The answer is the record, or the first one that was not looked at: no record of that time lies before it.
+    """A search by timestamp returns the record, or the first record that the broker did not read; no earlier record
+    matches.
 
-    Whether the request has to let others have their turn afterwards or not.
+    The result is the same whether or not the request yields to other requests.
     """
     monkeypatch.setattr(time_slices, "STEP_S", turn_s)
     now = now_ms()
@@ -258,7 +266,8 @@ def test_looking_up_a_time_in_a_batch_that_holds_much(
 
 
 def test_a_batch_that_can_not_be_opened_is_an_error_of_its_partition(offender: Wire, work: BatchWork) -> None:
-    """Nobody has looked into the batch before. The other partitions are answered."""
+    """A batch that can't be decompressed, which the broker first reads in a search, is an error of its partition
+    only."""
     now = now_ms()
     good = batch_of(SMALLEST_RECORD * MANY, MANY, base_timestamp=now)
     payload = bytes(3000)
@@ -272,12 +281,12 @@ def test_a_batch_that_can_not_be_opened_is_an_error_of_its_partition(offender: W
     assert [(each.error_code, each.offset) for each in found] == [
         (ErrorCode.CORRUPT_MESSAGE, -1),
         (ErrorCode.NONE, 0),
-        (ErrorCode.NONE, -1),  # No batch claims to be so young.
+        (ErrorCode.NONE, -1),  # No batch has so late a timestamp.
     ]
 
 
 def test_headers_that_lie_are_believed_in_the_end(offender: Wire, work: BatchWork) -> None:
-    """A search by time opens some batches in vain, not all of a log."""
+    """A search by timestamp decompresses a limited number of batches whose header is wrong, not the whole log."""
     now = now_ms()
     topic = new_topic(offender)
     count = 100_000
@@ -291,7 +300,7 @@ def test_headers_that_lie_are_believed_in_the_end(offender: Wire, work: BatchWor
 
 
 def test_other_clients_are_answered_meanwhile(offender: Wire, victim: Wire, work: BatchWork) -> None:
-    """Not only once the batch has been looked at."""
+    """The broker answers other clients while it checks a large batch."""
     topic, other = new_topic(offender), new_topic(victim)
     bomb = batch_of(SMALLEST_RECORD * MANY, MANY, base_timestamp=now_ms(), max_timestamp=now_ms() + 2 * HOUR_MS)
     work.hold()
@@ -306,7 +315,8 @@ def test_other_clients_are_answered_meanwhile(offender: Wire, victim: Wire, work
 
 @pytest.mark.parametrize("acks", [0, 1])
 def test_requests_of_a_connection_keep_their_order(offender: Wire, victim: Wire, work: BatchWork, acks: int) -> None:
-    """A small batch that follows a large one is appended after it, be its partition the same or another one."""
+    """A small batch that follows a large one on a connection is appended after it, in the same and in another
+    partition."""
     topic = new_topic(offender, partitions=2, cleanup_policy="compact")
     large = batch_of(records_in_sequence(100_000), 100_000, base_timestamp=now_ms())
     small = encode_batch([(now_ms(), b"k", b"v", ())])
@@ -326,7 +336,7 @@ def test_requests_of_a_connection_keep_their_order(offender: Wire, victim: Wire,
 
 
 def test_a_topic_that_goes_while_its_batch_is_opened(offender: Wire, victim: Wire, work: BatchWork) -> None:
-    """The batch is refused as one that came a moment later."""
+    """A batch whose topic is deleted while the batch is decompressed gets UNKNOWN_TOPIC_OR_PARTITION."""
     topic = new_topic(offender, cleanup_policy="compact")
     large = batch_of(records_in_sequence(100_000), 100_000, base_timestamp=now_ms())
     work.hold()

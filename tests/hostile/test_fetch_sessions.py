@@ -1,4 +1,4 @@
-"""Clients that begin fetch sessions with thousands of partitions: what they take is bounded, and comes back."""
+"""Tests clients that begin fetch sessions with thousands of partitions: their memory is bounded and is reused."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ VERSION = 11
 CLIENTS = 150
 PARTITIONS = 1000
 SLOTS = 1000
-"""`max.incremental.fetch.session.cache.slots` where it is not set; each has room for a hundred partitions."""
+"""The default of `max.incremental.fetch.session.cache.slots`; each slot has room for a hundred partitions."""
 BYTES_EACH = 600
 SPARE_BYTES = 24 * MEGABYTE
 ROUNDS = 3
 
 
 def begin_session(wire: Wire, client: int) -> int:
-    """Asks for one partition, and for many that are not there, which Kafka remembers as well; the session's id."""
+    """Fetches one existing and many unknown partitions, which Kafka keeps in the session too. Returns the session
+    id."""
     wanted = [FetchPartition(index, -1, 0, -1, -1, MEGABYTE) for index in range(PARTITIONS)]
     topics = [FetchTopic(TOPIC, None, wanted[:1]), FetchTopic(f"unknown-{client}", None, wanted[1:])]
     request = FetchRequest(-1, 0, 1, MEGABYTE, 0, 0, 0, topics, [])
@@ -47,19 +48,20 @@ def begin_session(wire: Wire, client: int) -> int:
 
 
 def wait_for_records(wire: Wire, session_id: int) -> None:
-    """Sends the session's next request, whose answer does not come."""
+    """Sends the next request of the session, which waits for records."""
     request = FetchRequest(-1, 600_000, 1, MEGABYTE, 0, session_id, 1, [], [])
     wire.send(ApiKey.FETCH, VERSION, encode_fetch_request(VERSION, request))
 
 
 def reset(wire: Wire) -> None:
-    """Ends a connection as the end of its process would."""
+    """Closes a connection with a reset, like the end of the client's process."""
     wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     wire.socket.close()
 
 
 def fill(broker: BrokerProcess) -> tuple[list[Wire], list[Wire]]:
-    """Many clients ask for sessions: all of them, and those that got one, which then wait for records."""
+    """Requests sessions for many clients. Returns all clients, and those with a session, whose next requests wait for
+    records."""
     wires = [Wire(broker.bootstrap_servers) for _ in range(CLIENTS)]
     sessions = {wire: begin_session(wire, client) for client, wire in enumerate(wires)}
     with_session = [wire for wire, session_id in sessions.items() if session_id]
@@ -69,10 +71,10 @@ def fill(broker: BrokerProcess) -> tuple[list[Wire], list[Wire]]:
 
 
 def test_sessions_take_a_bounded_memory_and_give_it_back(start_broker: Callable[..., BrokerProcess]) -> None:
-    """All together no more than a hundred partitions for each slot. The rest of the clients do without a session.
+    """All sessions together have room for a hundred partitions per slot, and the other clients get no session.
 
-    When those who have one go while they wait, others get sessions, and take the memory that they had. It is not the
-    system's again, since a block of Python's memory stays as long as anything is in it.
+    When clients with a session disconnect while they wait, other clients get sessions and reuse the memory. The memory
+    does not return to the system, because a block of Python's memory remains while any object uses it.
     """
     broker = start_broker()
     with Wire(broker.bootstrap_servers) as victim:

@@ -1,4 +1,4 @@
-"""Other users of the machine can't read what a broker stores, whatever its umask."""
+"""Tests that other users of the machine can't read a broker's files, with any umask."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPACTED = {"cleanup.policy": "compact", "internal.segment.bytes": "2000", "min
 
 @pytest.fixture
 def stop_at_the_end() -> Iterator[Callable[[BrokerProcess], None]]:
-    """Has a broker stopped however its test ends."""
+    """Stops a broker after its test, also when the test fails."""
     brokers: list[BrokerProcess] = []
     yield brokers.append
     for broker in brokers:
@@ -35,14 +35,15 @@ def stop_at_the_end() -> Iterator[Callable[[BrokerProcess], None]]:
 
 @pytest.fixture
 def open_umask() -> Iterator[None]:
-    """Processes that are started leave no permission out by themselves."""
+    """Sets the umask to 0, so that started processes remove no permissions."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
 def write_all_kinds(bootstrap_servers: str, folder: Path) -> None:
-    """Leaves segments, indexes, an aborted transaction, snapshots of producers, checkpoints, cleaned files, offsets."""
+    """Makes the broker write segments, indexes, an aborted transaction, producer snapshots, checkpoints, cleaned files
+    and offsets."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     topics = [NewTopic("events", 1, 1), NewTopic("gone", 1, 1), NewTopic("compacted", 1, 1, config=COMPACTED)]
     for future in admin.create_topics(topics).values():
@@ -64,10 +65,10 @@ def write_all_kinds(bootstrap_servers: str, folder: Path) -> None:
 
 
 def others_may_read(folder: Path) -> dict[str, str]:
-    """All that anybody but the owner has a permission for."""
+    """Returns the files and folders that other users have a permission for, with their modes."""
     found = {}
     for path in (folder, *folder.rglob("*")):
-        with contextlib.suppress(FileNotFoundError):  # a checkpoint was replaced meanwhile
+        with contextlib.suppress(FileNotFoundError):  # the broker replaced a checkpoint
             mode = path.stat().st_mode
             if mode & 0o077:
                 found[str(path.relative_to(folder))] = stat.filemode(mode)
@@ -78,7 +79,7 @@ def others_may_read(folder: Path) -> dict[str, str]:
 def test_only_the_owner_may_read_what_is_stored(
     tmp_path: Path, stop_at_the_end: Callable[[BrokerProcess], None]
 ) -> None:
-    """Folders have mode 0700 and files 0600: while it runs, after a stop, a kill, and further starts."""
+    """Folders have mode 0700 and files 0600: while the broker runs, after a stop, after a kill, and after restarts."""
     broker = BrokerProcess(tmp_path, CONFIG)
     stop_at_the_end(broker)
     folder = broker.data_directory
@@ -96,7 +97,8 @@ def test_only_the_owner_may_read_what_is_stored(
 
 @pytest.mark.usefixtures("open_umask")
 def test_a_folder_that_exists_keeps_its_mode(tmp_path: Path) -> None:
-    """It may belong to a group on purpose; what is made in it is the broker's alone all the same."""
+    """An existing data folder keeps its mode, which may allow a group; only the broker's user can read what is made in
+    it."""
     folder = tmp_path / "data"
     folder.mkdir(mode=0o750)
     broker = BrokerProcess(tmp_path, {})

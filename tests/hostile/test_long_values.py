@@ -1,4 +1,4 @@
-"""Requests with values as long as they can be: what is wrong with them can still be said."""
+"""Tests requests with values of the maximum length: the broker still answers with an error message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def wire() -> Iterator[Wire]:
 
 
 def test_the_error_of_a_very_long_value_is_shortened(wire: Wire) -> None:
-    """Kafka's message shows the value; with it, it would be longer than a string can be."""
+    """The broker shortens an error message that includes a very long value to the maximum length of a string."""
     config = CreatableTopicConfig(name="retention.ms", value=LONGEST)
     topic = CreatableTopic(name="events", num_partitions=1, replication_factor=1, configs=[config])
     for version in range(2, 8):

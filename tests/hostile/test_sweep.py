@@ -1,7 +1,7 @@
-"""The largest requests of every API in every version: none of them holds up the event loop.
+"""Tests the largest requests of every API in every version: no request blocks the event loop.
 
-Each step of the loop is measured by its processor time, so that a long call of C is found as well as a long loop of
-Python. A step that takes too long takes as long again; so a request is sent a few times before it is found guilty.
+The test measures each step of the loop by its processor time, so it finds long calls of C code as well as long loops of
+Python code. A step that is too slow is slow each time, so each request has several attempts.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ pytestmark = [
 LIMIT_MS = 10
 ATTEMPTS = 4
 FRAME_BYTES = 64 * 1024
-"""In older versions: some ten thousand elements, for which a microsecond each is too long."""
+"""The frame size in older versions: about ten thousand elements, for which a microsecond each is too long."""
 LARGE_FRAME_BYTES = 640 * 1024
-"""In the newest version: in most APIs as many elements as a request may have, and the frame has no room for many more
-where they are larger. Single operations that grow with them show."""
+"""The frame size in the newest version. In most APIs, it has room for as many elements as a request may have. This
+shows single operations whose time grows with the elements."""
 CONFIG = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -62,7 +62,7 @@ TRANSACTIONAL_IDS = 2000
 
 
 def inhabit(wire: Wire) -> None:
-    """Makes what some requests ask for all of: topics, groups, transactions."""
+    """Creates topics, groups and transactions, because some requests ask for all of them."""
     topics = [
         CreatableTopic(name=f"inhabitant-{index}", num_partitions=PARTITIONS, replication_factor=1)
         for index in range(TOPICS)
@@ -92,7 +92,7 @@ def inhabit(wire: Wire) -> None:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
-    """A broker with the topic that the requests name, and with many others."""
+    """A broker with the topic that the requests name, and with many other topics, groups and transactions."""
     broker = WatchedBroker(tmp_path_factory.mktemp("swept"), CONFIG)
     try:
         with Wire(broker.process.bootstrap_servers) as wire:
@@ -104,7 +104,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
 
 
 def longest_step(broker: WatchedBroker, request: LargestRequest, frame_bytes: int) -> Mapping[str, Any]:
-    """Sends it, and reports on the steps that followed."""
+    """Sends the request, and returns the report about the loop's steps."""
     body = request.body(frame_bytes)
     broker.steps()
     with Wire(broker.process.bootstrap_servers) as wire:
@@ -115,7 +115,7 @@ def longest_step(broker: WatchedBroker, request: LargestRequest, frame_bytes: in
 
 @pytest.mark.parametrize("key", ACCEPTED_VERSIONS, ids=lambda key: key.name.lower())
 def test_no_request_holds_up_the_loop(broker: WatchedBroker, key: ApiKey) -> None:
-    """With as many elements as fit into its frame, equal ones or different ones, it is answered in short steps."""
+    """The broker answers a request in short steps when its array has the maximum of equal or of different elements."""
     lowest, highest = ACCEPTED_VERSIONS[key]
     for version in range(lowest, highest + 1):
         frame_bytes = LARGE_FRAME_BYTES if version == highest else FRAME_BYTES

@@ -1,4 +1,4 @@
-"""Requests that begin and don't end take the memory of what has arrived, and all together no more than a limit."""
+"""Tests requests that begin and never end: they use memory only for received bytes, and all together have a limit."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and sock
 MEGABYTE = 1024 * 1024
 CLAIMED_BYTES = 100 * 1000 * 1000
 LIMIT_BYTES = 128 * MEGABYTE
-"""`queued.max.request.bytes` where it is not set."""
+"""The default of `queued.max.request.bytes`."""
 SPARE_BYTES = 24 * MEGABYTE
-"""The pool of buffers, and what Python and the allocator keep."""
+"""Room for the pool of buffers, and for memory that Python and the allocator keep."""
 
 
 @pytest.fixture
 def connections() -> Iterator[list[socket.socket]]:
-    """Connections that are closed in the end."""
+    """Connections that are closed after the test."""
     opened: list[socket.socket] = []
     yield opened
     for connection in opened:
@@ -47,7 +47,7 @@ def connect(broker: BrokerProcess) -> socket.socket:
 
 
 def begin_request(connection: socket.socket, arrived_bytes: int) -> None:
-    """Sends so much of a request that says it is much longer."""
+    """Sends the first bytes of a request that claims to be much longer."""
     connection.sendall(struct.pack(">i", CLAIMED_BYTES))
     piece = bytes(MEGABYTE)
     for start in range(0, arrived_bytes, MEGABYTE):
@@ -63,7 +63,8 @@ def test_a_request_that_has_not_arrived_takes_what_has(
     count: int,
     arrived_bytes: int,
 ) -> None:
-    """At most a quarter more than the bytes that were sent, whatever length was claimed; it comes back afterwards."""
+    """Unfinished requests use at most a quarter more memory than the bytes sent, with any claimed length. The memory is
+    freed when their connections close."""
     broker = start_broker(queued_max_request_bytes="-1")
     with Wire(broker.bootstrap_servers) as wire:
         wire.call(MetadataResponse, 12, MetadataRequest())
@@ -83,9 +84,9 @@ def test_a_request_that_has_not_arrived_takes_what_has(
 def test_all_of_them_together_have_a_limit(
     start_broker: Callable[..., BrokerProcess], connections: list[socket.socket]
 ) -> None:
-    """Half of twenty large requests take no more than `queued.max.request.bytes` and one request: 128 MiB and 100 MB.
+    """Twenty unfinished large requests use no more than `queued.max.request.bytes` and one request: 128 MiB and 100 MB.
 
-    Meanwhile small requests are answered, and another client's large one gets its turn.
+    Meanwhile the broker answers small requests, and a large request of another client.
     """
     broker = start_broker()
     with Wire(broker.bootstrap_servers) as wire:
@@ -110,6 +111,6 @@ def test_all_of_them_together_have_a_limit(
 
 
 def begin_request_if_let(connection: socket.socket, arrived_bytes: int) -> None:
-    """The same for a client whose connection may be closed by the broker, or in the end by the test."""
+    """Begins a request, and ignores that the broker or the test closes the connection."""
     with contextlib.suppress(OSError):
         begin_request(connection, arrived_bytes)

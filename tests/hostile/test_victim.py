@@ -1,7 +1,7 @@
-"""A client that behaves, next to clients that send the largest and the costliest requests there are.
+"""Tests a well-behaved client next to clients that send the largest and most expensive requests.
 
-How long it waits is measured in the broker's own time: the processor time of the thread that runs the event loop, from
-the moment in which the client sends a request to the one in which it has the answer. A busy machine adds nothing to it.
+The client's wait is measured in processor time of the thread that runs the broker's event loop, from sending a request
+to receiving its answer. A busy machine adds nothing to this time.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ TOPIC: Final = "victims"
 HOUR_MS: Final = 3_600_000
 MEGABYTE: Final = 1024 * 1024
 CONNECTIONS: Final = 3
-"""So many clients send each hostile request at the same time."""
+"""The number of clients that send each hostile request at the same time."""
 ANSWER_S: Final = 300
 
 
 class Hostile(NamedTuple):
-    """A request that costs the broker much."""
+    """A request that is expensive for the broker."""
 
     key: ApiKey
     version: int
@@ -72,7 +72,7 @@ class Hostile(NamedTuple):
 
 
 def batch_that_opens_to_much() -> bytes:
-    """Millions of identical records in a few kilobytes; the header claims a time to come."""
+    """Returns a batch of millions of identical records in a few kilobytes; its header claims a future timestamp."""
     now = time.time_ns() // 1_000_000
     count = 4_000_000
     bomb = batch_of(
@@ -83,7 +83,7 @@ def batch_that_opens_to_much() -> bytes:
 
 
 def alter_topics() -> Message:
-    """AlterConfigs of topics that differ."""
+    """Returns AlterConfigs for many different topics."""
     topics = [
         alter_configs_request.AlterConfigsResource(
             resource_type=ResourceType.TOPIC,
@@ -96,7 +96,7 @@ def alter_topics() -> Message:
 
 
 def alter_topics_incrementally() -> Message:
-    """IncrementalAlterConfigs of topics that differ."""
+    """Returns IncrementalAlterConfigs for many different topics."""
     topics = [
         incremental_alter_configs_request.AlterConfigsResource(
             resource_type=ResourceType.TOPIC,
@@ -109,7 +109,7 @@ def alter_topics_incrementally() -> Message:
 
 
 def describe_one_broker() -> Message:
-    """DescribeConfigs that names one broker very often."""
+    """Returns DescribeConfigs that names one broker 1000 times."""
     broker = describe_configs_request.DescribeConfigsResource(
         resource_type=ResourceType.BROKER, resource_name="1", configuration_keys=None
     )
@@ -119,13 +119,13 @@ def describe_one_broker() -> Message:
 
 
 def find_coordinators() -> Message:
-    """FindCoordinator of nearly as many keys as a request may have."""
+    """Returns FindCoordinator for nearly as many keys as a request may have."""
     keys = [f"group-{number}" for number in range(125_000)]
     return find_coordinator_request.FindCoordinatorRequest(coordinator_keys=keys)
 
 
 def fetch_topics() -> Message:
-    """Fetch of topics that don't exist."""
+    """Returns Fetch for topics that don't exist."""
     topics = [
         fetch_request.FetchTopic(topic=f"topic-{number}", partitions=[fetch_request.FetchPartition(partition=0)])
         for number in range(60_000)
@@ -134,7 +134,7 @@ def fetch_topics() -> Message:
 
 
 def commit_offsets() -> Message:
-    """OffsetCommit of topics that don't exist."""
+    """Returns OffsetCommit for topics that don't exist."""
     partition = offset_commit_request.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topics = [
         offset_commit_request.OffsetCommitRequestTopic(name=f"topic-{number}", partitions=[partition])
@@ -144,7 +144,7 @@ def commit_offsets() -> Message:
 
 
 def create_topics() -> Message:
-    """CreateTopics of more topics than one request may create."""
+    """Returns CreateTopics for more topics than one request may create."""
     topics = [
         create_topics_request.CreatableTopic(name=f"topic-{number}", num_partitions=1, replication_factor=1)
         for number in range(50_000)
@@ -153,14 +153,14 @@ def create_topics() -> Message:
 
 
 def write_markers() -> Message:
-    """WriteTxnMarkers for partitions that don't exist."""
+    """Returns WriteTxnMarkers for partitions that don't exist."""
     topic = write_txn_markers_request.WritableTxnMarkerTopic(name=TOPIC, partition_indexes=list(range(1, 50_001)))
     marker = write_txn_markers_request.WritableTxnMarker(producer_id=1000, topics=[topic])
     return write_txn_markers_request.WriteTxnMarkersRequest(markers=[marker])
 
 
 def delete_topics() -> Message:
-    """DeleteTopics of topics that don't exist."""
+    """Returns DeleteTopics for topics that don't exist."""
     topics = [delete_topics_request.DeleteTopicState(name=f"topic-{number}") for number in range(50_000)]
     return delete_topics_request.DeleteTopicsRequest(topics=topics, timeout_ms=10_000)
 
@@ -182,7 +182,7 @@ HOSTILE: Final = {
 
 
 class Wait(NamedTuple):
-    """How long the victim waited for one answer, in processor time of the broker's loop."""
+    """The victim's wait for one answer, in processor time of the broker's loop."""
 
     seconds: float
     request: str
@@ -202,7 +202,7 @@ class Victim:
         self.answers = 0
 
     def __enter__(self) -> Self:
-        # What is imported for the first request of its kind is no other client's doing.
+        # The first request of each kind imports modules, which is not the other clients' fault.
         for _, ask in self._requests():
             ask()
         self._thread.start()
@@ -239,9 +239,9 @@ class Victim:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker with the victim's topic, which has answered each hostile request before.
+    """A broker with the victim's topic, which has answered each hostile request once.
 
-    What a broker imports for the first request of an API it imports once in its life.
+    The first request of an API imports modules, which happens only once.
     """
     broker = BrokerProcess(tmp_path_factory.mktemp("broker"), {"group.initial.rebalance.delay.ms": "0"})
     with Wire(broker.bootstrap_servers) as wire:
@@ -261,7 +261,7 @@ def send(broker: BrokerProcess, hostile: Hostile, body: bytes) -> None:
 
 
 def send_all(broker: BrokerProcess, requests: list[tuple[Hostile, bytes]]) -> None:
-    """Sends each on a connection of its own, all at the same time, and waits for all answers."""
+    """Sends each request on its own connection, all at the same time, and waits for all answers."""
     failed: list[BaseException] = []
 
     def send_one(hostile: Hostile, body: bytes) -> None:
@@ -280,10 +280,10 @@ def send_all(broker: BrokerProcess, requests: list[tuple[Hostile, bytes]]) -> No
 
 
 def assert_waits_little(broker: BrokerProcess, disturb: Callable[[], None], beside: str) -> None:
-    """The victim is answered, and doesn't have to wait for long.
+    """Checks that the victim gets answers and does not wait for long.
 
-    On a busy machine the victim may get its turn long after its answer has come. What the broker is to blame for it
-    does again, so the victim is disturbed a few times.
+    On a busy machine, the victim may run long after its answer has arrived. A delay by the broker repeats, so the
+    victim has several attempts.
     """
     waits = []
     for _ in range(ATTEMPTS):
@@ -300,20 +300,21 @@ def assert_waits_little(broker: BrokerProcess, disturb: Callable[[], None], besi
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_victim_waits_little_for(broker: BrokerProcess, name: str) -> None:
-    """Several clients send the same costly request; between two of its steps the victim is answered."""
+    """The victim waits for a short time while several clients send the same expensive request."""
     hostile = HOSTILE[name]
     body = hostile.body()
     assert_waits_little(broker, lambda: send_all(broker, [(hostile, body)] * CONNECTIONS), name)
 
 
 def test_victim_waits_little_for_all_of_them(broker: BrokerProcess) -> None:
-    """However many are under way, one of them has a turn between two requests of the victim."""
+    """The victim waits for a short time while all expensive requests are in progress."""
     requests = [(hostile, hostile.body()) for hostile in HOSTILE.values()]
     assert_waits_little(broker, lambda: send_all(broker, requests), "every costly request")
 
 
 def test_victim_waits_little_for_requests_that_do_not_end(broker: BrokerProcess) -> None:
-    """Twenty clients send several megabytes each of requests that claim to be longer."""
+    """The victim waits for a short time while twenty clients send several megabytes of requests that claim to be
+    longer."""
     host, port = broker.bootstrap_servers.split(":")
 
     def begin_requests() -> None:

@@ -1,4 +1,4 @@
-"""A klamm broker as a process, the way a user runs it: `klamm serve`."""
+"""Runs a klamm broker as a process, in the way a user starts it: `klamm serve`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.support.ports import free_port
 __all__ = ["BrokerProcess", "ExternalBroker"]
 
 _READY_SECONDS = 120
-"""A machine that has better to do may give a process hardly any time."""
+"""Long enough for a busy machine that gives the process little processor time."""
 _STOP_SECONDS = 30
 
 
 class BrokerProcess:
-    """`klamm serve` with its data in `folder`, or in `data_directory`; it keeps its port and its data over restarts.
+    """A `klamm serve` process with its data in `folder`, or in `data_directory`; port and data survive restarts.
 
-    `config` are Kafka's broker keys; `environment` is added to this process's. What it logs goes to
-    `folder`/broker.log. `program` is a command line that runs klamm in a way of its own;
-    `options` follow the other arguments of `klamm serve`.
+    `config` contains Kafka's broker keys; `environment` is added to the environment of this process. The broker logs to
+    `folder`/broker.log. `program` is the command line that starts klamm, by default the installed `klamm`; `options`
+    follow the other arguments of `klamm serve`.
     """
 
     can_restart = True
@@ -53,18 +53,19 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """The process's id. Raises RuntimeError when it isn't running."""
+        """The id of the process. Raises RuntimeError when the process isn't running."""
         if self._process is None:
             raise RuntimeError("the broker is not running")
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Starts it and waits until it says that it is ready. Raises RuntimeError with its log when it doesn't."""
+        """Starts the process and waits until it reports that it is ready. Raises RuntimeError with its log
+        otherwise."""
         command = [*self._program, "serve", "--listen", self.bootstrap_servers]
         command += ["--data-dir", str(self.data_directory), "--config", str(self._config), *self._options]
         with self._log.open("a", encoding="utf-8") as log:
@@ -72,7 +73,7 @@ class BrokerProcess:
             environment |= self._environment
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
         assert process.stdout is not None
-        # A broker that hangs would leave readline() waiting for good.
+        # The timer ends a broker that hangs, because readline() has no timeout.
         watchdog = threading.Timer(_READY_SECONDS, process.kill)
         watchdog.start()
         ready = process.stdout.readline()
@@ -86,20 +87,20 @@ class BrokerProcess:
         self.bootstrap_servers = ready.split()[1]
 
     def stop(self) -> None:
-        """Stops it the polite way, with SIGTERM."""
+        """Stops the process cleanly, with SIGTERM."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends it as a crash would, with SIGKILL: nothing is flushed, closed or handed over."""
+        """Ends the process like a crash, with SIGKILL: the broker flushes, closes and hands over nothing."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Stops it and starts it again on the same port and data."""
+        """Stops the process and starts it again on the same port and data."""
         self.stop()
         self.start()
 
     def log(self) -> str:
-        """All it has logged so far, over all starts."""
+        """Returns everything that the broker has logged, over all starts."""
         return self._log.read_text(encoding="utf-8")
 
     def _end(self, number: signal.Signals) -> None:
@@ -121,7 +122,8 @@ class BrokerProcess:
 
 
 class ExternalBroker:
-    """A broker that somebody else runs, to try the tests themselves against Apache Kafka. It can't be restarted."""
+    """A broker that runs outside the tests and can't be restarted, for example Apache Kafka to check the tests
+    themselves."""
 
     can_restart = False
     is_running = True
@@ -130,5 +132,5 @@ class ExternalBroker:
         self.bootstrap_servers = bootstrap_servers
 
     def log(self) -> str:
-        """Nothing is known of its log."""
+        """Returns an empty text: the log of an external broker is not known."""
         return ""

@@ -1,4 +1,4 @@
-"""A group whose members come and go while its topic is written to, and what must be true of it in the end."""
+"""Runs a group whose members come and go while its topic is written to, and checks the group at the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STALL_SECONDS: Final = 1
 class Writing:
     """Writes small records to all partitions of a topic in turn until it is stopped: `with Writing(...) as writing`.
 
-    `written` are the places of all records that were acknowledged.
+    `written` contains partition and offset of every acknowledged record.
     """
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
@@ -49,7 +49,7 @@ class Writing:
         self.stop()
 
     def stop(self) -> None:
-        """Writes no more; all has been acknowledged then."""
+        """Stops writing, and checks that the broker has acknowledged every record."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -57,7 +57,7 @@ class Writing:
         assert not self.errors, self.errors
 
     def grow(self, partitions: int) -> None:
-        """Writes to so many partitions, once it has heard of them."""
+        """Waits until the producer knows this number of partitions, then writes to all of them."""
         while len(self._producer.list_topics(self._topic, 30).topics[self._topic].partitions) < partitions:
             time.sleep(0.01)
         self._partitions = partitions
@@ -78,7 +78,7 @@ class Writing:
 
 
 class Life:
-    """A group on a topic that is written to, with all members that it ever had."""
+    """A group on a topic that is written to, with all members that the group ever had."""
 
     def __init__(
         self, start_client: Callable[[], ClientProcess], bootstrap: str, partitions: int, settings: dict[str, str]
@@ -97,7 +97,7 @@ class Life:
         self.watch = OwnerWatch(bootstrap, self.group)
 
     def start(self, *names: str) -> list[Member]:
-        """Starts members, all at once, each in a process of its own."""
+        """Starts members at the same time, each in its own process."""
         processes = {name: self._start_client() for name in names}
         self.processes |= processes
         started = [each.join(name, self.group, self.topic, **self._settings) for name, each in processes.items()]
@@ -105,7 +105,7 @@ class Life:
         return started
 
     def stop(self, *members: Member) -> None:
-        """Has members leave, all at once, and ends their processes."""
+        """Makes members leave at the same time, and ends their processes."""
 
         def stop(member: Member) -> None:
             member.leave()
@@ -115,17 +115,18 @@ class Life:
             list(pool.map(stop, members))
 
     def stall(self, name: str) -> None:
-        """Has a member not poll for a second, so that a change that needs it takes its time; it stays in the group."""
+        """Makes a member pause its polls for one second, so that it delays a rebalance; the member stays in the
+        group."""
         self.processes[name].call("stall", name=name, seconds=STALL_SECONDS)
 
     def grow(self, partitions: int) -> None:
-        """Gives the topic more partitions, which are written to from now on."""
+        """Adds partitions to the topic; the writer uses them from now on."""
         self._admin.create_partitions([NewPartitions(self.topic, partitions)])[self.topic].result(30)
         self.writing.grow(partitions)
         self.partitions = partitions
 
     def wait_until_shared_by(self, members: list[Member]) -> None:
-        """Waits until these members have all partitions, each as many as any other, give or take one."""
+        """Waits until these members own all partitions; their numbers of partitions differ by one at most."""
 
         def is_shared() -> bool:
             owned = [member.assignment or [] for member in members]
@@ -135,7 +136,8 @@ class Life:
         self.until(is_shared, lambda: f"not shared: { {member.name: member.assignment for member in members} }")
 
     def check_that_nothing_was_lost(self, members: list[Member]) -> None:
-        """Ends the writing and the group: all was read, offsets end at the log's end, nobody had what another had."""
+        """Stops the writer and the members. Checks that members read every record, that the committed offsets equal the
+        log end offsets, and that no partition ever had two owners."""
         written = self.writing.written
         everywhere = set(range(self.partitions))
         self.until(lambda: {partition for partition, _ in written} == everywhere, lambda: "not all is written to")
@@ -169,7 +171,7 @@ class Life:
 
     @staticmethod
     def until(condition: Callable[[], bool], otherwise: Callable[[], str]) -> None:
-        """Waits until it holds. Fails, saying what is so instead, when it never does."""
+        """Waits until the condition holds. Raises AssertionError with the text of `otherwise` after a minute."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             assert time.monotonic() < deadline, otherwise()
@@ -177,13 +179,13 @@ class Life:
 
 
 class Steady:
-    """Members that a change does not concern, from a moment on."""
+    """Members that a change must not affect, with their state from before the change."""
 
     def __init__(self, members: list[Member]) -> None:
         self._before = {member: (len(member.events), set(member.assignment or [])) for member in members}
 
     def check_that_they_kept_what_they_keep(self) -> None:
-        """What they had then and have now was never taken from them in between."""
+        """Checks that no member lost a partition that it owned before the change and still owns."""
         for member, (since, owned) in self._before.items():
             kept = owned & set(member.assignment or [])
             for event in member.events[since:]:
@@ -191,7 +193,8 @@ class Steady:
                     assert not kept & set(event["partitions"]), f"{member.name} keeps {sorted(kept)}, but {event}"
 
     def check_that_they_read_on(self) -> None:
-        """In between, records came from some partition that they had and have. To ask only of what takes its time."""
+        """Checks that each member read records from its kept partitions during the change, which must take some
+        time."""
         for member, (since, owned) in self._before.items():
             kept = owned & set(member.assignment or [])
             events = member.events[since:]

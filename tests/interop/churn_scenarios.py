@@ -1,10 +1,10 @@
-"""Groups whose members come, go, stop and come back while records are written, each member a process of its own.
+"""Groups whose members join, leave, stop and return while records are written; each member is its own process.
 
-Whatever happens, every record that was written is read, the group's offsets end where the log ends, and at no moment
-had two members one partition, as the coordinator sees it (I15). Where rebalances are incremental (cooperative classic
-groups, consumer groups), members that are not concerned go on reading (I19).
+Each scenario checks that members read every record, that the group's committed offsets equal the log end offsets, and
+that the coordinator never shows a partition with two owners (I15). Where rebalances are incremental (cooperative
+classic groups, consumer groups), members that a rebalance does not concern continue to read (I19).
 
-A suite inherits these tests and says with `settings` which protocol its members speak.
+A suite inherits these tests; its `settings` choose the protocol of the members.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ REFUSALS: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, Er
 
 
 class ChurnScenarios:
-    """What may happen to a group in its life."""
+    """Scenarios of a group whose membership changes often."""
 
     settings: ClassVar[dict[str, str]]
-    """Which protocol members speak, and how."""
+    """The members' settings, which choose their protocol."""
     is_incremental: ClassVar[bool] = True
-    """Whether members keep reading what they keep."""
+    """Whether members continue to read the partitions that they keep."""
 
     @pytest.fixture
     def new_life(self, start_client: StartClient, bootstrap: str) -> Iterator[Callable[[int], Life]]:
-        """Makes a group on a topic of so many partitions that is written to."""
+        """Makes a group on a topic with the given number of partitions, and starts writing to the topic."""
         lives: list[Life] = []
 
         def new_life(partitions: int) -> Life:
@@ -62,7 +62,7 @@ class ChurnScenarios:
             life.watch.__exit__(None, None, None)
 
     def test_a_rolling_restart_of_ten(self, new_life: Callable[[int], Life]) -> None:
-        """Ten members are replaced, one after the other."""
+        """A group of ten members loses no record when its members are replaced one after the other."""
         life = new_life(20)
         members = life.start(*(f"member-{number}" for number in range(10)))
         life.wait_until_shared_by(members)
@@ -76,7 +76,7 @@ class ChurnScenarios:
         life.check_that_nothing_was_lost(members)
 
     def test_scaling_from_three_to_ten_and_back(self, new_life: Callable[[int], Life]) -> None:
-        """Seven members come at once, and go at once; somebody is slow to let go of partitions, and to leave."""
+        """A group loses no record when seven members join at once and leave at once, while one member stops polling."""
         life = new_life(20)
         three = life.start("one", "two", "three")
         life.wait_until_shared_by(three)
@@ -98,7 +98,8 @@ class ChurnScenarios:
         life.check_that_nothing_was_lost(three)
 
     def test_a_member_that_is_stopped_past_its_session(self, new_life: Callable[[int], Life]) -> None:
-        """Others take over from it; what it commits as who it was is refused; it comes back as a new one."""
+        """Other members take over from a member that is stopped past its session timeout. The coordinator refuses a
+        commit with the old member id, and the member joins again when it resumes."""
         life = new_life(6)
         members = life.start("zombie", "two", "three")
         zombie, *others = members
@@ -118,7 +119,7 @@ class ChurnScenarios:
         life.check_that_nothing_was_lost(members)
 
     def test_a_topic_that_grows_while_it_is_written(self, new_life: Callable[[int], Life]) -> None:
-        """Twelve partitions instead of six: the new ones are read from their beginning."""
+        """Members read new partitions from their beginning when a topic grows from six partitions to twelve."""
         life = new_life(6)
         members = life.start("one", "two", "three")
         life.wait_until_shared_by(members)
@@ -132,7 +133,7 @@ class ChurnScenarios:
 
 
 def _commit(wire: Wire, life: Life, member_id: str, epoch: int, partition: int) -> ErrorCode:
-    """A commit as a member sends it, of the beginning of a partition."""
+    """Commits offset 0 of a partition as the given member, and returns the error code."""
     part = OffsetCommitRequestPartition(partition_index=partition, committed_offset=0)
     request = OffsetCommitRequest(
         group_id=life.group,

@@ -1,13 +1,14 @@
-"""A Kafka client in a process of its own, driven by the tests; one driver a client is the other end.
+"""Runs a Kafka client in its own process, which the tests control; each client has one driver at the other end.
 
-A driver reads operations from standard input, one JSON object a line, whose "do" names it, and answers each with one
-line, {"answer": ...} or {"error": name, "message": ...}. Settings have the names of Kafka's Java client; a driver
-translates them. What happens to the group members that it runs comes in between as {"member": name, "event": ..., ...}:
+A driver reads operations from standard input, one JSON object per line, named by the key "do". It answers each
+operation with one line, {"answer": ...} or {"error": name, "message": ...}. Settings have the names of Kafka's Java
+client; a driver translates them. Between the answers, a driver writes the events of its group members as {"member":
+name, "event": ..., ...}:
 
-- `assigned` with all the partitions it owns now, `revoked` and `lost` with those that it gave or had taken away
+- `assigned` with all partitions that the member owns now, `revoked` and `lost` with the partitions that it lost
 - `record` with partition, offset, timestamp, key, value and headers
 - `committed`, or `refused` with the error, after a commit that was asked for
-- `left`, or `failed` with the error, when it has ended
+- `left`, or `failed` with the error, when the member has ended
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PATIENCE_SECONDS = 60
 
 
 class ClientError(Exception):
-    """A client threw; `name` is what it calls the error, without its package."""
+    """An exception that a client raised; `name` is the client's name of the exception, without its package."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(f"{name}: {message}")
@@ -35,7 +36,7 @@ class ClientError(Exception):
 
 
 class Member:
-    """What the tests know of a group member: its events, in order."""
+    """A group member as the tests see it: its events, in order."""
 
     def __init__(self, client: ClientProcess, name: str) -> None:
         self._client = client
@@ -44,17 +45,17 @@ class Member:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """The records it has seen, in order; repeated when it saw them twice."""
+        """The records that the member has read, in order; a record that the member read twice is there twice."""
         return [event for event in self.events if event["event"] == "record"]
 
     @property
     def places(self) -> set[tuple[int, int]]:
-        """Partition and offset of every record it has seen."""
+        """Partition and offset of every record that the member has read."""
         return {(record["partition"], record["offset"]) for record in self.records}
 
     @property
     def assignment(self) -> list[int] | None:
-        """The partitions it owned last, or None before its first assignment."""
+        """The partitions that the member owns according to its last events, or None before its first assignment."""
         gone: set[int] = set()
         for event in reversed(self.events):
             if event["event"] == "assigned":
@@ -66,23 +67,23 @@ class Member:
         return None
 
     def names(self) -> list[str]:
-        """The events without the records, by name."""
+        """Returns the names of the events, without the records."""
         return [event["event"] for event in self.events if event["event"] != "record"]
 
     def wait_until(self, condition: Callable[[Member], bool], what: str) -> None:
-        """Waits until the condition holds. Raises AssertionError, with its events, when it never does."""
+        """Waits until the condition holds. Raises AssertionError with the member's events after a minute."""
         self._client.wait_until(lambda: condition(self), lambda: f"{self.name}: {what}; {self._story()}")
 
     def rewind(self) -> None:
-        """Has it read its partitions from the beginning again."""
+        """Makes the member read its partitions from the beginning again."""
         self._client.call("rewind", name=self.name)
 
     def commit(self) -> None:
-        """Has it commit its position; the event `committed` or `refused` tells how that went."""
+        """Makes the member commit its position; the event `committed` or `refused` tells the result."""
         self._client.call("commit", name=self.name)
 
     def leave(self) -> None:
-        """Has it leave the group and end."""
+        """Makes the member leave the group and end."""
         self._client.call("leave", name=self.name)
 
     def _story(self) -> str:
@@ -91,9 +92,9 @@ class Member:
 
 
 class ClientProcess:
-    """A process that performs one operation per `call`, and holds any number of group members.
+    """A process that performs one operation per `call`, and runs any number of group members.
 
-    `command` starts its driver. What the driver writes to standard error is kept in `errors` where that is a file.
+    `command` starts its driver. If `errors` is a file, it receives the standard error of the driver.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class ClientProcess:
         self._reader.start()
 
     def call(self, operation: str, /, **arguments: Any) -> Any:
-        """Performs an operation and returns its answer. Raises `ClientError` when the client threw."""
+        """Performs an operation and returns its answer. Raises `ClientError` when the client raised an exception."""
         stdin = self._process.stdin
         assert stdin is not None
         stdin.write(json.dumps({"do": operation, **arguments}) + "\n")
@@ -146,7 +147,7 @@ class ClientProcess:
         return member
 
     def wait_until(self, condition: Callable[[], bool], otherwise: Callable[[], str]) -> None:
-        """Waits until the condition holds, looking at it whenever a line has come from the process."""
+        """Waits until the condition holds, and checks it whenever the process has written a line."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with self._changed:
             while not condition():
@@ -155,20 +156,20 @@ class ClientProcess:
                 self._changed.wait(min(remaining, 0.5))
 
     def pause(self) -> None:
-        """Stops the process where it stands (SIGSTOP); nothing in it runs, connections stay open."""
+        """Stops the process with SIGSTOP; its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Lets a paused process run again."""
+        """Resumes a paused process."""
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """Ends the process with SIGKILL: nobody leaves a group, nothing is committed."""
+        """Ends the process with SIGKILL: its members don't leave their groups and commit nothing."""
         self._process.kill()
         self._process.wait()
 
     def close(self) -> None:
-        """Ends the process, in whatever state it is, and the thread that listens to it."""
+        """Ends the process in any state, and the thread that reads its output."""
         self.kill()
         self._reader.join()
         for pipe in (self._process.stdin, self._process.stdout):

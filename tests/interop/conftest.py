@@ -1,7 +1,7 @@
-"""What every suite of real clients shares: a klamm broker, fresh topics, and the jars of Apache Kafka.
+"""Fixtures that all suites of real clients share: a klamm broker, fresh topics, and the jars of Apache Kafka.
 
-With KLAMM_INTEROP_BOOTSTRAP set to an address, the suites run against that broker instead, which is how the tests
-themselves are tried against Apache Kafka; tests that restart the broker are skipped then.
+If KLAMM_INTEROP_BOOTSTRAP contains an address, the suites run against the broker at that address. This checks the tests
+themselves against Apache Kafka; tests that restart the broker are then skipped.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ pytest.register_assert_rewrite(
     "tests.interop.churn_life",
 )
 
-# Sessions of two or three seconds instead of Kafka's least of six: the tests wait for them to run out. Members of the
-# consumer protocol hear of changes when they beat.
+# Session timeouts of two or three seconds instead of Kafka's minimum of six, because the tests wait for them to expire.
+# Members of the consumer protocol learn of changes with their heartbeats, so the heartbeat interval is short.
 BROKER_CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
@@ -58,7 +58,7 @@ def _broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess 
 
 @pytest.fixture
 def broker(_broker: BrokerProcess | ExternalBroker) -> Iterator[BrokerProcess | ExternalBroker]:
-    """The broker that all suites share; a test that leaves it dead gets it started again for the next one."""
+    """The broker that all suites share. If a test leaves it stopped, the fixture starts it again for the next test."""
     yield _broker
     if isinstance(_broker, BrokerProcess) and not _broker.is_running:
         _broker.start()
@@ -66,7 +66,7 @@ def broker(_broker: BrokerProcess | ExternalBroker) -> Iterator[BrokerProcess | 
 
 @pytest.fixture
 def restartable_broker(broker: BrokerProcess | ExternalBroker) -> BrokerProcess:
-    """The same broker, for tests that restart or kill it."""
+    """The shared broker, for tests that restart or kill it."""
     if not isinstance(broker, BrokerProcess):
         pytest.skip("a broker that somebody else runs can't be restarted")
     return broker
@@ -74,7 +74,7 @@ def restartable_broker(broker: BrokerProcess | ExternalBroker) -> BrokerProcess:
 
 @pytest.fixture
 def bootstrap(broker: BrokerProcess | ExternalBroker) -> str:
-    """The broker's address, as every client takes it."""
+    """The broker's address, in the form that every client accepts."""
     return broker.bootstrap_servers
 
 
@@ -89,13 +89,13 @@ def topic(bootstrap: str) -> str:
 
 @pytest.fixture
 def group() -> str:
-    """The name of a group that nobody has used."""
+    """The name of a group that no test has used."""
     return f"group-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
 def new_python_client(bootstrap: str, tmp_path: Path) -> Callable[[str], ClientProcess]:
-    """Starts a process that drives a Python client, by the name of its driver (tests/interop/drivers)."""
+    """Returns a function that starts a Python client by the name of its driver (tests/interop/drivers)."""
 
     def start(name: str) -> ClientProcess:
         command = [sys.executable, "-m", f"tests.interop.drivers.drive_{name}", bootstrap]
@@ -107,7 +107,7 @@ def new_python_client(bootstrap: str, tmp_path: Path) -> Callable[[str], ClientP
 
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
-    """The folder with kafkajs, installed once for each version of node/package.json; skips where there is no npm."""
+    """The folder with kafkajs, installed once for each version of node/package.json; skips the tests without npm."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         toolchain_is_missing("node", "no node or no npm on PATH: install Node.js 18 or later")
     source = Path(__file__).parent / "node" / "package.json"
@@ -125,7 +125,7 @@ def node_modules() -> Path:
 
 @pytest.fixture
 def new_node_client(node_modules: Path, bootstrap: str, tmp_path: Path) -> Callable[[], ClientProcess]:
-    """Starts a process that drives kafkajs."""
+    """Returns a function that starts a process with kafkajs."""
     command = ["node", str(Path(__file__).parent / "node" / "client.js"), bootstrap]
     environment = os.environ | {"NODE_PATH": str(node_modules)}
     return lambda: ClientProcess(command, environment=environment, errors=tmp_path / f"{uuid.uuid4().hex}.log")
@@ -133,7 +133,7 @@ def new_node_client(node_modules: Path, bootstrap: str, tmp_path: Path) -> Calla
 
 @pytest.fixture
 def start_client(new_client: Callable[[], ClientProcess]) -> Iterator[Callable[[], ClientProcess]]:
-    """Starts processes of the suite's client (its fixture `new_client`); all are gone after the test."""
+    """Starts processes of the suite's client (its fixture `new_client`), and ends all of them after the test."""
     clients: list[ClientProcess] = []
 
     def start() -> ClientProcess:
@@ -153,7 +153,7 @@ def client(start_client: Callable[[], ClientProcess]) -> ClientProcess:
 
 @pytest.fixture(scope="session")
 def kafka_classpath() -> str:
-    """Apache Kafka's broker, clients and tools, joined by colons; skips when there is no JDK or no way to the jars."""
+    """The class path of Apache Kafka's broker, clients and tools; skips the tests without a JDK or without the jars."""
     try:
         return kafka_broker.kafka_classpath()
     except kafka_broker.KafkaUnavailable as error:
@@ -162,13 +162,13 @@ def kafka_classpath() -> str:
 
 @pytest.fixture(scope="session")
 def java_client_classpath(kafka_classpath: str) -> str:
-    """The class path with which the Java clients of these tests run."""
+    """The class path for the Java clients of these tests."""
     return compile_client(kafka_classpath)
 
 
 @pytest.fixture
 def java(java_client_classpath: str, bootstrap: str) -> Iterator[JavaClient]:
-    """A JVM with Java clients."""
+    """A JVM process with Java clients."""
     client = JavaClient(java_client_classpath, bootstrap)
     yield client
     client.close()

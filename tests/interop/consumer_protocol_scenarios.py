@@ -1,6 +1,7 @@
-"""What clients of the consumer protocol (KIP-848) must find true of klamm, beside what is true of groups of any kind.
+"""Tests that clients of the consumer protocol (KIP-848) must pass with klamm, in addition to the scenarios of all
+groups.
 
-A suite inherits these tests and defines the fixture `new_client`. The session is set on the group.
+A suite inherits these tests and defines the fixture `new_client`. The session timeout is a config of the group.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _GROUP_RESOURCE = 32
 
 
 def set_group_config(bootstrap: str, group: str, **configs: str) -> None:
-    """Sets configs of a group, with underscores for dots."""
+    """Sets configs of a group; underscores in the names stand for dots."""
     changes = [
         AlterableConfig(name=key.replace("_", "."), config_operation=0, value=value) for key, value in configs.items()
     ]
@@ -51,21 +52,21 @@ def grow(bootstrap: str, topic: str, partitions: int) -> None:
 
 
 def values(*members: Member) -> set[str]:
-    """The values of all records that some member has seen."""
+    """Returns the values of all records that at least one of the members has read."""
     return {record["value"] for member in members for record in member.records}
 
 
 class ConsumerProtocolScenarios(GroupScenarios):
-    """The scenarios of groups, and those of this protocol; as the coordinator sees it, no partition has two owners."""
+    """The scenarios of all groups and of this protocol. The coordinator must never show a partition with two owners."""
 
     joining: ClassVar[dict[str, str]] = {"group_protocol": "consumer"}
     session: ClassVar[dict[str, str]] = {}
     classic: ClassVar[dict[str, str]]
-    """Settings of a member of the classic protocol that can be in a group with those of this one."""
+    """Settings of a classic member that can share a group with members of the consumer protocol."""
 
     @pytest.fixture
     def group(self, bootstrap: str) -> Iterator[str]:
-        """The name of a new group with a short session; it is watched for partitions with two owners."""
+        """The name of a new group with a short session timeout, which is watched for partitions with two owners."""
         name = f"group-{uuid.uuid4().hex[:12]}"
         set_group_config(bootstrap, name, consumer_session_timeout_ms="2000")
         with OwnerWatch(bootstrap, name) as watch:
@@ -76,7 +77,7 @@ class ConsumerProtocolScenarios(GroupScenarios):
     def test_the_group_is_of_the_consumer_protocol(
         self, client: ClientProcess, bootstrap: str, topic: str, group: str
     ) -> None:
-        """What the broker tells of a member is what the client is."""
+        """ConsumerGroupDescribe shows the client id, host, type, subscription and assignment of a member."""
         member = client.join("reader", group, topic, **self.joining)
         member.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
         with Wire(bootstrap) as wire:
@@ -90,7 +91,7 @@ class ConsumerProtocolScenarios(GroupScenarios):
     def test_members_choose_the_assignor(
         self, client: ClientProcess, bootstrap: str, topic: str, group: str, assignor: str
     ) -> None:
-        """group.remote.assignor is what the coordinator uses."""
+        """The coordinator uses the assignor of the members' setting group.remote.assignor."""
         settings = self.joining | {"group_remote_assignor": assignor}
         first = client.join("first", group, topic, **settings)
         second = client.join("second", group, topic, **settings)
@@ -100,7 +101,7 @@ class ConsumerProtocolScenarios(GroupScenarios):
             assert describe_consumer_group(wire, group).assignor_name == assignor
 
     def test_who_keeps_its_partitions_is_not_interrupted(self, client: ClientProcess, topic: str, group: str) -> None:
-        """A newcomer is given what others can spare, and those give up that and nothing else (I19)."""
+        """When a member joins, the other members give up only the partitions that the new member gets (I19)."""
         first = client.join("first", group, topic, **self.joining)
         first.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
         second = client.join("second", group, topic, **self.joining)
@@ -117,7 +118,7 @@ class ConsumerProtocolScenarios(GroupScenarios):
     def test_a_topic_that_grows_while_it_is_read(
         self, client: ClientProcess, bootstrap: str, topic: str, group: str
     ) -> None:
-        """The coordinator notices new partitions by itself; nothing in them is missed."""
+        """The coordinator assigns the new partitions of a topic, and the members read all records in them."""
         members = [client.join(f"member-{n}", group, topic, **self.joining) for n in range(2)]
         for member in members:
             member.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
@@ -133,7 +134,7 @@ class ConsumerProtocolScenarios(GroupScenarios):
     def test_a_regular_expression_is_matched_by_the_broker(
         self, client: ClientProcess, bootstrap: str, group: str
     ) -> None:
-        """Topics that match are read, those that come later too, and others are not."""
+        """A member with a regular expression reads matching topics, also those created later, and no other topics."""
         prefix = f"regex-{uuid.uuid4().hex[:12]}"
         admin = AdminClient({"bootstrap.servers": bootstrap})
 
@@ -153,8 +154,8 @@ class ConsumerProtocolScenarios(GroupScenarios):
     def test_a_static_member_that_leaves_for_a_while_keeps_its_place(
         self, client: ClientProcess, start_client: StartClient, bootstrap: str, topic: str, group: str
     ) -> None:
-        """A member with an instance id that closes and comes back within the session finds its partitions; nobody else
-        notices (KIP-345)."""
+        """A member with an instance id that closes and returns within the session timeout gets its partitions back,
+        without a rebalance for the other members (KIP-345)."""
         set_group_config(bootstrap, group, consumer_session_timeout_ms="30000")
         stays = client.join("stays", group, topic, group_instance_id="stays", **self.joining)
         returns = client.join("returns", group, topic, group_instance_id="returns", **self.joining)
@@ -176,8 +177,8 @@ class ConsumerProtocolScenarios(GroupScenarios):
     def test_members_of_both_protocols_share_a_group_while_it_is_upgraded(
         self, client: ClientProcess, topic: str, group: str
     ) -> None:
-        """Members of a classic group are replaced one by one by members of this protocol, and back; no record is
-        missed, and none is read twice."""
+        """When members of a classic group are replaced one by one by members of this protocol, and back, the group
+        reads each record exactly once."""
         seen: list[Member] = []
 
         def join(name: str, settings: dict[str, str]) -> Member:
@@ -212,7 +213,7 @@ class ConsumerProtocolScenarios(GroupScenarios):
     def test_a_group_goes_on_after_the_broker_was_killed(
         self, client: ClientProcess, restartable_broker: BrokerProcess, topic: str, group: str
     ) -> None:
-        """Members that were there before a SIGKILL of the broker are there after it, with their partitions."""
+        """Members keep their partitions and continue to read after the broker is killed with SIGKILL and restarted."""
         members = [client.join(f"member-{n}", group, topic, **self.joining) for n in range(2)]
         for member in members:
             member.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")

@@ -1,8 +1,9 @@
-"""Members that a rebalance does not concern go on fetching while it goes on (I19, KIP-429, KIP-848).
+"""Tests that members continue to fetch during a rebalance that does not concern them (I19, KIP-429, KIP-848).
 
-A member whose process is stopped keeps a rebalance from ending until its session is over. All that time, records are
-written in rounds, one to each partition that the steady member keeps; a round counts when its records have arrived and
-the rebalance still goes on. So nothing is measured against a clock: if the member stood still, no round would count.
+A member whose process is stopped delays the end of a rebalance until its session timeout. During that time, the test
+writes rounds of records, one record to each partition that the steady member keeps. A round counts if its records
+arrive while the rebalance is still in progress. The test needs no clock: if the member stopped fetching, no round would
+count.
 
 A suite inherits these tests and defines the fixture `new_client`.
 """
@@ -32,11 +33,11 @@ logger = logging.getLogger(__name__)
 
 SESSION_MS = "6000"
 LEAST_ROUNDS = 10
-"""Some dozens fit into a session; fewer than these would be no proof."""
+"""A session timeout has room for some dozens of rounds; fewer than ten would prove nothing."""
 
 
 class Scene(NamedTuple):
-    """Where a test takes place."""
+    """The broker, topic and group of a test."""
 
     bootstrap: str
     wire: Wire
@@ -44,48 +45,50 @@ class Scene(NamedTuple):
     group: str
 
     def classic_state(self) -> str:
-        """The state of the group, if it is a classic one."""
+        """Returns the state of a classic group."""
         request = DescribeGroupsRequest(groups=[self.group])
         (described,) = self.wire.call(DescribeGroupsResponse, 5, request).groups
         return described.group_state
 
     def consumer_state(self) -> str:
-        """The state of the group, if it is of the consumer protocol."""
+        """Returns the state of a group of the consumer protocol."""
         return describe_consumer_group(self.wire, self.group).group_state
 
 
 class Rounds(NamedTuple):
-    """What came of writing while a rebalance went on."""
+    """The result of writing during a rebalance."""
 
     arrived: int
-    """Rounds that arrived while it did."""
+    """The number of rounds that arrived during the rebalance."""
     longest_gap_ms: float
-    """Between the arrivals of two rounds, the first one counted from the beginning."""
+    """The longest time between the arrivals of two rounds; the first gap begins when the writing begins."""
 
 
 class FetchingScenarios:
-    """One member is steady, one is stopped, one is new."""
+    """Scenarios with one steady member, one stopped member and one new member."""
 
     cooperative: ClassVar[dict[str, str]]
-    """Settings of a member whose assignor is cooperative."""
+    """Settings of a member with a cooperative assignor."""
     eager: ClassVar[dict[str, str]]
-    """Settings of a member whose assignor is not."""
+    """Settings of a member with an eager assignor."""
 
     @pytest.fixture
     def scene(self, bootstrap: str, topic: str, group: str) -> Iterator[Scene]:
-        """A broker, and a connection to ask it for the group's state."""
+        """A broker, topic and group, with a connection to request the group's state."""
         with Wire(bootstrap) as wire:
             yield Scene(bootstrap, wire, topic, group)
 
     def test_a_cooperative_member_reads_through_a_rebalance(self, start_client: StartClient, scene: Scene) -> None:
-        """A classic member gives nothing up to join again: all its partitions are read while others are waited for."""
+        """A classic member with a cooperative assignor reads all its partitions while the group waits for another
+        member."""
         steady = stand_still(start_client, scene, self.cooperative)
         rounds = write_while(lambda: scene.classic_state() == "PreparingRebalance", scene, steady)
         logger.info("classic and cooperative: %s", rounds)
         assert rounds.arrived >= LEAST_ROUNDS, rounds
 
     def test_an_eager_member_does_not(self, start_client: StartClient, scene: Scene) -> None:
-        """What the cooperative assignor saves, and the proof that the rounds show it: none arrives in time."""
+        """A classic member with an eager assignor reads no round during the rebalance, so the rounds do show the
+        difference."""
         steady = stand_still(start_client, scene, self.eager)
         steady.wait_until(lambda m: m.assignment == [], "gives everything up")
         everything = list(range(PARTITIONS))
@@ -95,7 +98,8 @@ class FetchingScenarios:
     def test_a_member_of_the_consumer_protocol_reads_through_a_rebalance(
         self, start_client: StartClient, scene: Scene
     ) -> None:
-        """What it keeps is read while the group waits for another to give up what that one has."""
+        """A member of the consumer protocol reads its kept partitions while the group waits for another member to give
+        up some."""
         set_group_config(scene.bootstrap, scene.group, consumer_session_timeout_ms=SESSION_MS)
         steady = stand_still(start_client, scene, {"group_protocol": "consumer"})
         steady.wait_until(lambda m: len(m.assignment or []) == 2, "gives one partition up")
@@ -105,7 +109,7 @@ class FetchingScenarios:
 
 
 def stand_still(start_client: StartClient, scene: Scene, settings: dict[str, str]) -> Member:
-    """The steady member of a group in a rebalance that does not end before a session does."""
+    """Returns the steady member of a group whose rebalance lasts until a session timeout."""
     one, other = start_client(), start_client()
     steady = one.join("steady", scene.group, scene.topic, **settings)
     stopped = other.join("stopped", scene.group, scene.topic, **settings)
@@ -119,7 +123,8 @@ def stand_still(start_client: StartClient, scene: Scene, settings: dict[str, str
 def write_while(
     goes_on: Callable[[], bool], scene: Scene, member: Member, partitions: list[int] | None = None
 ) -> Rounds:
-    """Writes rounds to the partitions of the member, each when the one before has arrived, as long as `goes_on`."""
+    """Writes rounds to the partitions of the member while `goes_on` holds; each round waits for the previous one to
+    arrive."""
     producer = Producer({"bootstrap.servers": scene.bootstrap, "linger.ms": "0"})
     while not goes_on():
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What every client must find true of klamm's consumer groups, whoever of their members is killed, paused or restarted.
+"""Tests of consumer groups that every client must pass with klamm, with members that are killed, paused or restarted.
 
 A suite inherits these tests and defines the fixture `new_client`.
 """
@@ -22,22 +22,22 @@ SESSION = {"session_timeout_ms": "2000", "heartbeat_interval_ms": "300"}
 
 
 def committed_offsets(bootstrap: str, group: str) -> set[int]:
-    """What a group has committed, as a client other than the one under test sees it."""
+    """Returns the committed offsets of a group, as a different client than the one under test reads them."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
     return {place.offset for place in answer.topic_partitions or []}
 
 
 class GroupScenarios:
-    """Groups: what each sees, who owns what, who takes over, where they go on."""
+    """Scenarios of consumer groups: records, assignments, takeovers and committed offsets."""
 
     joining: ClassVar[dict[str, str]] = {}
-    """Settings that this client's members need."""
+    """Settings that the members of this client need."""
     session: ClassVar[dict[str, str]] = SESSION
-    """Settings of members that may be missed soon."""
+    """Settings of members with a short session timeout."""
 
     def test_a_member_rewinds_and_replays(self, client: ClientProcess, topic: str, group: str) -> None:
-        """A member that seeks to the beginning sees all its records again, in the same order."""
+        """A member that seeks to the beginning reads all its records again, in the same order."""
         client.call("produce", topic=topic, records=spread(5))
         member = client.join("reader", group, topic, **self.joining)
         member.wait_until(lambda m: len(m.records) == 30, "reads everything")
@@ -48,7 +48,7 @@ class GroupScenarios:
             assert offsets == [*range(5), *range(5)]
 
     def test_two_groups_see_everything(self, client: ClientProcess, topic: str, group: str) -> None:
-        """Groups don't share records: each sees all of them, once."""
+        """Each of two groups reads all records once."""
         readers = [client.join(f"reader-{number}", f"{group}-{number}", topic, **self.joining) for number in range(2)]
         client.call("produce", topic=topic, records=spread(20))
         for reader in readers:
@@ -56,7 +56,7 @@ class GroupScenarios:
             assert reader.places == places(20)
 
     def test_two_members_split_a_topic(self, client: ClientProcess, topic: str, group: str) -> None:
-        """Two members of a group share the partitions between them, and each record reaches one of them."""
+        """Two members of a group each own half of the partitions, and each record reaches one of the two members."""
         first = client.join("first", group, topic, **self.joining)
         second = client.join("second", group, topic, **self.joining)
         first.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
@@ -70,7 +70,7 @@ class GroupScenarios:
     def test_members_that_leave_hand_over_where_they_stopped(
         self, client: ClientProcess, topic: str, group: str
     ) -> None:
-        """What a member has read and committed on leaving is not read again by the one that follows it."""
+        """A new member does not read the records again that its predecessor read and committed before it left."""
         client.call("produce", topic=topic, records=spread(5))
         first = client.join("first", group, topic, **self.joining)
         first.wait_until(lambda m: len(m.records) == 30, "reads everything")
@@ -83,7 +83,7 @@ class GroupScenarios:
     def test_partitions_of_a_killed_member_are_taken_over(
         self, client: ClientProcess, start_client: StartClient, topic: str, group: str
     ) -> None:
-        """A member that dies without a word loses its partitions after its session, and no record is lost with it."""
+        """A member that is killed loses its partitions after its session timeout, and the group loses no record."""
         other = start_client()
         survivor = client.join("survivor", group, topic, **self.session, **self.joining)
         victim = other.join("victim", group, topic, **self.session, **self.joining)
@@ -99,7 +99,8 @@ class GroupScenarios:
     def test_a_paused_member_is_fenced(
         self, client: ClientProcess, start_client: StartClient, bootstrap: str, topic: str, group: str
     ) -> None:
-        """A member paused past its session can't commit over its successor; it loses its partitions and comes back."""
+        """A member that is paused past its session timeout can't overwrite its successor's commit; it joins the group
+        again."""
         other = start_client()
         settings = self.session | self.joining | {"enable_auto_commit": "false"}
         paused = other.join("paused", group, topic, **settings)
@@ -119,17 +120,17 @@ class GroupScenarios:
         paused.wait_until(lambda m: len(m.assignment or []) == 3 and len(m.events) > before, "joins again")
         successor.wait_until(lambda m: len(m.assignment or []) == 3, "shares again")
         paused.wait_until(lambda m: {"refused", "committed"} & {*m.names()} != set(), "is told how its commit went")
-        # Its position before the pause was 10: had that been taken, the group would have gone back.
+        # The paused member's position was 10. If the broker had accepted its commit, the committed offset would be 10.
         assert committed_offsets(bootstrap, group) == {20}
 
     def test_the_seventh_member_idles_and_takes_over(
         self, client: ClientProcess, start_client: StartClient, topic: str, group: str
     ) -> None:
-        """Of seven members on six partitions one owns nothing, until another dies."""
+        """One of seven members on six partitions owns no partition until another member is killed."""
         other = start_client()
         settings = self.session | self.joining
-        # The member that is to die must not be the one that idles. Some assignors go by the members' ids, which begin
-        # with their names; others leave members what they have.
+        # The member that the test kills must own a partition, so it joins first. Some assignors sort by member ids,
+        # which begin with the members' names; others leave assigned partitions with their owners.
         victim = other.join("member-0", group, topic, **settings)
         victim.wait_until(lambda m: bool(m.assignment), "has something")
         members = [client.join(f"member-{number}", group, topic, **settings) for number in range(1, PARTITIONS + 1)]
@@ -154,7 +155,7 @@ class GroupScenarios:
     def test_a_group_resumes_after_a_restart_of_the_broker(
         self, client: ClientProcess, restartable_broker: BrokerProcess, topic: str, group: str
     ) -> None:
-        """Committed offsets outlive the broker's process: the group goes on with the first record not committed."""
+        """Committed offsets survive a restart of the broker: the group continues with the first uncommitted record."""
         client.call("produce", topic=topic, records=spread(10))
         first = client.join("first", group, topic, **self.joining)
         first.wait_until(lambda m: len(m.records) == 60, "reads everything")
@@ -168,7 +169,7 @@ class GroupScenarios:
     def test_members_live_through_a_restart_of_the_broker(
         self, client: ClientProcess, restartable_broker: BrokerProcess, topic: str, group: str
     ) -> None:
-        """A member that was there before a restart is there after it, and misses no record."""
+        """A member continues after a restart of the broker, and misses no record."""
         member = client.join("reader", group, topic, **self.joining)
         member.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
         client.call("produce", topic=topic, records=spread(5))
@@ -180,7 +181,7 @@ class GroupScenarios:
     def test_acknowledged_records_outlive_a_kill_of_the_broker(
         self, client: ClientProcess, restartable_broker: BrokerProcess, topic: str
     ) -> None:
-        """What was acknowledged before SIGKILL is there after it, and an offset is never given twice."""
+        """Acknowledged records survive SIGKILL of the broker, and the broker never assigns an offset twice."""
         before = client.call("produce", topic=topic, records=spread(20))
         restartable_broker.kill()
         restartable_broker.start()

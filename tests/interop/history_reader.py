@@ -1,4 +1,4 @@
-"""Reads `__group_history` as anybody can: with an ordinary consumer."""
+"""Reads `__group_history` with an ordinary consumer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 
 class HistoryReader:
-    """A consumer in a group of its own, `group`; it keeps all it has read."""
+    """A consumer with its own group id, `group`; it keeps all records that it has read."""
 
     def __init__(self, bootstrap: str) -> None:
         self.group = f"history-{uuid.uuid4().hex[:12]}"
@@ -43,11 +43,11 @@ class HistoryReader:
         self._consumer.close()
 
     def of(self, group: str) -> list[Record]:
-        """What has been read about a group."""
+        """Returns the records of a group that were read so far."""
         return [record for record in self.records if record["group"] == group]
 
     def wait_for(self, group: str, condition: Callable[[Record], bool]) -> Record:
-        """The first record of the group for which the condition holds. Raises AssertionError when there is none."""
+        """Returns the first record of the group for which the condition holds. Raises AssertionError after a minute."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             found = next(filter(condition, self.of(group)), None)
@@ -66,13 +66,13 @@ class HistoryReader:
 
 
 def member_ids(record: Record, client: str) -> list[str]:
-    """The ids that a client's members had before or after, by its client id."""
+    """Returns the member ids that a client id has in the record, before or after the change."""
     members = [*record["members_before"], *record["members_after"]]
     return list(dict.fromkeys(member["member"] for member in members if member["client"] == client))
 
 
 def owners(record: Record, when: str) -> dict[int, str]:
-    """The client ids of the members that have the partitions, `when` being before or after."""
+    """Returns the client id of each partition's owner; `when` is "before" or "after"."""
     return {
         partition: member["client"]
         for member in record[f"members_{when}"]
@@ -82,6 +82,6 @@ def owners(record: Record, when: str) -> dict[int, str]:
 
 
 def pauses(record: Record) -> dict[str, int]:
-    """For how long each client's member was without what it kept, in milliseconds."""
+    """Returns for each client id how long its member could not read the partitions that it kept, in milliseconds."""
     names = {member["member"]: member["client"] for member in record["members_after"]}
     return {names[pause["member"]]: pause["ms"] for pause in record["pauses"]}

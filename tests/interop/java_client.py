@@ -1,4 +1,4 @@
-"""Apache Kafka's Java clients in a JVM of their own (java/Client.java is the driver)."""
+"""Runs Apache Kafka's Java clients in their own JVM (java/Client.java is the driver)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _JAR: Final = "drivers.jar"
 
 
 def compile_client(classpath: str) -> str:
-    """Compiles java/*.java, once for all runs; returns the class path to run it with."""
+    """Compiles java/*.java once for all test runs, and returns the class path for the clients."""
     sources = sorted((Path(__file__).parent / "java").glob("*.java"))
 
     def compile_into(target: Path) -> None:
@@ -33,7 +33,7 @@ def compile_client(classpath: str) -> str:
 
 
 def _train(java: list[str]) -> None:
-    """Has a JVM load what clients load before they have found their broker."""
+    """Makes a JVM load the classes that clients load before they have found their broker."""
     operations = [
         {"do": "join", "name": "nobody", "topic": "nothing", "config": {"group.id": "nobodies"}},
         {"do": "produce", "topic": "nothing", "records": [{"value": "none"}], "config": {"max.block.ms": "1000"}},
@@ -45,12 +45,12 @@ def _train(java: list[str]) -> None:
 
 
 def driver_command(classpath: str, name: str, *arguments: str) -> list[str]:
-    """What starts the driver of this name."""
+    """Returns the command that starts the driver of this name."""
     return [*start_command(classpath, "-Xmx256m", name="client", train=_train), name, *arguments]
 
 
 class JavaClient(ClientProcess):
-    """A JVM with Java clients; it also performs the operations of java/AdminOperations.java."""
+    """A JVM process with Java clients, which also performs the operations of java/AdminOperations.java."""
 
     def __init__(self, classpath: str, bootstrap: str) -> None:
         super().__init__(driver_command(classpath, "Client", bootstrap))

@@ -1,4 +1,4 @@
-"""Who owns what in a group, as the coordinator sees it, watched while a test goes on (I15)."""
+"""Watches the owners of a group's partitions during a test, as the coordinator describes them (I15)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INTERVAL_S: Final = 0.03
 
 
 def describe_consumer_group(wire: Wire, group: str) -> DescribedGroup:
-    """The group as ConsumerGroupDescribe tells it."""
+    """Returns the group's description by ConsumerGroupDescribe."""
     (described,) = wire.call(
         ConsumerGroupDescribeResponse, _VERSION, ConsumerGroupDescribeRequest(group_ids=[group])
     ).groups
@@ -34,18 +34,18 @@ def describe_consumer_group(wire: Wire, group: str) -> DescribedGroup:
 
 
 class Owner(NamedTuple):
-    """A member, as the coordinator sees it."""
+    """A member and its partitions, as the coordinator describes them."""
 
     member_id: str
     client_id: str
     epoch: int
-    """0 for a member of a classic group, of which nobody tells the generation."""
+    """The member epoch; 0 for a member of a classic group, because DescribeGroups does not return the generation."""
     owned: list[tuple[str, int]]
-    """Topics with partitions."""
+    """Pairs of topic name and partition."""
 
 
 def describe_members(wire: Wire, group: str) -> list[Owner]:
-    """The members of a group of either protocol."""
+    """Returns the members of a group of either protocol."""
     described = describe_consumer_group(wire, group)
     if not described.error_code:
         return [
@@ -80,10 +80,10 @@ def _assigned(assignment: bytes) -> list[tuple[str, int]]:
 
 
 class OwnerWatch:
-    """Describes a group of either protocol again and again; `with OwnerWatch(bootstrap, group) as watch`.
+    """Describes a group of either protocol repeatedly; `with OwnerWatch(bootstrap, group) as watch`.
 
-    `overlaps` are partitions that two members were said to have at once, partitions that one still had to give up
-    included. It lives through restarts of the broker.
+    `overlaps` lists partitions that the coordinator showed with two owners at the same time; a partition that a member
+    must still give up counts as owned. The watch continues after restarts of the broker.
     """
 
     def __init__(self, bootstrap: str, group: str) -> None:

@@ -1,6 +1,6 @@
-"""What every client must find true of klamm when it writes and reads records.
+"""Tests of writing and reading records that every client must pass with klamm.
 
-A suite inherits these tests and defines the fixture `new_client`; its class says what its client can't do.
+A suite inherits these tests and defines the fixture `new_client`; its class attributes name what its client can't do.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from tests.interop.client_process import ClientProcess
 __all__ = ["MINUTES_AGO", "PARTITIONS", "RecordScenarios", "end_offsets", "places", "spread", "wait_until_written"]
 
 PARTITIONS = 6
-# Recent enough for retention, and known in advance.
+# A fixed time that is recent enough for the retention time.
 MINUTES_AGO = int(time.time() - 600) * 1_000
 
 
 def spread(count: int) -> list[dict[str, Any]]:
-    """`count` records in each partition."""
+    """Returns `count` records for each partition."""
     pairs = itertools.product(range(count), range(PARTITIONS))
     return [{"partition": partition, "value": f"{partition}-{number}"} for number, partition in pairs]
 
 
 def places(count: int) -> set[tuple[int, int]]:
-    """Partition and offset of what `spread(count)` wrote to a fresh topic."""
+    """Returns partition and offset of every record of `spread(count)` in a fresh topic."""
     return {(partition, offset) for offset, partition in itertools.product(range(count), range(PARTITIONS))}
 
 
 def end_offsets(bootstrap: str, topic: str) -> list[int]:
-    """The end of each partition, as a client other than the one under test sees it."""
+    """Returns the end offset of each partition, as a different client than the one under test reads it."""
     wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # its answers come as long as there is a reference to it
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # the futures complete only while the client exists
     answers = admin.list_offsets(wanted)
     return [future.result(30).offset for _, future in sorted(answers.items(), key=lambda item: item[0].partition)]
 
 
 def wait_until_written(client: ClientProcess, bootstrap: str, topic: str, count: int) -> None:
-    """Waits until a fresh topic holds `count` records, for those that nobody acknowledges."""
+    """Waits until a fresh topic contains `count` records, for records without acknowledgement."""
     client.wait_until(
         lambda: sum(end_offsets(bootstrap, topic)) == count,
         lambda: f"of {count} records only {end_offsets(bootstrap, topic)} were written",
@@ -50,10 +50,11 @@ def wait_until_written(client: ClientProcess, bootstrap: str, topic: str, count:
 
 
 def write_transactions(client: ClientProcess, bootstrap: str, topic: str) -> list[str]:
-    """Two producers have transactions open at the same time in partition 0, six each, and abort every third; the values
-    that are committed, in order.
+    """Writes interleaved transactions of two producers to partition 0, six of each, and returns the committed values in
+    order.
 
-    The last record is in no transaction: some clients count up to it.
+    Every third transaction is aborted. The last record is in no transaction, because some clients read up to that
+    record.
     """
     producers = {}
     for name in ("one", "two"):
@@ -89,10 +90,10 @@ def write_transactions(client: ClientProcess, bootstrap: str, topic: str) -> lis
 
 
 class RecordScenarios:
-    """Produce and read, with what can be chosen about it."""
+    """Scenarios of producing and reading records, with different settings."""
 
     lacks_codecs: ClassVar[frozenset[str]] = frozenset()
-    """Codecs that this client can't write here."""
+    """Codecs that this client can't write in the test environment."""
 
     keeps_null_headers: ClassVar[bool] = True
     """Whether this client can write a header without a value."""
@@ -101,7 +102,8 @@ class RecordScenarios:
     def test_records_arrive_with_every_codec_and_acks_level(
         self, client: ClientProcess, bootstrap: str, topic: str, codec: str
     ) -> None:
-        """What is produced with any codec and any acks level is read back as it was, in order per partition."""
+        """Records that are produced with any codec and any acks level are read back unchanged, in order per
+        partition."""
         if codec in self.lacks_codecs:
             pytest.skip(f"this client can't write {codec}")
         expected: dict[int, list[str]] = {}
@@ -120,7 +122,7 @@ class RecordScenarios:
         assert arrived == expected
 
     def test_an_idempotent_producer_writes_every_record_once(self, client: ClientProcess, topic: str) -> None:
-        """An idempotent producer with small batches in flight gets offsets without gaps or repetitions."""
+        """An idempotent producer with many small batches in flight gets offsets without gaps or repetitions."""
         config = {"enable.idempotence": "true", "acks": "all", "batch.size": "200", "linger.ms": "0"}
         records = [{"partition": 0, "value": f"{number}"} for number in range(500)]
         answers = client.call("produce", topic=topic, config=config, records=records)
@@ -129,7 +131,8 @@ class RecordScenarios:
         assert [record["value"] for record in arrived] == [f"{number}" for number in range(500)]
 
     def test_keys_headers_and_nulls_are_kept(self, client: ClientProcess, topic: str) -> None:
-        """Null keys, null values, empty texts, other alphabets and repeated or empty headers come back as they went."""
+        """Null keys, null values, empty texts, other alphabets and repeated or empty headers are read back
+        unchanged."""
         empty = [["none", None]] if self.keeps_null_headers else []
         records: list[dict[str, Any]] = [
             {"partition": 0, "key": None, "value": "nobody's", "headers": []},
@@ -147,7 +150,7 @@ class RecordScenarios:
         assert arrived[-1]["timestamp"] == MINUTES_AGO
 
     def test_records_of_a_key_share_a_partition(self, client: ClientProcess, topic: str) -> None:
-        """The client spreads keys over all partitions that it is told of, and keeps each key in one."""
+        """The client distributes keys over all partitions, and writes the records of a key to one partition."""
         records = [{"key": f"key-{number}", "value": f"value-{number}"} for number in range(100)]
         first = client.call("produce", topic=topic, records=records)
         second = client.call("produce", topic=topic, records=records)
@@ -155,7 +158,7 @@ class RecordScenarios:
         assert {partition for partition, _, _ in first} == set(range(PARTITIONS))
 
     def test_reading_starts_where_it_is_told(self, client: ClientProcess, topic: str) -> None:
-        """A consumer reads from the earliest record, the latest, an offset, or a timestamp on."""
+        """A consumer reads from the earliest record, the latest record, an offset, or a timestamp."""
         records = [{"partition": 1, "value": f"{n}", "timestamp": MINUTES_AGO + n * 1_000} for n in range(10)]
         client.call("produce", topic=topic, records=records, config={"batch.size": "100", "linger.ms": "0"})
 
@@ -173,7 +176,7 @@ class RecordScenarios:
         assert read(offset=4) == [*numbers[4:], *(f"1-{number}" for number in range(5))]
 
     def test_only_committed_records_are_read(self, client: ClientProcess, bootstrap: str, topic: str) -> None:
-        """A consumer of committed records sees those of all transactions but the aborted ones, in order (I11)."""
+        """A consumer with read_committed reads the records of all transactions except aborted ones, in order (I11)."""
         committed = write_transactions(client, bootstrap, topic)
         config = {"isolation.level": "read_committed"}
         arrived = client.call("read", topic=topic, config=config, **{"from": "earliest"})

@@ -1,4 +1,4 @@
-"""aiokafka takes klamm for Apache Kafka."""
+"""Tests that aiokafka works with klamm as with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.interop.record_scenarios import RecordScenarios
 
 @pytest.fixture
 def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
-    """Starts a process that drives it."""
+    """Returns a function that starts a process with aiokafka."""
     return lambda: new_python_client("aiokafka")
 
 
 class TestAiokafkaRecords(RecordScenarios):
-    """Writing and reading."""
+    """Scenarios of writing and reading records."""
 
 
 class TestAiokafkaGroups(GroupScenarios):
-    """Consumer groups."""
+    """Scenarios of consumer groups."""

@@ -1,7 +1,7 @@
-"""The assignors `uniform` and `range` give what Apache Kafka's give, down to the order in which records list it.
+"""Tests that the assignors `uniform` and `range` return Apache Kafka's assignments, in the same order.
 
-Kafka's side is the real thing from its jars: a consumer group as the coordinator keeps it, the builder of target
-assignments, and the replay of its records (java/GroupAssignments.java).
+Kafka's side runs from its jars: a consumer group as the coordinator keeps it, the builder of target assignments, and
+the replay of its records (java/GroupAssignments.java).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from klamm.protocol.types import PartitionIndex, TopicId
 pytestmark = pytest.mark.java
 
 _FULL_TABLES = (12, 24, 48)
-"""Sizes of groups at which Kafka may put a static member's successor into the map of members before it takes the
-predecessor out, so that the map grows for a moment: the one thing that a specification does not tell."""
+"""Sizes of groups at which Kafka may insert the successor of a static member into its map of members before it removes
+the predecessor. The map then grows, and the specification of a group does not show that."""
 
 
 class _GroupMember:
@@ -36,7 +36,7 @@ class _GroupMember:
 
 
 class Group:
-    """A group on both sides; each change is made on both, and the records of the target are compared."""
+    """A group in klamm and in Kafka. Each change is made on both sides, and the target assignments are compared."""
 
     def __init__(self, kafka: ClientProcess, seed: int) -> None:
         self.kafka = kafka
@@ -49,11 +49,11 @@ class Group:
         kafka.call("start")
 
     def create_topic(self, name: str, partition_count: int) -> None:
-        """A topic of that name exists from now on, with a new id."""
+        """Creates a topic with a new id, or replaces the topic of that name."""
         self.topics[name] = (TopicId(self.random.randbytes(16)), partition_count)
 
     def leave(self, member_id: str) -> None:
-        """The member is gone; a target is computed with the next heartbeat."""
+        """Removes the member; the next heartbeat computes a target assignment."""
         del self.members[member_id]
         self.targets.pop(member_id, None)
         self.kafka.call("leave", id=member_id)
@@ -62,7 +62,8 @@ class Group:
     def heartbeat(
         self, member_id: str, subscription: tuple[str, ...], instance_id: str | None = None, assignor: str = "uniform"
     ) -> None:
-        """The member joins, or changes, or takes the place of a static member; a target is computed."""
+        """Makes a member join, change its subscription or replace a static member, and compares the new target
+        assignments."""
         self.story.append(f"{assignor} {member_id} {instance_id} {subscription} {self.topics}")
         replaced = next(
             (other for other, each in self.members.items() if instance_id and each.instance_id == instance_id),
@@ -87,7 +88,7 @@ class Group:
             if each not in self.targets or assigned[each] != self.targets[each]
         }
         if replaced != member_id and assigned[member_id] is targets[member_id]:
-            # The one record of a target that stays: it lists it as Kafka has read it.
+            # Kafka also writes a record of this unchanged target, in the order of the Java collections of the target.
             ours[member_id] = [
                 [_text(topic_id), list(partitions_in_java_order(assigned[member_id][topic_id]))]
                 for topic_id in topics_in_java_order(assigned[member_id])
@@ -96,7 +97,7 @@ class Group:
         if assignor == "range" and any(
             name not in self.topics for each in members.values() for name in each.subscription
         ):
-            # The map in which Kafka's range collects topics has room for those that don't exist, too.
+            # Kafka's range assignor collects topics in a map whose size also counts topics that don't exist.
             ours, kafkas = ({each: sorted(topics) for each, topics in side.items()} for side in (ours, kafkas))
         assert ours == kafkas, "\n".join(self.story)
         self._replay(member_id, replaced, members[member_id], answer["targets"])
@@ -138,14 +139,15 @@ def _topic_id(text: str) -> TopicId:
 
 @pytest.fixture(scope="module")
 def kafka(java_client_classpath: str) -> Iterator[ClientProcess]:
-    """Apache Kafka's group and assignors in a JVM."""
+    """A JVM process with Apache Kafka's group and assignors."""
     client = ClientProcess(driver_command(java_client_classpath, "GroupAssignments"))
     yield client
     client.close()
 
 
 def _live(group: Group, assignor: str, *, steps: int, member_limit: int, partition_limit: int, is_mixed: bool) -> None:
-    """A random life of the group: members come and go, some of them static, topics appear, grow and are replaced."""
+    """Runs a random life of the group: dynamic and static members join and leave; topics appear, grow and are
+    replaced."""
     choose = group.random
     names = [f"topic-{choose.randrange(1000)}" for _ in range(choose.randint(1, 5))]
     for name in names:
@@ -160,7 +162,8 @@ def _live(group: Group, assignor: str, *, steps: int, member_limit: int, partiti
             group.create_topic(name, choose.randint(1, partition_limit))
         elif what < 0.13:
             group.topics.pop(name, None)
-        # In order, as the Java client names them; Kafka sorts the names of all members but the one that is just here.
+        # Sorted, like the names that the Java client sends. Kafka sorts the names of all members except those of the
+        # member that sends the heartbeat.
         wanted = tuple(sorted(choose.sample(names, choose.randint(1, len(names))) if is_mixed else names))
         _change_membership(group, assignor, wanted, member_limit, is_mixed=is_mixed)
 
@@ -200,7 +203,7 @@ def _member_id(choose: random.Random) -> str:
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 @pytest.mark.parametrize("is_mixed", [False, True], ids=["homogeneous", "heterogeneous"])
 def test_small_groups(kafka: ClientProcess, assignor: str, is_mixed: bool) -> None:
-    """Some thousand targets of small groups, each one made from the one before it."""
+    """Some thousand target assignments of small groups equal Kafka's; each starts from the previous one."""
     for seed in range(150):
         group = Group(kafka, seed)
         _live(group, assignor, steps=20, member_limit=8, partition_limit=40, is_mixed=is_mixed)
@@ -208,14 +211,15 @@ def test_small_groups(kafka: ClientProcess, assignor: str, is_mixed: bool) -> No
 
 @pytest.mark.parametrize("is_mixed", [False, True], ids=["homogeneous", "heterogeneous"])
 def test_large_groups(kafka: ClientProcess, is_mixed: bool) -> None:
-    """Groups whose hash tables have grown, with topics of hundreds of partitions."""
+    """Target assignments equal Kafka's in groups whose hash tables have grown, with topics of hundreds of
+    partitions."""
     for seed in range(20):
         group = Group(kafka, seed)
         _live(group, "uniform", steps=60, member_limit=80, partition_limit=300, is_mixed=is_mixed)
 
 
 def test_changing_assignors(kafka: ClientProcess) -> None:
-    """What one assignor made is the other one's beginning."""
+    """Target assignments equal Kafka's when a group changes its assignor."""
     for seed in range(60):
         group = Group(kafka, seed)
         for _ in range(6):

@@ -1,7 +1,7 @@
-"""The record scanner reads what Apache Kafka wrote, and rewrites batches as Apache Kafka does.
+"""Tests that the record scanner reads batches of Apache Kafka, and rewrites batches as Apache Kafka does.
 
-Kafka's side is the real thing from its jars: its builder of batches, its segment files, and the filter with which its
-cleaner writes batches anew (java/BatchFilter.java).
+Kafka's side runs from its jars: its batch builder, its segment files, and the filter with which its cleaner rewrites
+batches (java/BatchFilter.java).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HORIZON = Millis(1_800_000_000_000)
 
 @pytest.fixture(scope="module")
 def kafka(java_client_classpath: str) -> Iterator[ClientProcess]:
-    """A JVM that makes and filters batches."""
+    """A JVM process that makes and filters batches."""
     client = ClientProcess(driver_command(java_client_classpath, "BatchFilter"))
     yield client
     client.close()
@@ -51,7 +51,7 @@ def _restore_loops() -> Iterator[None]:
 
 @each_form
 def test_columns_of_a_segment_that_kafka_wrote(kafka: ClientProcess, make: MakeFiller, tmp_path: Path) -> None:
-    """Every record of every batch is in the columns, under every codec."""
+    """The columns contain every record of every batch of a segment that Kafka wrote, for every codec."""
     path = tmp_path / "00000000000000000000.log"
     count = kafka.call("write", file=str(path), seed=6)
     segment = path.read_bytes()
@@ -68,7 +68,7 @@ def test_columns_of_a_segment_that_kafka_wrote(kafka: ClientProcess, make: MakeF
 
 @each_loops
 def test_reads_a_segment_that_kafka_wrote(kafka: ClientProcess, loops: ModuleType, tmp_path: Path) -> None:
-    """Every record of every batch lies where the scanner says, under every codec."""
+    """The scanner finds every record of every batch of a segment that Kafka wrote, for every codec."""
     vars(record_scanner)["_loops"] = loops
     path = tmp_path / "00000000000000000000.log"
     count = kafka.call("write", file=str(path), seed=5)
@@ -114,9 +114,10 @@ def _batches(choose: Random) -> Iterator[bytes]:
 
 @each_loops
 def test_rewrites_batches_as_kafka_does(kafka: ClientProcess, loops: ModuleType) -> None:
-    """Byte for byte where nothing is compressed; else every field and the records, since compressors differ.
+    """An uncompressed rewritten batch equals Kafka's byte for byte. For a compressed batch, the header fields and the
+    records are equal; compressors differ.
 
-    Each batch that comes out is cleaned a second time, which is when there is a delete horizon already.
+    Each rewritten batch is rewritten a second time, because it then has a delete horizon already.
     """
     vars(record_scanner)["_loops"] = loops
     choose = Random(11)

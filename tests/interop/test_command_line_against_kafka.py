@@ -1,4 +1,4 @@
-"""The commands that look into groups serve Apache Kafka as well: they speak its public protocol only."""
+"""Tests the commands that inspect groups with Apache Kafka; these commands use only Kafka's public protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[str]:
-    """The address of Apache Kafka, whose consumer groups have short heartbeats."""
+    """The address of an Apache Kafka broker whose consumer groups have a short heartbeat interval."""
     config = {
         "group.consumer.heartbeat.interval.ms": "500",
         "group.consumer.min.heartbeat.interval.ms": "500",
@@ -37,7 +37,7 @@ def kafka() -> Iterator[str]:
 
 @pytest.fixture
 def klamm(kafka: str) -> Iterator[Command]:
-    """The command, with Apache Kafka's address in its environment."""
+    """The command `klamm`, with Apache Kafka's address in its environment."""
     command = Command(kafka)
     yield command
     command.end()
@@ -55,7 +55,7 @@ def topic(klamm: Command) -> str:
 
 @pytest.fixture
 def group() -> str:
-    """The name of a group that nobody has used."""
+    """The name of a group that no test has used."""
     return f"group-{uuid.uuid4().hex[:12]}"
 
 
@@ -74,7 +74,7 @@ def _start(klamm: Command, topic: str, group: str, protocol: str, name: str) -> 
 
 @PROTOCOLS
 def test_explain_says_who_has_what(klamm: Command, topic: str, group: str, protocol: str) -> None:
-    """Without a history there is no word of why, but of since when."""
+    """Without a history, `group explain` shows each member's partitions, and since when the member has them."""
     for name in ("first", "second"):
         _start(klamm, topic, group, protocol, name)
     lines = _until(
@@ -88,7 +88,7 @@ def test_explain_says_who_has_what(klamm: Command, topic: str, group: str, proto
 
 @PROTOCOLS
 def test_watch_tells_who_comes_and_goes(klamm: Command, topic: str, group: str, protocol: str) -> None:
-    """And which partitions move."""
+    """`group watch` shows members that join and leave, and partitions that move."""
     _start(klamm, topic, group, protocol, "first")
     _until(klamm, ("group", "explain", group), lambda text: f"has {topic} 0-2" in text)
     watching = klamm.start("group", "watch", group, "-i", "200ms")
@@ -113,7 +113,7 @@ def _replayed(klamm: Command, group: str) -> list[dict[str, Any]]:
 
 @PROTOCOLS
 def test_replay_understands_every_record(klamm: Command, topic: str, group: str, protocol: str) -> None:
-    """Groups of both protocols, as Apache Kafka itself has written them."""
+    """`log replay` understands all records of a group of either protocol that Apache Kafka wrote."""
     klamm.done("consume", topic, "-g", group, "-e", "-X", f"group.protocol={protocol}")
     *rows, last = _replayed(klamm, group)
     names = {row["name"] for row in rows}
@@ -138,7 +138,7 @@ def test_replay_understands_every_record(klamm: Command, topic: str, group: str,
 def test_replay_leaves_out_what_a_transaction_did_not_commit(
     klamm: Command, kafka: str, topic: str, group: str
 ) -> None:
-    """As the coordinator does; what one has committed is there."""
+    """`log replay` shows the offset of a committed transaction, and leaves out the offset of an aborted one."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group, "enable.auto.commit": False})
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": group})
     producer.init_transactions(PATIENCE_S)
@@ -153,7 +153,7 @@ def test_replay_leaves_out_what_a_transaction_did_not_commit(
 
 
 def test_history_says_where_it_is_kept(klamm: Command, group: str) -> None:
-    """Apache Kafka keeps none; the commands that work with it are named."""
+    """`group history` fails with Apache Kafka, which has no history topic, and names the commands that work."""
     finished = klamm("group", "history", group)
     assert (finished.status, finished.stdout) == (1, "")
     assert "has no topic __group_history: a klamm broker makes it" in finished.stderr
@@ -161,7 +161,7 @@ def test_history_says_where_it_is_kept(klamm: Command, group: str) -> None:
 
 
 def test_environments_are_compared_and_cloned(klamm: Command, topic: str, group: str) -> None:
-    """With the time of the last commit, from the coordinator's log."""
+    """`group clone` and `env compare` work with Apache Kafka and show the time of the last commit."""
     klamm.done("consume", topic, "-g", f"prod.{group}", "-e")
     assert klamm.rows("group", "clone", f"prod.{group}", f"dev.{group}", "--at", "2020-01-01", "--execute")
     rows = klamm.rows("env", "compare", group)

@@ -1,4 +1,4 @@
-"""Commits of librdkafka: bursts leave few records, and what was acknowledged is there after a crash (I17)."""
+"""Tests commits of librdkafka: bursts write few records, and acknowledged commits survive a crash (I17)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BURSTS, COMMITS = 5, 40
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker of its own, whose folder is looked into."""
+    """A broker for one test, which reads the broker's folder."""
     process = BrokerProcess(tmp_path, {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"})
     admin = AdminClient({"bootstrap.servers": process.bootstrap_servers})
     admin.create_topics([NewTopic("events", PARTITIONS, 1)])["events"].result(30)
@@ -33,7 +33,8 @@ def bytes_written(broker: BrokerProcess) -> int:
 
 
 class Committer:
-    """A member that owns the topic and commits all its partitions without waiting; `acknowledged` is what it heard."""
+    """A member that owns the topic and commits all its partitions without waiting; `acknowledged` is the highest offset
+    whose commit was acknowledged."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.acknowledged = -1
@@ -74,7 +75,8 @@ class Committer:
 
 
 def test_bursts_leave_few_records_and_the_last_commit_stands(broker: BrokerProcess) -> None:
-    """Every commit is answered; a good part of the bytes that it would take to write each of them is not written."""
+    """The broker answers every commit of a burst, and writes less than three quarters of the bytes of separate commits.
+    The last commit survives a crash."""
     committer = Committer(broker)
     before = bytes_written(broker)
     committer.commit(0)
@@ -95,7 +97,7 @@ def test_bursts_leave_few_records_and_the_last_commit_stands(broker: BrokerProce
 
 
 def test_acknowledged_commit_survives_a_crash_in_a_burst(broker: BrokerProcess) -> None:
-    """What is found afterwards is the last one that was acknowledged, or a later one, for every partition the same."""
+    """After a crash, all partitions have the same committed offset: the last acknowledged one, or a later one."""
     committer = Committer(broker)
     for offset in range(COMMITS):
         committer.commit(offset)
@@ -109,7 +111,7 @@ def test_acknowledged_commit_survives_a_crash_in_a_burst(broker: BrokerProcess) 
 
 
 def test_repeated_commits_leave_nothing(broker: BrokerProcess) -> None:
-    """As an idle consumer's, whose automatic commits say the same each time."""
+    """A commit that repeats the committed offsets, like an automatic commit of an idle consumer, writes no record."""
     committer = Committer(broker)
     committer.commit(7)
     committer.wait_for(1)

@@ -1,4 +1,5 @@
-"""Apache Kafka's cleaner and klamm's leave the same of the same records, and Kafka's tools read what klamm's left."""
+"""Tests that the cleaners of Apache Kafka and klamm keep the same records, and that Kafka's tools read cleaned
+segments."""
 
 from __future__ import annotations
 
@@ -32,11 +33,11 @@ KEYS = 12
 NOW_MS = int(time.time() * 1000)
 
 Survivors = list[tuple[object, ...]]
-"""Offset, key, value, timestamp and headers of the records that are there."""
+"""Offset, key, value, timestamp and headers of the remaining records."""
 
 
 class Peer(NamedTuple):
-    """A broker, and where its files are."""
+    """A broker and its data directory."""
 
     bootstrap_servers: str
     data: Path
@@ -44,7 +45,7 @@ class Peer(NamedTuple):
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Peer]:
-    """Apache Kafka, whose cleaner looks for work often."""
+    """An Apache Kafka broker whose cleaner looks for work often."""
     try:
         with ApacheKafka(CONFIG) as kafka:
             yield Peer(kafka.bootstrap_servers, kafka.data_directory)
@@ -54,7 +55,7 @@ def kafka() -> Iterator[Peer]:
 
 @pytest.fixture(scope="module")
 def klamm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    """klamm, set alike."""
+    """A klamm broker with the same settings."""
     folder = tmp_path_factory.mktemp("klamm")
     process = BrokerProcess(folder, {**BROKER_CONFIG, **CONFIG})
     (data,) = {path.parent for path in folder.rglob("meta.properties")}
@@ -85,7 +86,7 @@ def _set_policy(peer: Peer, topic: str, policy: str) -> None:
 
 
 def _batches(seed: int, count: int) -> list[bytes]:
-    """Batches of every codec: values and tombstones, headers, some of idempotent producers."""
+    """Returns batches of every codec with values, tombstones and headers; some are of idempotent producers."""
     random = Random(seed)
     sequences = dict.fromkeys((901, 902), 0)
     result = []
@@ -120,7 +121,8 @@ def _produce(peer: Peer, topic: str, batches: list[bytes]) -> None:
 
 
 def _produce_transactions(peer: Peer, topic: str, count: int) -> None:
-    """One record a batch, so that both brokers get the same batches; every third transaction is aborted."""
+    """Writes transactions with one record per batch, so that both brokers get the same batches; aborts every third
+    one."""
     producer = Producer({"bootstrap.servers": peer.bootstrap_servers, "transactional.id": f"compaction-{topic}"})
     producer.init_transactions(30)
     for number in range(count):
@@ -135,7 +137,7 @@ def _produce_transactions(peer: Peer, topic: str, count: int) -> None:
 
 
 def _wait_until_clean(peer: Peer, topic: str) -> None:
-    """Returns when the cleaner has got to the active segment."""
+    """Waits until the cleaner has reached the active segment."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         active = max(int(path.stem) for path in (peer.data / f"{topic}-0").glob("*.log"))
@@ -173,7 +175,8 @@ def _survivors(peer: Peer, topic: str, isolation_level: str) -> Survivors:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_both_cleaners_leave_the_same_records(kafka: Peer, klamm: Peer, seed: int) -> None:
-    """Offset, key, value, timestamp and headers, after each of three cleanings: tombstones go in the second."""
+    """Both cleaners keep the same offsets, keys, values, timestamps and headers in three cleanings; tombstones go in
+    the second."""
     topic = f"{TOPIC}-{seed}"
     for peer in (kafka, klamm):
         _create(peer, topic)
@@ -192,7 +195,7 @@ def test_both_cleaners_leave_the_same_records(kafka: Peer, klamm: Peer, seed: in
 
 
 def test_both_cleaners_leave_the_same_of_transactions(kafka: Peer, klamm: Peer) -> None:
-    """For consumers of either isolation level: nothing of what was aborted, and of what was committed the latest."""
+    """Both cleaners keep the same records of transactions, for consumers of either isolation level."""
     topic = f"{TOPIC}-of-transactions"
     for peer in (kafka, klamm):
         _create(peer, topic)
@@ -209,7 +212,8 @@ def test_both_cleaners_leave_the_same_of_transactions(kafka: Peer, klamm: Peer) 
 
 
 def test_kafka_dump_log_finds_nothing_wrong_with_cleaned_segments(klamm: Peer, kafka_classpath: str) -> None:
-    """Log, indexes and transaction index: all checked by it, and every record readable."""
+    """Kafka's DumpLogSegments reports no error in a cleaned log, its indexes and its transaction index, and finds each
+    record."""
     topic = f"{TOPIC}-dumped"
     _create(klamm, topic)
     _produce(klamm, topic, _batches(5, 60))

@@ -1,4 +1,4 @@
-"""The configuration APIs of klamm and of Apache Kafka get the same requests and give the same answers."""
+"""Tests that the configuration APIs of klamm and of Apache Kafka give the same answers to the same requests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PRESENT = CreatableTopic(name="present", num_partitions=1, replication_factor=1)
 
 
 class KafkaPeer:
-    """Apache Kafka, asked over one connection."""
+    """A connection to an Apache Kafka broker."""
 
     def __init__(self, kafka: ApacheKafka, explicit: dict[str, str]) -> None:
         self.explicit = explicit
@@ -83,7 +83,7 @@ class KafkaPeer:
 
 
 class KlammPeer:
-    """klamm's handlers over real metadata."""
+    """klamm's request handlers with a real metadata store."""
 
     def __init__(self, config: BrokerConfig, metadata: MetadataService) -> None:
         self._broker = BrokerContext(
@@ -108,7 +108,7 @@ class KlammPeer:
             response = await finished(handler.handle(context, request))
         except KafkaError as error:
             response = handler.error_response(request, version, error.code, error.message)
-        # Through bytes, so that what the version does not carry is not compared.
+        # Encoding and decoding drops the fields that this version does not have.
         message, _ = decode(API_SPECS[key].response_class(), version, encode(response, version))
         return message
 
@@ -339,12 +339,13 @@ CONVERSATIONS: dict[str, list[tuple[ApiKey, int, Message]]] = {
 }
 
 
-# klamm has an assignor more, and a limit where Kafka has none.
+# Keys with different values: klamm has one more assignor, and a limit where Kafka has none.
 SET_OTHERWISE = {"group.consumer.assignors", "queued.max.request.bytes"}
 
 
 def comparable(message: Message) -> Any:
-    """Kafka's order of keys is that of a hash map, and klamm has keys of its own."""
+    """Returns an answer in a form that ignores the order of keys, which is a hash map's in Kafka, and klamm's own
+    keys."""
     if isinstance(message, DescribeConfigsResponse):
         return [
             (
@@ -363,14 +364,14 @@ def comparable(message: Message) -> Any:
 
 @pytest.mark.parametrize("title", CONVERSATIONS)
 def test_klamm_answers_as_apache_kafka(kafka: KafkaPeer, title: str, tmp_path: Path) -> None:
-    """Request by request: errors, values, sources, synonyms, types and documentation."""
+    """klamm's answers equal Kafka's for each request: errors, values, sources, synonyms, types and documentation."""
 
     async def talk() -> None:
         async with klamm_with(kafka.explicit, tmp_path) as klamm:
             for key, version, request in CONVERSATIONS[title]:
                 ours = comparable(await klamm.ask(key, version, request))
                 theirs = comparable(kafka.ask(key, version, request))
-                # Apache Kafka's broker learns of a change after its controller has answered.
+                # Apache Kafka's broker applies a change after its controller has answered.
                 patience = time.monotonic() + 10
                 while ours != theirs and key in READING and time.monotonic() < patience:
                     await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""confluent-kafka, which is librdkafka, takes klamm for Apache Kafka."""
+"""Tests that confluent-kafka (librdkafka) works with klamm as with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from tests.interop.record_scenarios import PARTITIONS, RecordScenarios, places, 
 
 @pytest.fixture
 def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
-    """Starts a process that drives it."""
+    """Returns a function that starts a process with confluent-kafka."""
     return lambda: new_python_client("confluent_kafka")
 
 
 class TestConfluentRecords(RecordScenarios):
-    """Writing and reading."""
+    """Scenarios of writing and reading records."""
 
 
 class TestConfluentGroups(GroupScenarios):
-    """Consumer groups."""
+    """Scenarios of consumer groups, and those that only librdkafka runs."""
 
     def test_cooperative_members_keep_what_they_keep(self, client: ClientProcess, topic: str, group: str) -> None:
-        """With the cooperative assignor (KIP-429) a newcomer gets half; the other half is not interrupted (I19)."""
+        """With the cooperative assignor (KIP-429), a new member gets half of the partitions; the first member loses no
+        other partition (I19)."""
         cooperative = {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": "300"}
         first = client.join("first", group, topic, **cooperative)
         first.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
@@ -39,7 +40,8 @@ class TestConfluentGroups(GroupScenarios):
     def test_a_static_member_that_comes_back_causes_no_rebalance(
         self, client: ClientProcess, start_client: Callable[[], ClientProcess], topic: str, group: str
     ) -> None:
-        """A member with an instance id (KIP-345) that is killed and started again finds its partitions, unnoticed."""
+        """A static member (KIP-345) that is killed and restarted gets its partitions back, without an event for other
+        members."""
         static = {"session_timeout_ms": "20000", "heartbeat_interval_ms": "300"}
         other = start_client()
         stays = client.join("stays", group, topic, group_instance_id="stays", **static)
@@ -56,7 +58,8 @@ class TestConfluentGroups(GroupScenarios):
         assert {event["event"] for event in stays.events[before:]} == {"record"}
 
     def test_a_member_that_stops_polling_is_replaced(self, client: ClientProcess, topic: str, group: str) -> None:
-        """A member that is alive but does not poll within max.poll.interval.ms gives up its partitions (KIP-62)."""
+        """A member that does not poll within max.poll.interval.ms loses its partitions, and joins again when it polls
+        (KIP-62)."""
         settings = {"session_timeout_ms": "2000", "heartbeat_interval_ms": "300", "max_poll_interval_ms": "3000"}
         stuck = client.join("stuck", group, topic, **settings)
         stuck.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")

@@ -1,4 +1,4 @@
-"""Apache Kafka's Java consumer takes klamm for Apache Kafka in the consumer protocol (KIP-848)."""
+"""Tests that Apache Kafka's Java consumer works with klamm in the consumer protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
 
 @pytest.fixture
 def new_client(java_client_classpath: str, bootstrap: str) -> Callable[[], ClientProcess]:
-    """Starts a JVM that drives it."""
+    """Returns a function that starts a JVM process with the Java consumer."""
     return lambda: JavaClient(java_client_classpath, bootstrap)
 
 
 class TestJavaConsumerProtocol(ConsumerProtocolScenarios):
-    """Consumer groups."""
+    """Scenarios of the consumer protocol."""
 
     classic: ClassVar[dict[str, str]] = {
         "partition_assignment_strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",

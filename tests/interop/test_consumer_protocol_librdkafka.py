@@ -1,4 +1,4 @@
-"""confluent-kafka, which is librdkafka, takes klamm for Apache Kafka in the consumer protocol (KIP-848)."""
+"""Tests that confluent-kafka (librdkafka) works with klamm in the consumer protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from tests.interop.record_scenarios import PARTITIONS
 
 @pytest.fixture
 def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
-    """Starts a process that drives it."""
+    """Returns a function that starts a process with confluent-kafka."""
     return lambda: new_python_client("confluent_kafka")
 
 
 class TestConfluentConsumerProtocol(ConsumerProtocolScenarios):
-    """Consumer groups."""
+    """Scenarios of the consumer protocol."""
 
-    # librdkafka's cooperative-sticky keeps notes in assignments, and with those neither Apache Kafka nor klamm upgrades
-    # a group: it would lose them.
+    # librdkafka's cooperative-sticky assignor stores user data in assignments. Neither Apache Kafka nor klamm upgrades
+    # such a group, because the upgrade would lose the user data.
     classic: ClassVar[dict[str, str]] = {"partition_assignment_strategy": "range", "heartbeat_interval_ms": "300"}
 
     def test_a_member_that_stops_polling_is_replaced(self, client: ClientProcess, topic: str, group: str) -> None:
-        """A member that is alive but does not poll within max.poll.interval.ms leaves, and comes back (KIP-62)."""
+        """A member that does not poll within max.poll.interval.ms loses its partitions, and joins again when it polls
+        (KIP-62)."""
         settings = self.joining | {"max_poll_interval_ms": "3000"}
         stuck = client.join("stuck", group, topic, **settings)
         stuck.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")

@@ -1,4 +1,4 @@
-"""Consume, transform, produce with transactions: outputs exactly once, whatever is aborted and whoever is killed."""
+"""Tests exactly-once processing with transactions: consume, transform, produce, with aborted transactions and kills."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.interop.java_client import driver_command
 
 PARTITIONS = 3
 RECORDS = 1334
-"""Two in each transaction, of which every third is aborted: a thousand transactions."""
+"""Two records in each transaction, of which every third is aborted: a thousand transactions."""
 KILLS = 5
 TRANSACTIONS_BETWEEN_KILLS = 100
 PATIENCE_S = 150
@@ -28,14 +28,14 @@ Start = Callable[[str, str, str], "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start_librdkafka(bootstrap: str) -> Start:
-    """Starts the processor that is written with librdkafka."""
+    """Returns a function that starts the processor that is written with librdkafka."""
     command = [sys.executable, "-m", "tests.interop.drivers.process_exactly_once", bootstrap]
     return lambda *words: _start([*command, *words])
 
 
 @pytest.fixture
 def start_java(java_client_classpath: str, bootstrap: str) -> Start:
-    """Starts the processor that is written in Java."""
+    """Returns a function that starts the processor that is written in Java."""
     command = driver_command(java_client_classpath, "ExactlyOnce", bootstrap)
     return lambda *words: _start([*command, *words])
 
@@ -47,7 +47,7 @@ def _start(command: Sequence[str]) -> subprocess.Popen[str]:
 
 
 def fill(bootstrap: str, topic: str) -> None:
-    """Two topics, and the inputs in the first."""
+    """Creates the input topic and the output topic, and writes the input records."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (topic, f"{topic}-out")]).values():
         future.result(30)
@@ -58,7 +58,7 @@ def fill(bootstrap: str, topic: str) -> None:
 
 
 def outputs(bootstrap: str, topic: str, isolation_level: str) -> Counter[str]:
-    """What a consumer sees up to the end that there is for it."""
+    """Returns the records that a consumer reads up to the end offset of its isolation level."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -86,7 +86,7 @@ def outputs(bootstrap: str, topic: str, isolation_level: str) -> Counter[str]:
 
 
 def is_done(bootstrap: str, topic: str, name: str) -> bool:
-    """Whether the group has committed all there is."""
+    """Returns whether the group has committed all input records."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": name})
     committed = consumer.committed([TopicPartition(topic, index) for index in range(PARTITIONS)], 30)
     consumer.close()
@@ -94,9 +94,9 @@ def is_done(bootstrap: str, topic: str, name: str) -> bool:
 
 
 def process(start: Start, bootstrap: str, topic: str, name: str) -> Counter[str]:
-    """Runs the processor until it has nothing left to do, and kills it a few times on the way.
+    """Runs the processor until all input records are processed, and kills it several times before.
 
-    Returns how many transactions it said that it had committed and aborted.
+    Returns the numbers of transactions that the processor reported as committed and as aborted.
     """
     said: Counter[str] = Counter()
     deadline = time.monotonic() + PATIENCE_S
@@ -123,7 +123,8 @@ def process(start: Start, bootstrap: str, topic: str, name: str) -> Counter[str]
 
 
 def check(start: Start, bootstrap: str) -> None:
-    """Every input has one output for those who read what is committed, and more for those who read all."""
+    """Checks that a read_committed consumer reads one output per input, and a read_uncommitted consumer reads more
+    outputs."""
     topic = f"exactly-once-{uuid.uuid4().hex[:12]}"
     fill(bootstrap, topic)
     said = process(start, bootstrap, topic, f"{topic}-processor")
@@ -135,12 +136,13 @@ def check(start: Start, bootstrap: str) -> None:
 
 @pytest.mark.timeout(240)
 def test_librdkafka_processes_exactly_once(start_librdkafka: Start, bootstrap: str) -> None:
-    """Transaction version 1: partitions are added by the client, epochs stay."""
+    """Processing is exactly once in transaction version 1: the client adds partitions, and the epoch stays the same."""
     check(start_librdkafka, bootstrap)
 
 
 @pytest.mark.java
 @pytest.mark.timeout(240)
 def test_java_processes_exactly_once(start_java: Start, bootstrap: str) -> None:
-    """Transaction version 2: partitions are added by the broker, every transaction has its epoch (KIP-890)."""
+    """Processing is exactly once in transaction version 2: the broker adds partitions, and each transaction has a new
+    epoch (KIP-890)."""
     check(start_java, bootstrap)

@@ -1,4 +1,5 @@
-"""klamm's own client reads batches that are larger than its limits, as other clients do (fetch_limit_scenarios.py)."""
+"""Tests that klamm's own client reads batches larger than its fetch limits, like other clients
+(fetch_limit_scenarios.py)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
 @pytest.fixture
 def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
-    """Starts a process that drives confluent-kafka, which writes."""
+    """Returns a function that starts a process with confluent-kafka, which writes the records."""
     return lambda: new_python_client("confluent_kafka")
 
 
@@ -28,7 +29,7 @@ def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[]
 def test_a_small_batch_before_one_beyond_the_limit_is_read(
     client: ClientProcess, bootstrap: str, topic: str, limit: str
 ) -> None:
-    """The small batch comes alone. The next response contains the large one, although it is beyond the limit."""
+    """klamm's client reads every record when small batches precede batches that are larger than the fetch limit."""
     values = write_batches(client, topic)
     config = ClientConfig(bootstrap_servers=parse_bootstrap_servers(bootstrap), default_api_timeout_ms=30_000)
     config = dataclasses.replace(config, **{limit: LIMIT_BYTES})  # type: ignore[arg-type]

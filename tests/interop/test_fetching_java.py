@@ -1,4 +1,4 @@
-"""Apache Kafka's Java consumers fetch through rebalances that don't concern them, and batches beyond their limits."""
+"""Tests that Java consumers fetch during rebalances that don't concern them, and read batches beyond their limits."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SESSION = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": "300"}
 
 @pytest.fixture
 def new_client(java_client_classpath: str, bootstrap: str) -> Callable[[], ClientProcess]:
-    """Starts a JVM that drives them."""
+    """Returns a function that starts a JVM process with the Java consumers."""
     return lambda: JavaClient(java_client_classpath, bootstrap)
 
 
 class TestJavaFetching(FetchingScenarios):
-    """In the classic protocol, and in the consumer protocol."""
+    """Scenarios of rebalances in the classic protocol and in the consumer protocol."""
 
     cooperative: ClassVar[dict[str, str]] = SESSION | {
         "partition_assignment_strategy": f"{ASSIGNORS}.CooperativeStickyAssignor"
@@ -33,4 +33,4 @@ class TestJavaFetching(FetchingScenarios):
 
 
 class TestJavaFetchLimits(FetchLimitScenarios):
-    """The consumer of Apache Kafka."""
+    """Scenarios of fetch limits with Apache Kafka's consumer."""

@@ -1,4 +1,5 @@
-"""librdkafka's consumers fetch through rebalances that don't concern them, and batches beyond their limits."""
+"""Tests that librdkafka's consumers fetch during rebalances that don't concern them, and read batches beyond their
+limits."""
 
 from __future__ import annotations
 
@@ -15,19 +16,19 @@ SESSION = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": "300"}
 
 @pytest.fixture
 def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
-    """Starts a process that drives confluent-kafka."""
+    """Returns a function that starts a process with confluent-kafka."""
     return lambda: new_python_client("confluent_kafka")
 
 
 class TestConfluentFetching(FetchingScenarios):
-    """In the classic protocol, and in the consumer protocol."""
+    """Scenarios of rebalances in the classic protocol and in the consumer protocol."""
 
     cooperative: ClassVar[dict[str, str]] = SESSION | {"partition_assignment_strategy": "cooperative-sticky"}
     eager: ClassVar[dict[str, str]] = SESSION | {"partition_assignment_strategy": "range"}
 
 
 class TestConfluentFetchLimits(FetchLimitScenarios):
-    """librdkafka wants no smaller limit of a response than that of a message."""
+    """Scenarios of fetch limits. librdkafka requires that fetch.max.bytes is not smaller than message.max.bytes."""
 
     of_a_response: ClassVar[dict[str, str]] = FetchLimitScenarios.of_a_response | {
         "message.max.bytes": str(LIMIT_BYTES)

@@ -1,4 +1,4 @@
-"""Groups of confluent-kafka's consumers live through churn, in both protocols and with both kinds of assignors."""
+"""Tests that groups of confluent-kafka survive churn, in both protocols and with eager and cooperative assignors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CLASSIC = {
 
 @pytest.fixture
 def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
-    """Starts a process that drives it."""
+    """Returns a function that starts a process with confluent-kafka."""
     return lambda: new_python_client("confluent_kafka")
 
 
 class TestEagerGroups(ChurnScenarios):
-    """Classic groups with the range assignor: everybody gives everything up."""
+    """Classic groups with the range assignor, whose members give up all partitions in each rebalance."""
 
     settings: ClassVar[dict[str, str]] = CLASSIC | {"partition_assignment_strategy": "range"}
     is_incremental: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""What groups of real clients go through, as a real consumer reads it from `__group_history`."""
+"""Tests the rebalances of real clients' groups in `__group_history`, as an ordinary consumer reads them."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ CONSUMER = {"group_protocol": "consumer"}
 def new_client(
     restartable_broker: BrokerProcess, new_python_client: Callable[[str], ClientProcess]
 ) -> Callable[[], ClientProcess]:
-    """Starts a process that drives confluent-kafka, against klamm only."""
+    """Returns a function that starts a process with confluent-kafka; skips the tests with a broker other than klamm."""
     return lambda: new_python_client("confluent_kafka")
 
 
 @pytest.fixture
 def history(restartable_broker: BrokerProcess) -> Iterator[HistoryReader]:
-    """A consumer of the history."""
+    """A consumer of `__group_history`."""
     with HistoryReader(restartable_broker.bootstrap_servers) as reader:
         yield reader
 
 
 def caused_by(code: str, record: Record, client: str) -> bool:
-    """Whether that is why the record is there."""
+    """Returns whether the record names this cause by a member with this client id."""
     causes = [(cause["code"], cause["member"]) for cause in record["causes"]]
     return any((code, member_id) in causes for member_id in member_ids(record, client))
 
@@ -52,7 +52,8 @@ def test_eager_members_stand_still_whenever_one_comes_or_goes(
     topic: str,
     group: str,
 ) -> None:
-    """A join, a leave and a death each have a record, with what moved and how long the others paused."""
+    """A join, a leave and a session timeout each have a history record with the moved partitions. After a join, the
+    record also has the pauses of other members."""
     other = start_client()
     first = client.join("first", group, topic, **EAGER)
     first.wait_until(lambda m: m.assignment == EVERYTHING, "owns everything")
@@ -91,7 +92,8 @@ def test_eager_members_stand_still_whenever_one_comes_or_goes(
 def test_members_that_keep_partitions_do_not_pause(
     client: ClientProcess, history: HistoryReader, topic: str, group: str, settings: dict[str, str]
 ) -> None:
-    """Half goes to the newcomer and comes back when it leaves; nobody is ever without the other half (I19)."""
+    """A new member gets half of the partitions and gives them back when it leaves; the first member never pauses
+    (I19)."""
     first = client.join("first", group, topic, **settings)
     first.wait_until(lambda m: m.assignment == EVERYTHING, "owns everything")
     second = client.join("second", group, topic, **settings)
@@ -117,7 +119,7 @@ def test_members_that_keep_partitions_do_not_pause(
 def test_a_failing_consumer_rebalances_the_group_of_its_own_environment(
     client: ClientProcess, start_client: Callable[[], ClientProcess], history: HistoryReader, topic: str, group: str
 ) -> None:
-    """dev and prod read the same topic: a consumer that dies in dev again and again is nothing to prod."""
+    """A consumer of the dev group that dies repeatedly causes no rebalance of the prod group on the same topic."""
     dev, prod = f"dev.{group}", f"prod.{group}"
     members = [client.join(name, prod, topic, **EAGER) for name in ("prod-1", "prod-2")]
     healthy = client.join("dev-1", dev, topic, **EAGER)
@@ -141,7 +143,8 @@ def test_a_failing_consumer_rebalances_the_group_of_its_own_environment(
 def test_a_topic_that_grows_is_named_as_the_cause(
     client: ClientProcess, history: HistoryReader, bootstrap: str, topic: str, group: str
 ) -> None:
-    """In both protocols; in a classic group the leader notices, and does not say what."""
+    """In both protocols, the history names added partitions as the cause. In a classic group the leader notices the
+    change, and its request names no cause."""
     for protocol, settings in (("classic", EAGER), ("consumer", CONSUMER)):
         client.join(protocol, f"{group}-{protocol}", topic, topic_metadata_refresh_interval_ms="500", **settings)
         history.wait_for(f"{group}-{protocol}", lambda record: record["outcome"] == "stable")
@@ -158,7 +161,8 @@ def test_a_topic_that_grows_is_named_as_the_cause(
 def test_a_coordinator_that_starts_again_says_what_it_found(
     client: ClientProcess, restartable_broker: BrokerProcess, history: HistoryReader, topic: str, group: str
 ) -> None:
-    """In front of the first change after it; nothing has moved by it."""
+    """After a restart, the coordinator writes a record of the group's unchanged state before the record of the first
+    change."""
     patient = {"session_timeout_ms": "20000", "heartbeat_interval_ms": "300"}
     first = client.join("first", group, topic, **patient)
     begun = history.wait_for(group, lambda record: record["outcome"] == "stable")
@@ -175,7 +179,8 @@ def test_a_coordinator_that_starts_again_says_what_it_found(
 
 
 def test_members_that_come_together_make_one_rebalance(tmp_path: Path) -> None:
-    """With klamm.group.rebalance.batch.ms the others read on until the time is up, and then everybody joins once."""
+    """With klamm.group.rebalance.batch.ms, members that join within this time cause one rebalance, and the first member
+    reads until the time is over."""
     config = {"klamm.group.rebalance.batch.ms": "2000", "group.min.session.timeout.ms": "1000"}
     with Broker(tmp_path / "broker", config=config) as broker, HistoryReader(broker.bootstrap_servers) as history:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})

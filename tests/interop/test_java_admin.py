@@ -1,4 +1,4 @@
-"""Apache Kafka's Java admin client takes klamm for Apache Kafka."""
+"""Tests that Apache Kafka's Java admin client works with klamm as with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from tests.interop.client_process import ClientError
 from tests.interop.java_client import JavaClient
 
-# Recent enough for retention, and known in advance.
+# A fixed time that is recent enough for the retention time.
 MINUTES_AGO = int(time.time() - 600) * 1_000
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
 
 
 def _fill(java: JavaClient, topic: str, count: int) -> None:
-    """`count` records in each of the first three partitions, a second apart from each other."""
+    """Writes `count` records to each of the first three partitions, with timestamps one second apart."""
     records = [
         {"partition": partition, "value": f"{number}", "timestamp": MINUTES_AGO + 1_000 * number}
         for number, partition in itertools.product(range(count), range(3))
@@ -33,7 +33,7 @@ def _error(java: JavaClient, operation: str, /, **arguments: Any) -> str:
 
 
 def test_a_topic_lives_from_creation_to_deletion(java: JavaClient) -> None:
-    """A topic is created with its settings, described by name and by id, grows, and goes away."""
+    """A topic is created with its settings, described by name and by id, enlarged, and deleted."""
     name = f"created-{uuid.uuid4().hex[:8]}"
     created = java.call("create topic", topic=name, count=2, configs={"retention.ms": "86400000"})
     assert (created["partitions"], created["replication_factor"], created["retention_ms"]) == (2, 1, "86400000")
@@ -53,13 +53,14 @@ def test_a_topic_lives_from_creation_to_deletion(java: JavaClient) -> None:
 
 
 def _partitions(java: JavaClient, name: str) -> int:
-    """How many partitions the broker says that a topic has."""
+    """Returns the number of a topic's partitions according to the broker."""
     partitions: int = java.call("describe topic", topic=name)["partitions"]
     return partitions
 
 
 def test_what_cannot_be_created_is_refused(java: JavaClient, topic: str) -> None:
-    """A topic that exists, has a bad name, no partitions or a bad setting is refused with Kafka's exceptions."""
+    """The broker refuses a topic that exists, has a bad name, no partitions or a bad setting, with Kafka's
+    exceptions."""
     assert _error(java, "create topic", topic=topic, count=1) == "TopicExistsException"
     assert _error(java, "create topic", topic="not/a/name", count=1) == "InvalidTopicException"
     assert _error(java, "create topic", topic="x" * 250, count=1) == "InvalidTopicException"
@@ -72,7 +73,8 @@ def test_what_cannot_be_created_is_refused(java: JavaClient, topic: str) -> None
 
 
 def test_topic_settings_are_changed_and_reset(java: JavaClient, topic: str) -> None:
-    """A setting shows where it comes from; it is set, extended, taken back, and refused when it makes no sense."""
+    """A topic setting shows its source; it can be set, appended to and deleted, and the broker refuses an invalid
+    value."""
     before = java.call("topic config", topic=topic)
     assert before["cleanup.policy"] == ["delete", "DEFAULT_CONFIG", "LIST"]
     java.call("set topic config", topic=topic, operation="SET", key="retention.ms", value="1000")
@@ -88,7 +90,8 @@ def test_topic_settings_are_changed_and_reset(java: JavaClient, topic: str) -> N
 
 
 def test_offsets_are_listed(java: JavaClient, topic: str) -> None:
-    """Earliest, latest, by timestamp and of the largest timestamp; -1 where there is no such record."""
+    """Offsets are listed by earliest, latest, timestamp and largest timestamp; the offset is -1 without a matching
+    record."""
     _fill(java, topic, 5)
     partitions = {"topic": topic, "partitions": [0, 1, 2, 3]}
     assert java.call("list offsets", **partitions, spec="earliest") == {f"{n}": [0, -1] for n in range(4)}
@@ -102,7 +105,7 @@ def test_offsets_are_listed(java: JavaClient, topic: str) -> None:
 
 
 def test_records_are_deleted_up_to_an_offset(java: JavaClient, topic: str) -> None:
-    """Deleting records moves the log start offset; beyond the end it is refused, and -1 means all of them."""
+    """Deleting records moves the log start offset; -1 deletes all records, and an offset beyond the end is refused."""
     _fill(java, topic, 5)
     partitions = {"topic": topic, "partitions": [0, 1]}
     assert java.call("delete records", **partitions, before=3) == {"0": 3, "1": 3}
@@ -114,14 +117,14 @@ def test_records_are_deleted_up_to_an_offset(java: JavaClient, topic: str) -> No
 
 
 def test_the_cluster_is_described(java: JavaClient, bootstrap: str) -> None:
-    """One broker, which is its own controller, at the address that the client reached."""
+    """DescribeCluster returns one broker, with the address that the client used, and a cluster id."""
     cluster = java.call("describe cluster")
     assert cluster["brokers"] == [bootstrap]
     assert cluster["id"]
 
 
 def test_the_size_on_disk_is_told(java: JavaClient, topic: str) -> None:
-    """Every partition of a topic has a size on disk, larger than nothing once it holds records."""
+    """Every partition of a topic has a size on disk, which is above zero when the partition contains records."""
     _fill(java, topic, 5)
     sizes = java.call("describe log dirs", topic=topic)
     assert set(sizes) == {f"{number}" for number in range(6)}
@@ -130,7 +133,8 @@ def test_the_size_on_disk_is_told(java: JavaClient, topic: str) -> None:
 
 
 def test_a_group_is_described_with_its_members(java: JavaClient, topic: str, group: str) -> None:
-    """A group shows its state, assignor, members and what they own, and is listed."""
+    """A group is listed and described with its state, assignor, members and their partitions. While the group has
+    members, the broker refuses to delete the group or its offsets, or to alter its offsets."""
     members = [java.join(f"member-{number}", group, topic) for number in range(2)]
     for member in members:
         member.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
@@ -152,7 +156,7 @@ def test_a_group_is_described_with_its_members(java: JavaClient, topic: str, gro
 
 
 def test_offsets_of_a_group_are_altered_and_deleted(java: JavaClient, topic: str, group: str) -> None:
-    """Offsets of a group without members are set with their metadata, deleted one by one, and go with the group."""
+    """Offsets of a group without members are set with metadata, deleted one by one, and deleted with the group."""
     partitions = {"group": group, "topic": topic}
     java.call("alter group offsets", **partitions, partitions=[0, 1, 2], offset=7, metadata="set by hand")
     expected = {f"{number}": [7, "set by hand"] for number in range(3)}

@@ -1,4 +1,5 @@
-"""Data directories change hands between Apache Kafka and klamm, and the tools of both read the files of both."""
+"""Tests that data directories can move between Apache Kafka and klamm, and that the tools of both read the files of
+both."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _COMPLAINTS = re.compile(
 
 
 class Content(NamedTuple):
-    """What clients can see of a cluster."""
+    """The content of a cluster that clients can read."""
 
     records: dict[tuple[str, int], list[tuple[int, bytes | None, bytes | None]]]
     committed: list[tuple[str, int, int]]
@@ -41,8 +42,8 @@ class Content(NamedTuple):
 
 
 def _fill(bootstrap: str) -> None:
-    """Topics with settings, one of them deleted and made anew; every codec; transactions, a third of them aborted; a
-    group with commits."""
+    """Creates topics with settings, one of them deleted and created again; writes records with every codec,
+    transactions, a third of them aborted, and a group's commits."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def create(name: str, partitions: int, **config: str) -> None:
@@ -74,7 +75,7 @@ def _fill(bootstrap: str) -> None:
             transactional.abort_transaction(PATIENCE_S)
         else:
             transactional.commit_transaction(PATIENCE_S)
-    # Left open: nobody may see its record, and the coordinator, whoever that is by then, aborts it in time.
+    # The transaction stays open: no consumer may read its record, and the next coordinator aborts it after its timeout.
     create("open", 1)
     hanging = Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": "hanging", "transaction.timeout.ms": OPEN_FOR_MS}
@@ -89,7 +90,8 @@ def _fill(bootstrap: str) -> None:
 
 
 def _content(bootstrap: str) -> Content:
-    """What consumers that read committed records get, what the group committed, how a topic is set."""
+    """Returns the records that read_committed consumers get, the group's committed offsets, and the settings of a
+    topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = admin.list_topics(timeout=PATIENCE_S).topics
     records = {
@@ -125,7 +127,7 @@ def _read(bootstrap: str, topic: str, partition: int) -> list[tuple[int, bytes |
 
 
 def _wait_for_the_end_of_the_open_transaction(bootstrap: str) -> None:
-    """Returns once the marker of its abort is written, behind its one record."""
+    """Waits until the abort marker of the open transaction is written after the transaction's only record."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -148,7 +150,7 @@ def _wait_for_the_end_of_the_open_transaction(bootstrap: str) -> None:
 
 
 def _produces(bootstrap: str) -> int | None:
-    """A new idempotent producer writes; the offset of its record."""
+    """Writes one record with a new idempotent producer, and returns the offset of the record."""
     offsets: list[int | None] = []
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     producer.produce("orders", b"new", partition=0, on_delivery=lambda error, message: offsets.append(message.offset()))
@@ -157,13 +159,14 @@ def _produces(bootstrap: str) -> int | None:
 
 
 class Written(NamedTuple):
-    """A data directory at rest, and what clients saw of it."""
+    """A data directory of a stopped broker, and the content that clients read from it before."""
 
     directory: Path
     content: Content
 
     def copy(self, folder: Path) -> Path:
-        """A copy that a test may change, where `BrokerProcess` of that folder expects it."""
+        """Copies the directory to the place where a `BrokerProcess` of that folder expects it, so that a test may
+        change it."""
         target = folder / "data"
         shutil.copytree(self.directory, target)
         return target
@@ -171,7 +174,7 @@ class Written(NamedTuple):
 
 @pytest.fixture(scope="module")
 def of_kafka(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """Written by Apache Kafka."""
+    """A data directory that Apache Kafka wrote."""
     try:
         with ApacheKafka() as kafka:
             _fill(kafka.bootstrap_servers)
@@ -186,7 +189,7 @@ def of_kafka(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def of_klamm(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """Written by klamm."""
+    """A data directory that klamm wrote."""
     folder = tmp_path_factory.mktemp("of-klamm")
     broker = BrokerProcess(folder, {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"})
     _fill(broker.bootstrap_servers)
@@ -221,7 +224,8 @@ def _files(directory: Path, pattern: str) -> str:
 def test_klamm_goes_on_where_kafka_stopped(
     of_kafka: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All records but the aborted ones, the group's offsets, the settings; producers get ids that nobody had."""
+    """After an import from Kafka, klamm serves the same records, committed offsets and settings. klamm accepts records
+    of a new producer, and aborts the open transaction."""
     directory = of_kafka.copy(tmp_path)
     assert main(["log", "import-kafka", str(directory)]) == 0
     assert "cluster klammtestAAAAAAAAAAAAA, 7 topics" in capsys.readouterr().out
@@ -241,7 +245,7 @@ def test_klamm_goes_on_where_kafka_stopped(
 def test_kafka_goes_on_where_klamm_stopped_and_klamm_where_kafka_did(
     of_klamm: Written, kafka_classpath: str, tmp_path: Path
 ) -> None:
-    """Handed over, written to, taken back: nothing is lost on the way."""
+    """Kafka serves an exported data directory and writes to it; after an import, klamm serves the same content."""
     directory = of_klamm.copy(tmp_path)
     port = free_port()
     assert main(["log", "export-kafka", str(directory), "--controller", f"127.0.0.1:{port}"]) == 0
@@ -265,7 +269,8 @@ def test_kafka_goes_on_where_klamm_stopped_and_klamm_where_kafka_did(
 def test_a_directory_that_kafka_did_not_close_is_refused(
     of_kafka: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kafka knows best what its crash left."""
+    """The import refuses a directory without Kafka's clean shutdown file, because only Kafka knows how to recover
+    it."""
     directory = of_kafka.copy(tmp_path)
     (directory / ".kafka_cleanshutdown").unlink()
     assert main(["log", "import-kafka", str(directory)]) == 1
@@ -273,7 +278,7 @@ def test_a_directory_that_kafka_did_not_close_is_refused(
 
 
 def test_verify_finds_kafkas_files_sound(of_kafka: Written, capsys: pytest.CaptureFixture[str]) -> None:
-    """Logs, indexes, transaction indexes, snapshots and checkpoints."""
+    """`log verify` finds no error in Kafka's logs, indexes, transaction indexes, snapshots and checkpoints."""
     assert list(of_kafka.directory.glob("paid-0/*.txnindex"))
     assert main(["log", "verify", str(of_kafka.directory)]) == 0, capsys.readouterr().out
 
@@ -281,7 +286,7 @@ def test_verify_finds_kafkas_files_sound(of_kafka: Written, capsys: pytest.Captu
 def test_both_tools_read_the_same_from_kafkas_files(
     of_kafka: Written, kafka_classpath: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Records of applications, transactions that were aborted, and what producers are known by."""
+    """`log dump` and Kafka's DumpLogSegments show the same records, aborted transactions and producer state."""
     for pattern in ("orders-1/*.log", "paid-0/*.log"):
         shown = _dump_with_kafka(
             kafka_classpath, "--deep-iteration", "--print-data-log", "--files", _files(of_kafka.directory, pattern)
@@ -307,7 +312,7 @@ def test_both_tools_read_the_same_from_kafkas_files(
 
 
 def test_kafkas_internal_topics_are_opened(of_kafka: Written, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each record of each of them, and of the metadata log with its snapshots."""
+    """`log dump` decodes every record of Kafka's internal topics and of its metadata log, with snapshots."""
     names: dict[str, set[str]] = {}
     for folder in ("__consumer_offsets-0", "__transaction_state-0", "__cluster_metadata-0"):
         rows = [row for row in _dump(capsys, str(of_kafka.directory / folder)) if row["type"] == "record"]
@@ -322,7 +327,8 @@ def test_kafkas_internal_topics_are_opened(of_kafka: Written, capsys: pytest.Cap
 def test_kafkas_tool_reads_every_kind_of_file_that_klamm_writes(
     of_klamm: Written, kafka_classpath: str, tmp_path: Path
 ) -> None:
-    """Segments of topics of all kinds, all indexes, snapshots of producers; and what an export adds."""
+    """Kafka's DumpLogSegments reports no error in klamm's segments, indexes and producer snapshots, and in exported
+    metadata."""
     directory = of_klamm.copy(tmp_path)
     deep = ("--deep-iteration", "--files")
     assert list(directory.glob("*/*.txnindex"))

@@ -1,4 +1,4 @@
-"""Apache Kafka's kafka-dump-log finds nothing wrong with files that klamm wrote, and reads the same from them."""
+"""Tests that Apache Kafka's kafka-dump-log finds no error in files that klamm wrote, and reads the same content."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _files(folder: LogFolder, *suffixes: str) -> str:
 
 
 def test_kafka_reads_the_same_records(partition: LogFolder, kafka_classpath: str) -> None:
-    """Every batch is valid, and every record has the offset, time and content that klamm reads."""
+    """Every batch is valid, and every record has the offset, timestamp and value that klamm reads."""
     expected = read_all(partition.log())
     partition.directory.close()
     output = _dump(kafka_classpath, "--deep-iteration", "--print-data-log", "--files", _files(partition, ".log"))
@@ -84,7 +84,7 @@ def test_kafka_reads_the_same_records(partition: LogFolder, kafka_classpath: str
 
 
 def test_kafka_finds_the_indexes_in_order(partition: LogFolder, kafka_classpath: str) -> None:
-    """Every entry of both indexes points to a batch that is there, and time entries name the largest timestamp."""
+    """kafka-dump-log finds no error in the offset indexes and time indexes."""
     partition.directory.close()
     files = _files(partition, ".index", ".timeindex")
     assert files.count(".timeindex") > 3
@@ -94,7 +94,7 @@ def test_kafka_finds_the_indexes_in_order(partition: LogFolder, kafka_classpath:
 
 
 def test_kafka_reads_the_producer_snapshots(partition: LogFolder, kafka_classpath: str) -> None:
-    """With the producer's last sequence and offset."""
+    """kafka-dump-log reads the last sequence and the last offset of a producer from its snapshot."""
     log = partition.log()
     last = max(
         (entry.batches[-1].last_sequence, entry.batches[-1].last_offset)
@@ -110,7 +110,7 @@ def test_kafka_reads_the_producer_snapshots(partition: LogFolder, kafka_classpat
 
 
 def test_kafka_agrees_after_records_were_deleted_and_cut(partition: LogFolder, kafka_classpath: str) -> None:
-    """Truncation leaves indexes that fit what is left."""
+    """kafka-dump-log finds no error in the log and its indexes after a truncation and another append."""
     log = partition.log()
     log.truncate_to(Offset(log.log_end_offset // 2 + 1), NOW_MS)
     append(log, batch(3), leader_epoch=50)
@@ -120,7 +120,7 @@ def test_kafka_agrees_after_records_were_deleted_and_cut(partition: LogFolder, k
 
 
 def test_kafka_reads_what_was_aborted(tmp_path: Path, kafka_classpath: str) -> None:
-    """The transaction index, the markers, and a transaction that is open, as klamm itself has them."""
+    """kafka-dump-log reads the same transaction index, markers and open transaction as klamm."""
     folder = LogFolder(tmp_path / "data")
     log = folder.create()
     for turn in range(3):

@@ -1,4 +1,4 @@
-"""kafka-python takes klamm for Apache Kafka."""
+"""Tests that kafka-python works with klamm as with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tests.interop.record_scenarios import RecordScenarios
 
 @pytest.fixture
 def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
-    """Starts a process that drives it."""
+    """Returns a function that starts a process with kafka-python."""
     return lambda: new_python_client("kafka_python")
 
 
 class TestKafkaPythonRecords(RecordScenarios):
-    """Writing and reading."""
+    """Scenarios of writing and reading records."""
 
     keeps_null_headers = False
-    # kafka-python has each codec from a package of its own: kafka-python[lz4,snappy,zstd].
+    # Each codec of kafka-python needs a separate package: kafka-python[lz4,snappy,zstd].
     lacks_codecs = frozenset(
         codec
         for codec, module in {"lz4": "lz4", "snappy": "snappy", "zstd": "zstandard"}.items()
@@ -32,7 +32,7 @@ class TestKafkaPythonRecords(RecordScenarios):
 # When poll() ends just before the answer to SyncGroup, kafka-python 3.0.12 drops that answer: the next poll finds its
 # join done (`self._join_task.is_done`) and joins again. A member was seen without partitions for 30 s after that, and
 # each scenario can meet it. See `join_group_async`, https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py
-# Four other clients run the same scenarios, once.
+# Four other clients run the same scenarios without reruns.
 @pytest.mark.flaky(reruns=2)
 class TestKafkaPythonGroups(GroupScenarios):
-    """Consumer groups."""
+    """Scenarios of consumer groups."""

@@ -1,4 +1,4 @@
-"""kafkajs takes klamm for Apache Kafka."""
+"""Tests that kafkajs works with klamm as with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ pytestmark = pytest.mark.node
 
 @pytest.fixture
 def new_client(new_node_client: Callable[[], ClientProcess]) -> Callable[[], ClientProcess]:
-    """Starts a process that drives it."""
+    """Returns a function that starts a process with kafkajs."""
     return new_node_client
 
 
 class TestKafkajsRecords(RecordScenarios):
-    """Writing and reading."""
+    """Scenarios of writing and reading records."""
 
     keeps_null_headers = False
 
 
 class TestKafkajsGroups(GroupScenarios):
-    """Consumer groups."""
+    """Scenarios of consumer groups."""

@@ -1,4 +1,4 @@
-"""A key goes to the same partition whichever client writes it, so that a topic's writers may change."""
+"""Tests that all clients write a key to the same partition, so that a topic can change its writers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from tests.interop.client_process import ClientProcess
 from tests.interop.java_client import JavaClient
 
-# Lengths 0 to 9 go through every tail of murmur2's loop over four bytes; bytes above 127 show who takes them as signed.
+# The lengths cover every tail of murmur2's loop over four bytes. Bytes above 127 detect clients that treat bytes as
+# signed.
 KEYS = ["0123456789"[:length] for length in range(1, 10)]
 KEYS += [f"{letter}-{number}" for number in range(30) for letter in ("key", "größe", "ключ", "鍵", "🗝")]
 
@@ -22,7 +23,7 @@ def _partitions(client: ClientProcess, topic: str) -> dict[str, int]:
 
 @pytest.fixture
 def by_librdkafka(new_python_client: Callable[[str], ClientProcess], topic: str) -> dict[str, int]:
-    """Where librdkafka's partitioner murmur2_random puts each key; `klamm produce` uses it."""
+    """The partition of each key with librdkafka's partitioner murmur2_random, which `klamm produce` uses."""
     return _by_python(new_python_client, "confluent_kafka", topic)
 
 
@@ -38,13 +39,14 @@ def _by_python(new_python_client: Callable[[str], ClientProcess], name: str, top
 def test_python_clients_agree_with_librdkafka(
     new_python_client: Callable[[str], ClientProcess], by_librdkafka: dict[str, int], topic: str, name: str
 ) -> None:
-    """The default partitioners of aiokafka and kafka-python put keys where murmur2_random does."""
+    """The default partitioners of aiokafka and kafka-python choose the same partitions as murmur2_random."""
     assert _by_python(new_python_client, name, topic) == by_librdkafka
 
 
 @pytest.mark.java
 def test_java_agrees_with_librdkafka(java: JavaClient, by_librdkafka: dict[str, int], topic: str) -> None:
-    """The Java producer, whose partitioner the others were made after, puts keys there too."""
+    """The Java producer, on whose partitioner the other clients are modelled, chooses the same partitions as
+    murmur2_random."""
     assert _partitions(java, topic) == by_librdkafka
 
 
@@ -52,7 +54,7 @@ def test_java_agrees_with_librdkafka(java: JavaClient, by_librdkafka: dict[str, 
 def test_kafkajs_agrees_with_librdkafka(
     new_node_client: Callable[[], ClientProcess], by_librdkafka: dict[str, int], topic: str
 ) -> None:
-    """The default partitioner of kafkajs puts keys there too."""
+    """The default partitioner of kafkajs chooses the same partitions as murmur2_random."""
     client = new_node_client()
     try:
         assert _partitions(client, topic) == by_librdkafka

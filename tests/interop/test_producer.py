@@ -1,4 +1,5 @@
-"""klamm's producer against klamm and Apache Kafka, read back by librdkafka: exactly once, whatever answers are lost."""
+"""Tests klamm's producer with klamm and Apache Kafka: each record arrives exactly once when requests or answers are
+lost."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicPartition
 pytestmark = pytest.mark.timeout(300)
 
 PARTITIONS = 3
-# The APIs whose requests and answers are lost.
+# The APIs whose requests and answers the proxy drops.
 PRODUCE, FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT = (
     0,
     10,
@@ -56,7 +57,7 @@ PRODUCE, FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TX
 
 
 class Site(NamedTuple):
-    """A broker behind a proxy."""
+    """A broker behind a proxy that drops requests and answers."""
 
     proxy: DroppingProxy
     broker: BrokerProcess | ApacheKafka
@@ -67,7 +68,7 @@ class Site(NamedTuple):
         return f"127.0.0.1:{self.proxy.port}"
 
     def kill_and_restart(self) -> None:
-        """Ends the broker as a crash does, and starts it on the same address."""
+        """Kills the broker, and starts it again on the same address."""
         self.broker.kill()
         self.broker.restart() if isinstance(self.broker, ApacheKafka) else self.broker.start()
 
@@ -82,7 +83,7 @@ class Site(NamedTuple):
     ],
 )
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The brokers, each with both transaction protocols."""
+    """Each of the brokers, with each of the two transaction protocols."""
     name = str(request.param)
     uses_v2 = "first" not in name
     with DroppingProxy() as proxy, pytest.MonkeyPatch.context() as patch:
@@ -94,7 +95,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
                 yield Site(proxy, kafka, uses_v2)
             return
         if not uses_v2:
-            # klamm always offers the second protocol; the client sees what a cluster of transaction.version=1 says.
+            # klamm always offers the second protocol, so the client is patched to see transaction.version=1.
             for cls in (Connection, AsyncConnection):
                 patch.setattr(cls, "offers", property(_first_protocol))
         klamm = BrokerProcess(tmp_path_factory.mktemp("klamm"), config)
@@ -110,7 +111,7 @@ def _first_protocol(connection: Connection) -> Offers:
 
 @pytest.fixture
 def config(site: Site) -> ClientConfig:
-    # Short pauses: most of these tests lose many requests one after the other.
+    # Short backoffs, because most of these tests lose many requests in a row.
     backoff = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "200"}
     return ClientConfig.from_mapping({"bootstrap.servers": site.bootstrap, **backoff})
 
@@ -123,8 +124,8 @@ def topic(site: Site) -> str:
 def new_topic(site: Site, **config: str) -> str:
     """Creates a topic and waits until its leaders serve it.
 
-    Apache Kafka names a partition's leader before the leader has opened the log. Other producers try again then; with
-    acks=0 a producer hears of no refusal, so that its records would be gone.
+    Apache Kafka names a partition's leader before the leader has opened the log. Producers then retry, but a producer
+    with acks=0 gets no error, so its records would be lost.
     """
     name = f"producer-{uuid.uuid4().hex[:12]}"
     settings = {key.replace("_", "."): value for key, value in config.items()}
@@ -140,7 +141,7 @@ def new_topic(site: Site, **config: str) -> str:
 
 
 def wait_for_end_offset(site: Site, topic: str, offset: int) -> None:
-    """Waits until partition 0 ends there, at most a minute."""
+    """Waits until partition 0 ends at the offset, for one minute at most."""
     admin = AdminClient({"bootstrap.servers": site.bootstrap})
     first = Place(topic, 0)
     deadline = time.monotonic() + 60
@@ -154,7 +155,7 @@ def place(topic: str, index: int) -> TopicPartition:
 
 
 def consumed(site: Site, topic: str, isolation_level: str = "read_committed") -> list[list[bytes]]:
-    """All values of each partition, in their order, as librdkafka reads them."""
+    """Returns the values of each partition in order, as librdkafka reads them."""
     consumer = Consumer(
         {
             "bootstrap.servers": site.bootstrap,
@@ -162,7 +163,7 @@ def consumed(site: Site, topic: str, isolation_level: str = "read_committed") ->
             "isolation.level": isolation_level,
             "enable.partition.eof": True,
             "enable.auto.commit": False,
-            # A record that was deleted is an error, not a shorter answer.
+            # A deleted record raises an error instead of being skipped.
             "auto.offset.reset": "error",
         }
     )
@@ -190,7 +191,7 @@ def committed(site: Site, topic: str, group: str) -> int:
 
 
 def offsets_are_dense(deliveries: list[Delivery]) -> bool:
-    """Whether the deliveries name each offset of each partition once."""
+    """Returns whether the deliveries contain each offset of each partition once."""
     by_partition: dict[int, list[int]] = {}
     for delivery in deliveries:
         assert delivery.error is None
@@ -203,10 +204,9 @@ def offsets_are_dense(deliveries: list[Delivery]) -> bool:
 def test_records_and_finished_batches_arrive_in_order(
     site: Site, config: ClientConfig, topic: str, compression: Compression
 ) -> None:
-    """Single records and finished batches of one partition are in the log in the order of the calls, in every codec."""
-    now_ms = (
-        time.time_ns() // 1_000_000
-    )  # a broker deletes older records by its retention time, perhaps before they are read
+    """The log contains single records and finished batches of a partition in the order of the calls, for every
+    codec."""
+    now_ms = time.time_ns() // 1_000_000  # older records could be deleted by the retention time before they are read
     expected: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
     deliveries = []
     with BlockingProducer(ProducerConfig(config, compression=compression, batch_size_bytes=2000)) as producer:
@@ -229,7 +229,8 @@ def test_records_and_finished_batches_arrive_in_order(
 def test_each_kind_of_acknowledgement(
     site: Site, config: ClientConfig, topic: str, acks: int, idempotent: bool
 ) -> None:
-    """With acks=0 deliveries have no offsets; with the others they have those of the log. Both faces agree."""
+    """Deliveries have no offsets with acks=0, and the offsets of the log otherwise, in the blocking and the asyncio
+    producer."""
     settings = ProducerConfig(config, acks=acks, enable_idempotence=idempotent)  # type: ignore[arg-type]
 
     async def send() -> list[Offset | None]:
@@ -238,7 +239,7 @@ def test_each_kind_of_acknowledgement(
             return [await producer.delivered(delivery) for delivery in deliveries]
 
     offsets = asyncio.run(send())
-    # A broker reads two connections in any order; without acknowledgements only the log tells that the first is read.
+    # A broker reads two connections in any order. With acks=0, only the end offset shows that the first one was read.
     wait_for_end_offset(site, topic, 100)
     with BlockingProducer(settings) as producer:
         delivery = producer.send(topic, b"last", partition=0)
@@ -253,7 +254,8 @@ def test_each_kind_of_acknowledgement(
 def test_records_without_acknowledgement_are_written_before_the_end(
     site: Site, config: ClientConfig, topic: str, is_async: bool
 ) -> None:
-    """With acks=0 a flush waits until the socket has taken the records; `buffer.memory` bounds what waits for it."""
+    """Closing a producer with acks=0 loses no record, and `buffer.memory` limits the records that wait for the
+    socket."""
     settings = ProducerConfig(config, acks=0, enable_idempotence=False, buffer_memory_bytes=4_000_000)
     value = bytes(100_000)
 
@@ -278,7 +280,8 @@ def test_records_without_acknowledgement_are_written_before_the_end(
 
 
 def test_transactions_commit_and_abort(site: Site, config: ClientConfig, topic: str) -> None:
-    """Readers of committed records see those of committed transactions only; offsets move with them."""
+    """A read_committed consumer reads only the records of committed transactions; offsets move only with these
+    transactions."""
     group = f"group-{topic}"
     with BlockingProducer(ProducerConfig(config, transactional_id=topic)) as producer:
         producer.init_transactions()
@@ -295,7 +298,7 @@ def test_transactions_commit_and_abort(site: Site, config: ClientConfig, topic: 
 
 
 def test_transactions_of_the_asyncio_face(site: Site, config: ClientConfig, topic: str) -> None:
-    """The asyncio face commits and aborts as the blocking one."""
+    """The asyncio producer commits and aborts transactions like the blocking producer."""
 
     async def run() -> None:
         async with AsyncProducer(ProducerConfig(config, transactional_id=topic)) as producer:
@@ -312,7 +315,7 @@ def test_transactions_of_the_asyncio_face(site: Site, config: ClientConfig, topi
 
 
 def test_an_error_in_the_block_aborts(site: Site, config: ClientConfig, topic: str) -> None:
-    """A transaction whose `with` block fails is aborted at once, and the next producer goes on."""
+    """An exception in the producer's `with` block aborts the transaction, so that consumers read to the end."""
 
     def fail() -> None:
         with BlockingProducer(ProducerConfig(config, transactional_id=topic)) as producer:
@@ -337,7 +340,8 @@ LOSSES: tuple[Loss | None, ...] = ("answer", "request", "answer", "answer", None
 def test_lost_requests_and_answers_change_no_transaction(
     site: Site, config: ClientConfig, topic: str, api_key: int, commits: bool
 ) -> None:
-    """Each request of a transaction is repeated until it is answered, and takes effect once."""
+    """The producer repeats each lost request of a transaction until the broker answers it, and the request takes effect
+    once."""
     with BlockingProducer(ProducerConfig(config, transactional_id=topic, batch_size_bytes=100)) as producer:
         site.proxy.lose(api_key, *LOSSES)
         producer.init_transactions()
@@ -347,8 +351,9 @@ def test_lost_requests_and_answers_change_no_transaction(
                 producer.send(topic, b"%d.%d" % (number, part), partition=0)
             producer.send_offsets({place(topic, 0): OffsetToCommit(Offset(number))}, topic)
             producer.commit_transaction() if commits or number == 2 else producer.abort_transaction()
-    # In the second protocol only brokers send requests to add anything. Apache Kafka's broker sends them through its
-    # advertised listener, so that the proxy loses those. The producer id is asked for until the first answer.
+    # In the second protocol, only brokers send requests that add partitions or offsets. Apache Kafka's broker sends
+    # these requests through its advertised listener, so the proxy drops them. The producer repeats InitProducerId only
+    # until the first answer.
     is_absent = site.uses_v2 and api_key in (ADD_PARTITIONS, ADD_OFFSETS)
     if not is_absent:
         assert site.proxy.lost == (4 if api_key == INIT_PRODUCER_ID else 5)
@@ -359,7 +364,8 @@ def test_lost_requests_and_answers_change_no_transaction(
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "asyncio"])
 def test_lost_produce_answers_write_nothing_twice(site: Site, config: ClientConfig, topic: str, is_async: bool) -> None:
-    """With many connections lost under many batches, each record is in the log once, in order, at its offset."""
+    """When many connections are lost with batches in flight, the log contains each record once, in order, at its
+    offset."""
     settings = ProducerConfig(config, batch_size_bytes=300)
     plan: tuple[Loss | None, ...] = (*[None] * 5, "answer", None, None, "request")
     site.proxy.lose(PRODUCE, *plan * 5)
@@ -378,13 +384,13 @@ def test_lost_produce_answers_write_nothing_twice(site: Site, config: ClientConf
             deliveries = [producer.send(topic, b"%d" % number, partition=number % 2) for number in numbers]
             producer.flush()
     assert site.proxy.lost == 10
-    # A batch that the broker had forgotten would have no offset.
+    # A retried batch that the broker no longer remembers as a duplicate would have no offset.
     assert offsets_are_dense(deliveries)
     assert consumed(site, topic)[:2] == [[b"%d" % number for number in numbers[start::2]] for start in range(2)]
 
 
 def test_a_killed_broker_loses_and_doubles_nothing(site: Site, config: ClientConfig, topic: str) -> None:
-    """Records sent while the broker is killed and started again are all there, once and in order."""
+    """Records that are sent while the broker is killed and restarted are in the log once and in order."""
     with BlockingProducer(ProducerConfig(config, batch_size_bytes=500)) as producer:
         deliveries = []
         for number in range(4000):
@@ -400,7 +406,8 @@ def test_a_killed_broker_loses_and_doubles_nothing(site: Site, config: ClientCon
 
 
 def test_a_second_producer_fences_the_first(site: Site, config: ClientConfig, topic: str) -> None:
-    """The first producer of a transactional id hears of it at its next commit; its records stay invisible."""
+    """A second producer with the same transactional id fences the first one, whose next commit fails; its records stay
+    invisible."""
     settings = ProducerConfig(config, transactional_id=topic)
     with BlockingProducer(settings) as first, BlockingProducer(settings) as second:
         first.init_transactions()
@@ -419,7 +426,7 @@ def test_a_second_producer_fences_the_first(site: Site, config: ClientConfig, to
 
 
 def test_a_fenced_record_must_be_aborted_and_then_fails(site: Site, config: ClientConfig, topic: str) -> None:
-    """A record of a fenced producer fails, and no abort makes that producer usable again."""
+    """A record of a fenced producer fails, and an abort does not make the producer usable again."""
     settings = ProducerConfig(config, transactional_id=topic)
     with BlockingProducer(settings) as first, BlockingProducer(settings) as second:
         first.init_transactions()
@@ -435,7 +442,7 @@ def test_a_fenced_record_must_be_aborted_and_then_fails(site: Site, config: Clie
 
 
 def test_offsets_of_a_member_that_has_left_must_be_aborted(site: Site, config: ClientConfig, topic: str) -> None:
-    """The coordinator refuses offsets for a member it does not know; after the abort the producer goes on."""
+    """The coordinator refuses offsets of an unknown member; the producer continues after it aborts the transaction."""
     with BlockingProducer(ProducerConfig(config, transactional_id=topic)) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -454,8 +461,8 @@ def test_offsets_of_a_member_that_has_left_must_be_aborted(site: Site, config: C
 
 
 def test_batches_that_are_too_large(site: Site, config: ClientConfig) -> None:
-    """A batch of records is split until it fits; a finished batch and a single record that are too large are refused,
-    and what follows them arrives."""
+    """The producer splits a large batch of records until it fits. The broker refuses a finished batch and a single
+    record that are too large, and later records arrive."""
     topic = new_topic(site, max_message_bytes="1000")
     with BlockingProducer(ProducerConfig(config, batch_size_bytes=20_000, linger_ms=1000)) as producer:
         deliveries = [producer.send(topic, b"%04d" % number * 20, partition=0) for number in range(200)]
@@ -475,7 +482,7 @@ def test_batches_that_are_too_large(site: Site, config: ClientConfig) -> None:
 
 
 def test_a_refused_record_fails_its_transaction_only(site: Site, config: ClientConfig) -> None:
-    """A record that a broker refuses makes its transaction fail; the next one commits."""
+    """A record that the broker refuses makes its transaction fail; the next transaction commits."""
     topic = new_topic(site, max_message_bytes="1000")
     with BlockingProducer(ProducerConfig(config, transactional_id=topic)) as producer:
         producer.init_transactions()
@@ -493,7 +500,7 @@ def test_a_refused_record_fails_its_transaction_only(site: Site, config: ClientC
 
 
 def test_a_damaged_batch_is_not_accepted(config: ClientConfig, topic: str) -> None:
-    """A finished batch whose bytes do not match its CRC is refused before anything is sent."""
+    """The producer refuses a finished batch whose bytes do not match its CRC."""
     batch = bytearray(encode_batch([(1, None, b"value", ())]))
     batch[-3] ^= 1
     with BlockingProducer(ProducerConfig(config)) as producer, pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
@@ -501,7 +508,7 @@ def test_a_damaged_batch_is_not_accepted(config: ClientConfig, topic: str) -> No
 
 
 def test_memory_stays_bounded(site: Site, config: ClientConfig, topic: str) -> None:
-    """The caller waits when `buffer.memory` is full, and everything arrives."""
+    """`send` waits when `buffer.memory` is full, and all records arrive."""
     settings = ProducerConfig(config, buffer_memory_bytes=20_000, batch_size_bytes=4000, linger_ms=1000)
     with BlockingProducer(settings) as producer:
         for number in range(2000):

@@ -1,6 +1,6 @@
-"""The scenarios' records are what Apache Kafka does: each is played on it and compared, step by step.
+"""Tests that the recorded scenarios match Apache Kafka: each scenario runs on Kafka and is compared step by step.
 
-tests/scenarios holds klamm to the same records. `python -m tests.scenarios.record NAME` records them again.
+tests/scenarios compares klamm with the same records. `python -m tests.scenarios.record NAME` records a scenario again.
 """
 
 from __future__ import annotations
@@ -37,5 +37,5 @@ def suite(request: pytest.FixtureRequest) -> Iterator[Suite]:
 
 @pytest.mark.parametrize("path", share_of_gate(scenario_paths(), 6), ids=lambda path: path.stem)
 def test_apache_kafka_does_as_recorded(suite: Suite, path: Path) -> None:
-    """Every answer, and the group's state after every step, are what the file says."""
+    """Kafka's answers, and the group's state after every step, equal the recorded file."""
     suite.check(path)

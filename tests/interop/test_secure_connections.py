@@ -1,7 +1,8 @@
-"""klamm's client meets Apache Kafka's listeners with TLS and SASL: it gets in with what fits, and says what doesn't.
+"""Tests klamm's client with TLS and SASL listeners of Apache Kafka: right settings connect, wrong ones give a clear
+error.
 
-Both faces of the client, the blocking one and asyncio's (on either event loop), go through the same doors, and so do
-the commands that look into groups, which are told of them in librdkafka's words.
+The tests run the blocking client, and the asyncio client on either event loop. The commands that inspect groups are
+tested too, with librdkafka's properties.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
-    """The broker of all tests here."""
+    """The broker of all tests in this file."""
     with secure_kafka(tmp_path_factory.mktemp("certificates")) as running:
         yield running
 
@@ -85,13 +86,14 @@ Connect = Callable[[dict[str, str]], str | None]
     ],
 )
 def test_tls(kafka: SecureKafka, connect: Connect, more: dict[str, str]) -> None:
-    """The broker's certificate is signed by an authority of the truststore, and names the host."""
+    """A TLS connection succeeds when a trusted authority signed the broker's certificate and the certificate names the
+    host."""
     assert connect(kafka.options("TLS", **more)) is not None
 
 
 @all_faces
 def test_certificates_as_text(kafka: SecureKafka, connect: Connect) -> None:
-    """Trusted certificates, key and chain may stand in the options themselves, with blanks for line ends."""
+    """The options may contain trusted certificates, key and chain as text, with blanks instead of line ends."""
     text = kafka.authority.certificate.read_text().replace("\n", " ")
     options = kafka.options("MUTUAL", ssl_truststore_certificates=text, ssl_keystore_type="PEM")
     del options["ssl.truststore.location"]
@@ -108,7 +110,8 @@ def test_certificates_as_text(kafka: SecureKafka, connect: Connect) -> None:
 
 @all_faces
 def test_a_certificate_of_the_client(kafka: SecureKafka, connect: Connect) -> None:
-    """A listener that wants one lets in who shows one that its authority signed, and nobody else."""
+    """A listener with mutual TLS accepts a client certificate of its authority, and refuses other certificates or
+    none."""
     mine = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(kafka.client_store)}
     strange = mine | {"ssl_keystore_location": str(kafka.stranger_store)}
 
@@ -120,7 +123,7 @@ def test_a_certificate_of_the_client(kafka: SecureKafka, connect: Connect) -> No
 
 @all_faces
 def test_stores_of_java_that_were_converted(kafka: SecureKafka, connect: Connect, tmp_path: Path) -> None:
-    """By the commands of the guide, from JKS stores that keytool made."""
+    """JKS stores of keytool work after the conversion to PEM with the commands of the guide."""
     source, password = kafka.client_store, KEY_PASSWORD
     p12, keystore, truststore = (tmp_path / name for name in ("made.p12", "keystore.jks", "truststore.jks"))
     _run(
@@ -165,14 +168,14 @@ def _run(command: str, *more: str) -> str:
 
 @all_faces
 def test_another_authority(kafka: SecureKafka, connect: Connect) -> None:
-    """A broker that could be anybody is not talked to; the error names the truststore."""
+    """The client refuses a broker whose certificate no trusted authority signed; the error names the truststore."""
     with pytest.raises(AuthenticationFailed, match=r"not accepted.*other-authority\.pem.*ssl\.truststore\.location"):
         connect(kafka.options("TLS", ssl_truststore_location=str(kafka.other_authority.certificate)))
 
 
 @all_faces
 def test_another_host_name(kafka: SecureKafka, connect: Connect) -> None:
-    """The certificate has to name the host that was asked for, unless that check is turned off."""
+    """The certificate must name the requested host, unless the check is turned off."""
     address = kafka.broker.addresses["TLS"].replace("localhost", "127.0.0.1")
 
     with pytest.raises(AuthenticationFailed, match=r"not valid for '127\.0\.0\.1'.*made out to other names"):
@@ -186,7 +189,7 @@ def test_another_host_name(kafka: SecureKafka, connect: Connect) -> None:
 @pytest.mark.parametrize("listener", ["SASL_TLS", "SASL"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_name_and_password(kafka: SecureKafka, connect: Connect, mechanism: str, listener: str) -> None:
-    """The right one gets in; with a wrong one the first answer is the last, and the error shows neither."""
+    """The right password connects. A wrong password fails without a retry, and the error does not show the password."""
     assert connect(kafka.sasl_options(listener, mechanism)) is not None
     with pytest.raises(AuthenticationFailed, match=f"'alice'.*{mechanism}: SASL_AUTHENTICATION_FAILED") as refused:
         connect(kafka.sasl_options(listener, mechanism, "a guess"))
@@ -196,8 +199,8 @@ def test_name_and_password(kafka: SecureKafka, connect: Connect, mechanism: str,
 @all_faces
 @pytest.mark.parametrize(("speaks", "listener"), [("PLAINTEXT", "TLS"), ("PLAINTEXT", "SASL"), ("SSL", "PLAINTEXT")])
 def test_another_security_protocol(kafka: SecureKafka, connect: Connect, speaks: str, listener: str) -> None:
-    """The broker only hangs up, as one that is restarted does; so it is tried again for a while, and the error says
-    what may be the matter."""
+    """A broker with another security protocol closes the connection, like a broker that restarts. The client retries
+    until its timeout, and the error names the likely cause."""
     options = kafka.options(listener, security_protocol=speaks, default_api_timeout_ms="500")
 
     with pytest.raises(GaveUp, match=f"is its listener one for security.protocol={speaks}"):
@@ -205,7 +208,7 @@ def test_another_security_protocol(kafka: SecureKafka, connect: Connect, speaks:
 
 
 def test_a_mechanism_that_the_listener_does_not_have(kafka: SecureKafka) -> None:
-    """A listener without SASL says so at once."""
+    """A connection with SASL to a listener without SASL fails, and the error names the cause."""
     options = kafka.sasl_options("SASL", "PLAIN") | {"bootstrap.servers": kafka.broker.bootstrap_servers}
 
     with pytest.raises(AuthenticationFailed, match="does not take SASL on this listener"):
@@ -222,7 +225,7 @@ def _fill(kafka: SecureKafka) -> TopicPartition:
 
 
 def test_records_through_tls(kafka: SecureKafka) -> None:
-    """Answers of many TLS records, with several requests under way."""
+    """The client reads answers that span many TLS records, with several requests in flight."""
     partition = _fill(kafka)
     config = ClientConfig.from_mapping(
         kafka.sasl_options("SASL_TLS", "SCRAM-SHA-256") | {"max.partition.fetch.bytes": "20000"}
@@ -244,7 +247,8 @@ def test_records_through_tls(kafka: SecureKafka) -> None:
 
 @pytest.fixture
 def renewing_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections renew their sessions in the middle, so that a busy machine is not late: the rest is seconds."""
+    """Makes connections renew their sessions at half time. The rest is seconds, so that a busy machine is not too
+    late."""
     monkeypatch.setattr("klamm.client.conversation._SHARE_OF_SESSION_LIFETIME", (0.4, 0.5))
 
 
@@ -265,8 +269,8 @@ def _is_ended(connection: Connection) -> bool:
 
 @pytest.mark.usefixtures("renewing_early")
 def test_a_session_that_ends_is_renewed(kafka: SecureKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client authenticates again before its time is over, and goes on with the same connection, while the broker
-    ends one that does not (KIP-368)."""
+    """The client authenticates again before its session ends, and keeps its connection. The broker closes a connection
+    that does not authenticate again (KIP-368)."""
     config = ClientConfig.from_mapping(kafka.sasl_options("SASL_TLS", "SCRAM-SHA-512"))
     connection = Connection(config.bootstrap_servers[0], config)
     other = _connection_that_does_not_renew(kafka, monkeypatch)
@@ -280,7 +284,8 @@ def test_a_session_that_ends_is_renewed(kafka: SecureKafka, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("renewing_early")
 def test_a_session_is_renewed_between_requests_under_way(kafka: SecureKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    """asyncio's face holds back what is sent meanwhile, and loses nothing of what was sent before."""
+    """The asyncio client holds back new requests while it authenticates again, and loses no answer to an earlier
+    request."""
     config = ClientConfig.from_mapping(kafka.sasl_options("SASL_TLS", "SCRAM-SHA-512"))
     other = _connection_that_does_not_renew(kafka, monkeypatch)
 
@@ -304,12 +309,12 @@ def test_a_session_is_renewed_between_requests_under_way(kafka: SecureKafka, mon
     assert all(asyncio.run(run()))
 
 
-# The commands, by librdkafka's properties
+# The commands, with librdkafka's properties.
 
 
 @pytest.fixture(scope="module")
 def group(kafka: SecureKafka) -> str:
-    """A consumer group that is empty again. Its epoch is what klamm's own client tells, and librdkafka's does not."""
+    """The id of an empty consumer group. klamm's own client shows the group's epoch, and librdkafka does not."""
     partition, name = _fill(kafka), f"group-{uuid.uuid4().hex[:12]}"
     consumer = Consumer(
         {
@@ -336,7 +341,7 @@ def _given(properties: dict[str, str]) -> list[str]:
 
 
 def _properties(kafka: SecureKafka, listener: str) -> dict[str, str]:
-    """What gets librdkafka in."""
+    """Returns librdkafka's properties for a connection to the listener."""
     with_authority = {"ssl.ca.location": str(kafka.authority.certificate)}
     name_and_password = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": PASSWORD}
     of_the_client = {
@@ -354,7 +359,7 @@ def _properties(kafka: SecureKafka, listener: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("listener", ["TLS", "MUTUAL", "SASL_TLS", "SASL"])
 def test_a_group_is_described(kafka: SecureKafka, group: str, listener: str) -> None:
-    """By klamm's own client, with its epoch: it goes through the same door as librdkafka."""
+    """`group describe` shows the epoch of a group, so klamm's own client connects with librdkafka's properties."""
     described = _command(kafka, listener).done("group", "describe", group, *_given(_properties(kafka, listener)))
 
     assert re.match(rf"group {group}: empty, epoch \d+\b", described)
@@ -362,7 +367,7 @@ def test_a_group_is_described(kafka: SecureKafka, group: str, listener: str) -> 
 
 @pytest.mark.parametrize("listener", ["TLS", "MUTUAL", "SASL_TLS", "SASL"])
 def test_transactions_are_listed(kafka: SecureKafka, listener: str) -> None:
-    """Only klamm's own client can ask for them."""
+    """`txn list`, which needs klamm's own client, connects with librdkafka's properties."""
     transactional_id = f"transactional-{uuid.uuid4().hex[:12]}"
     producer = Producer({"bootstrap.servers": kafka.broker.bootstrap_servers, "transactional.id": transactional_id})
     producer.init_transactions(60)
@@ -373,7 +378,7 @@ def test_transactions_are_listed(kafka: SecureKafka, listener: str) -> None:
 
 
 def test_a_group_is_described_by_librdkafka_alone(kafka: SecureKafka) -> None:
-    """Where the properties ask for what klamm's own client doesn't do."""
+    """`group describe` works without the epoch when klamm's own client does not support one of the properties."""
     partition, name = _fill(kafka), f"group-{uuid.uuid4().hex[:12]}"
     consumer = Consumer({"bootstrap.servers": kafka.broker.bootstrap_servers, "group.id": name})
     consumer.commit(offsets=[Place(partition.topic, 0, 5)], asynchronous=False)

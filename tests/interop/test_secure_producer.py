@@ -1,5 +1,5 @@
-"""klamm's producer over TLS and SASL, both faces: transactions go on over renewed sessions, and a wrong password ends
-the producer."""
+"""Tests klamm's blocking and asyncio producers over TLS and SASL: renewed sessions don't interrupt transactions, and a
+wrong password ends the producer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from klamm.protocol.types import Offset
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
 SESSIONS_S = 8
-"""Several times the lifetime of a session of SCRAM-SHA-512 at this broker."""
+"""Several session lifetimes of SCRAM-SHA-512 at this broker."""
 
 Produce = Callable[[ProducerConfig, str, float], list[Offset | None]]
 
@@ -50,7 +50,7 @@ def _blocking(config: ProducerConfig, topic: str, duration_s: float) -> list[Off
         producer.init_transactions()
         while not deliveries or time.monotonic() < end:
             producer.begin_transaction()
-            # More than the socket takes at once.
+            # More bytes than the socket accepts at once.
             deliveries += [producer.send(topic, bytes(100_000), partition=0) for _ in range(20)]
             producer.commit_transaction()
     return [delivery.offset for delivery in deliveries]
@@ -81,7 +81,7 @@ def _is_rising(offsets: list[Offset | None]) -> bool:
 
 @both_faces
 def test_tls(kafka: SecureKafka, topic: str, produce: Produce) -> None:
-    """Records go through TLS."""
+    """A producer writes transactions through TLS, and its records get rising offsets."""
     config = ProducerConfig.from_mapping(kafka.options("TLS") | {"transactional.id": topic})
     assert _is_rising(produce(config, topic, 0))
 
@@ -105,13 +105,13 @@ def _send_asyncio(config: ProducerConfig, topic: str, count: int) -> None:
 def test_tls_without_acknowledgements(
     kafka: SecureKafka, topic: str, send: Callable[[ProducerConfig, str, int], None]
 ) -> None:
-    """With acks=0 the producer closes a connection only when the socket has taken all encrypted bytes."""
+    """With acks=0, the producer closes a connection only after the socket has accepted all encrypted bytes."""
     admin = AdminClient({"bootstrap.servers": kafka.broker.bootstrap_servers})
     first = TopicPartition(topic, 0)
     deadline = time.monotonic() + 60
 
     def wait_for_end_offset(expected: int) -> None:
-        """Waits until the partition's leader serves it, and it ends there."""
+        """Waits until the partition's leader serves the partition, and the partition ends at this offset."""
         found: object = None
         while found != expected:
             assert time.monotonic() < deadline, f"the partition ends at {found}"
@@ -126,14 +126,15 @@ def test_tls_without_acknowledgements(
 @both_faces
 @pytest.mark.parametrize("listener", ["SASL_TLS", "SASL"])
 def test_a_session_that_ends_is_renewed(kafka: SecureKafka, topic: str, produce: Produce, listener: str) -> None:
-    """Transactions go on while the broker ends the sessions of connections that don't authenticate again (KIP-368)."""
+    """Transactions continue while the broker ends the sessions of connections that don't authenticate again
+    (KIP-368)."""
     options = kafka.sasl_options(listener, "SCRAM-SHA-512") | {"transactional.id": topic}
     assert _is_rising(produce(ProducerConfig.from_mapping(options), topic, SESSIONS_S))
 
 
 @both_faces
 def test_a_wrong_password_ends_the_producer(kafka: SecureKafka, topic: str, produce: Produce) -> None:
-    """It is not tried again, and the error says what was wrong."""
+    """A wrong password ends the producer, and the error names the user and the mechanism."""
     options = kafka.sasl_options("SASL", "SCRAM-SHA-512", "wrong") | {"transactional.id": topic}
     with pytest.raises(ProducerFailed, match=r"does not accept 'alice' with sasl\.mechanism=SCRAM-SHA-512"):
         produce(ProducerConfig.from_mapping(options), topic, 0)

@@ -1,7 +1,7 @@
-"""A consumer notices that a power loss took records that it had read (KIP-320), and doesn't read on as if nothing were.
+"""Tests that a consumer detects the loss of records that it had read before a power failure (KIP-320).
 
-Each start of the broker raises the leader epochs; a consumer that learns of a new one asks where the epoch of what it
-read last has ended.
+Each start of the broker raises the leader epochs. A consumer that learns of a new epoch requests the end offset of the
+epoch of its last record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker of this test's own, whose files are damaged."""
+    """A broker for one test, which damages its files."""
     process = BrokerProcess(tmp_path, BROKER_CONFIG)
     yield process
     process.stop()
@@ -45,12 +45,12 @@ def topic(bootstrap: str) -> str:
 @pytest.fixture(
     params=[
         "confluent_kafka",
-        pytest.param("kafka_python", marks=[pytest.mark.flaky(reruns=2)]),  # test_kafka_python.py says why
+        pytest.param("kafka_python", marks=[pytest.mark.flaky(reruns=2)]),  # reason: see test_kafka_python.py
         pytest.param("java", marks=[pytest.mark.java]),
     ],
 )
 def new_client(request: pytest.FixtureRequest, bootstrap: str) -> Callable[[], ClientProcess]:
-    """Starts one of the clients that can notice a truncation."""
+    """Returns a function that starts one of the clients that can detect a truncation."""
     if request.param == "java":
         classpath: str = request.getfixturevalue("java_client_classpath")
         return lambda: JavaClient(classpath, bootstrap)
@@ -64,7 +64,8 @@ def _write(client: ClientProcess, topic: str, prefix: str, count: int) -> None:
 
 
 def _lose_power(broker: BrokerProcess, topic: str) -> None:
-    """Kills the broker and takes away the last batches of partition 0, as if they had never reached the disk."""
+    """Kills the broker, removes the last batches of partition 0, as if they had never reached the disk, and restarts
+    it."""
     broker.kill()
     data = broker.data_directory
     log = data / f"{topic}-0" / f"{0:020}.log"
@@ -77,7 +78,7 @@ def _lose_power(broker: BrokerProcess, topic: str) -> None:
 
 
 def _commit_start(broker: BrokerProcess, group: str, topic: str) -> None:
-    """librdkafka doesn't ask again when the coordinator, which was made a moment ago, is not there yet."""
+    """Commits offset 0, and retries while the new coordinator is not available, because librdkafka does not retry."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 0)])
     deadline = time.monotonic() + _PATIENCE_S
@@ -91,14 +92,14 @@ def _commit_start(broker: BrokerProcess, group: str, topic: str) -> None:
 
 
 def _read_and_lose(client: ClientProcess, broker: BrokerProcess, topic: str, *, group: str, reset: str) -> Member:
-    """A member that had read everything when the power went, and has not polled since more was written."""
+    """Returns a member that had read all records before the power failure, after more records were written."""
     _write(client, topic, "before", WRITTEN)
-    # Where there is no reset policy, a group must have committed something before it can begin.
+    # Without a reset policy, a group needs a committed offset to begin.
     _commit_start(broker, group, topic)
     member = client.join("reader", group, topic, auto_offset_reset=reset, enable_auto_commit="false")
     member.wait_until(lambda m: len(m.records) == WRITTEN, "reads everything")
-    # A Java client that finds no broker at all forgets what it knew of the cluster (KIP-899) and joins again; it goes
-    # on from the commit then, which tells the leader epoch too.
+    # A Java client that finds no broker forgets its cluster metadata (KIP-899) and joins again. It then continues from
+    # the committed offset, which includes the leader epoch.
     member.commit()
     member.wait_until(lambda m: "committed" in m.names(), "commits")
     _lose_power(broker, topic)
@@ -109,7 +110,8 @@ def _read_and_lose(client: ClientProcess, broker: BrokerProcess, topic: str, *, 
 def test_a_consumer_without_reset_policy_is_told(
     client: ClientProcess, broker: BrokerProcess, topic: str, group: str, request: pytest.FixtureRequest
 ) -> None:
-    """It gets an error of its own (LogTruncationException in Java), and sees no record that it would misplace."""
+    """A consumer without a reset policy fails with a truncation error (LogTruncationException in Java), and reads no
+    record after the power failure."""
     is_librdkafka = "confluent_kafka" in request.node.name
     member = _read_and_lose(client, broker, topic, group=group, reset="error" if is_librdkafka else "none")
     member.wait_until(lambda m: "failed" in m.names(), "fails")
@@ -121,7 +123,8 @@ def test_a_consumer_without_reset_policy_is_told(
 def test_a_consumer_with_reset_policy_goes_back_to_where_the_logs_part(
     client: ClientProcess, broker: BrokerProcess, topic: str, group: str
 ) -> None:
-    """It reads all that was written in place of what was lost, though its position was past the beginning of that."""
+    """A consumer with a reset policy reads all records that replace the lost ones, although its position was past their
+    start."""
     member = _read_and_lose(client, broker, topic, group=group, reset="earliest")
     expected = [f"after-{number}" for number in range(WRITTEN_AFTERWARDS)]
     member.wait_until(lambda m: m.records[-1]["value"] == expected[-1], "reads what was written afterwards")

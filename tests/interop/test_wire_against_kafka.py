@@ -1,7 +1,7 @@
-"""The same requests, in every version, to klamm and to Apache Kafka: the answers agree field by field.
+"""Sends the same requests in every version to klamm and to Apache Kafka, and compares the answers field by field.
 
-What is said lies in `wire_conversations`, one module for each family of APIs. What still differs is listed in its
-differences.txt with the reason; the test fails on a difference that isn't listed, and on a listed one that is gone.
+The requests are in `wire_conversations`, one module for each family of APIs. Its differences.txt lists the remaining
+differences with reasons; the test fails on an unlisted difference, and on a listed difference that no longer occurs.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ FAMILIES = (
 for family in FAMILIES:
     importlib.import_module(f"tests.interop.wire_conversations.{family}")
 
-# What both are told alike. Sessions may be short, so that conversations can wait for them to run out, and a new
-# assignment is made with the request that calls for it.
+# Settings of both brokers. Short session timeouts, because conversations wait for them to expire. Without an assignment
+# interval, a request that needs a new assignment computes it at once.
 CONFIG = {
     "node.id": "1",
     "num.partitions": "1",
@@ -59,7 +59,7 @@ CONFIG = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.min.session.timeout.ms": "100",
 }
-# What klamm doesn't have yet: Apache Kafka then lists the APIs, and refuses what they ask for.
+# Features that klamm does not support yet. With version 0, Apache Kafka lists their APIs and refuses their requests.
 FEATURES = {"share.version": 0, "streams.version": 0}
 
 
@@ -82,10 +82,10 @@ def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Peer, Peer
 
 
 def _conversations() -> Iterator[ParameterSet]:
-    """Yields all conversations; those of the consumer protocol may be held again.
+    """Yields all conversations; conversations of the consumer protocol may be repeated.
 
-    Kafka's group coordinator learns of a new topic later than its other parts (`onNewMetadataImage` is an event of its
-    own in every shard), and no request tells when. On a busy machine a member may ask before that:
+    Kafka's group coordinator learns of a new topic later than its other parts (`onNewMetadataImage` is a separate event
+    in every shard), and no request tells when. On a busy machine, a member may send its request before that:
     https://github.com/apache/kafka/blob/4.1.0/group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupCoordinatorService.java
     """
     for name, conversation in CONVERSATIONS.items():
@@ -95,14 +95,14 @@ def _conversations() -> Iterator[ParameterSet]:
 
 @pytest.mark.parametrize("name", list(_conversations()))
 def test_klamm_answers_as_apache_kafka(peers: tuple[Peer, Peer], name: str, request: pytest.FixtureRequest) -> None:
-    """One conversation in all versions of its API."""
+    """One conversation in all versions of its API shows only the listed differences between klamm and Apache Kafka."""
     found = compare(name, *peers, getattr(request.node, "execution_count", 1))
     listed = listed_differences().get(name, {})
     assert found == listed, f"found:\n{show(found)}\nlisted:\n{show(listed)}"
 
 
 def test_every_api_is_talked_about() -> None:
-    """All that klamm serves, except for the configuration APIs, which have a test of their own."""
+    """Conversations cover all APIs that klamm serves, except the configuration APIs, which have their own test."""
     elsewhere = {
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.ALTER_CONFIGS,

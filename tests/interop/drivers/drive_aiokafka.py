@@ -16,7 +16,7 @@ _NAMES = {"batch.size": "max_batch_size"}
 
 
 def _settings(config: dict[str, str]) -> dict[str, Any]:
-    """Kafka's names and texts as aiokafka takes them."""
+    """Returns Kafka's setting names and texts in aiokafka's form."""
     settings: dict[str, Any] = {"bootstrap_servers": sys.argv[-1]}
     for name, text in config.items():
         if name == "compression.type" and text == "none":
@@ -55,7 +55,7 @@ async def _produce(command: Command) -> list[list[int]]:
         written = [await future for future in sent]
     finally:
         await producer.stop()
-    # Nothing is known of a record that nobody acknowledges.
+    # A record without acknowledgement has no metadata.
     return [[record.partition, record.offset, record.timestamp] if record is not None else [] for record in written]
 
 
@@ -68,7 +68,7 @@ async def _read(command: Command) -> list[dict[str, Any]]:
     try:
         partitions = sorted(consumer.assignment(), key=lambda place: place.partition)
         for partition in partitions:
-            # aiokafka looks up where to begin on its own; found after our seek, that would undo it.
+            # aiokafka finds the start position in the background. Without this wait, it could overwrite the seek below.
             await consumer.position(partition)
         if "offset" in command:
             for partition in partitions:
@@ -94,7 +94,7 @@ async def _read(command: Command) -> list[dict[str, Any]]:
 
 
 class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class has no annotations
-    """A member of a group in a task of its own."""
+    """A group member that runs in its own task."""
 
     def __init__(self, name: str, topic: str, config: dict[str, str]) -> None:
         self.name = name
@@ -157,7 +157,7 @@ class _Members:
 
 
 def main() -> None:
-    """Runs the loop in this thread; operations come from another one, which waits for each."""
+    """Runs the event loop in this thread; another thread reads the operations and waits for each of them."""
     logging.basicConfig(level=logging.WARNING)
     members = _Members()
     operations = {

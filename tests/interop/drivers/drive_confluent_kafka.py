@@ -1,4 +1,4 @@
-"""Drives confluent-kafka, which is librdkafka: python -m tests.interop.drivers.drive_confluent_kafka BOOTSTRAP"""
+"""Drives confluent-kafka (librdkafka): python -m tests.interop.drivers.drive_confluent_kafka BOOTSTRAP"""
 
 from __future__ import annotations
 

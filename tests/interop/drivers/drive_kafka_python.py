@@ -13,13 +13,13 @@ from tests.interop.drivers.lines import Command, as_bytes, as_text, perform
 from tests.interop.drivers.member_thread import Members, MemberThread
 
 _TIMEOUT_S = 30
-# kafka-python 3.0 may forget a join that is answered just as a poll ends (with Apache Kafka too, more rarely), so polls
-# don't end in step with its back-off of 100 ms.
+# kafka-python 3.0 may drop the answer to a join that arrives when a poll ends (also with Apache Kafka, but more
+# rarely). The poll time therefore differs from its back-off of 100 ms.
 _POLL_MS = 330
 
 
 def _settings(config: dict[str, str]) -> dict[str, Any]:
-    """Kafka's names and texts as kafka-python takes them."""
+    """Returns Kafka's setting names and texts in kafka-python's form."""
     settings: dict[str, Any] = {"bootstrap_servers": sys.argv[-1]}
     for name, text in config.items():
         if name == "compression.type" and text == "none":
@@ -95,7 +95,8 @@ class _Member(MemberThread, ConsumerRebalanceListener):  # type: ignore[misc]  #
     def __init__(self, name: str, topic: str, config: dict[str, str]) -> None:
         super().__init__(name)
         self._consumer = KafkaConsumer(**_settings(config))
-        # Its assignor gives nothing of a topic that it has not heard of, and it may lead before it has.
+        # kafka-python's assignor assigns no partitions of a topic that is missing from its metadata, and this member
+        # may become the leader.
         while not self._consumer.partitions_for_topic(topic):
             time.sleep(0.05)
         self._consumer.subscribe([topic], listener=self)

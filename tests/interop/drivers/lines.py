@@ -1,4 +1,4 @@
-"""The driver's end of tests/interop/client_process.py, for clients in Python: operations in, answers and events out."""
+"""The Python drivers' end of tests/interop/client_process.py: reads operations, and writes answers and events."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def say(line: Mapping[str, Any]) -> None:
 
 
 def tell(member: str, event: str, **more: Any) -> None:
-    """Tells what happened to a member of a group."""
+    """Writes an event of a group member."""
     say({"member": member, "event": event, **more})
 
 
 def perform(operations: Mapping[str, Callable[[Command], Any]], lines: Iterable[str]) -> None:
-    """Performs what the lines ask for, one after the other, and ends the process at once when there are no more."""
+    """Performs the operations of the lines one after the other, and ends the process at once after the last line."""
     for text in lines:
         command: Command = json.loads(text)
         try:
@@ -40,10 +40,10 @@ def perform(operations: Mapping[str, Callable[[Command], Any]], lines: Iterable[
 
 
 def as_bytes(text: str | None) -> bytes | None:
-    """A key, a value or a header as it is sent."""
+    """Returns a key, a value or a header in the form in which it is sent."""
     return None if text is None else text.encode()
 
 
 def as_text(data: bytes | str | None) -> str | None:
-    """A key, a value or a header as the tests compare it."""
+    """Returns a key, a value or a header in the form that the tests compare."""
     return data.decode() if isinstance(data, bytes) else data

@@ -1,4 +1,4 @@
-"""A member of a group in a thread of its own, for clients whose calls block."""
+"""A group member in its own thread, for clients whose calls block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["MemberThread", "Members"]
 
 
 class MemberThread(threading.Thread, ABC):
-    """Polls until it is to leave; what it sees it tells. It ends, with the event `failed`, on the first exception."""
+    """A thread that polls until the member leaves, and writes the member's events. The first exception ends the thread
+    with the event `failed`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -23,15 +24,15 @@ class MemberThread(threading.Thread, ABC):
         self._leaving = False
 
     def tell(self, event: str, **more: Any) -> None:
-        """Tells an event of this member."""
+        """Writes an event of this member."""
         tell(self.name, event, **more)
 
     def request(self, action: Callable[[], None]) -> None:
-        """Has the member's thread do something between two polls."""
+        """Makes the member's thread run an action between two polls."""
         self._requests.put(action)
 
     def leave(self) -> None:
-        """Returns when the member has left."""
+        """Makes the member leave, and waits for the end of its thread."""
 
         def stop() -> None:
             self._leaving = True
@@ -40,7 +41,7 @@ class MemberThread(threading.Thread, ABC):
         self.join()
 
     def commit(self) -> None:
-        """Commits the position and tells how that went."""
+        """Commits the position and writes the result as an event."""
         try:
             self.commit_position()
         except Exception as error:
@@ -63,19 +64,19 @@ class MemberThread(threading.Thread, ABC):
 
     @abstractmethod
     def poll(self) -> Iterable[dict[str, Any]]:
-        """The records that have come within a moment."""
+        """Returns the records that arrive within a short time."""
 
     @abstractmethod
     def rewind(self) -> None:
-        """Goes back to the beginning of every partition it owns."""
+        """Seeks to the beginning of every partition that the member owns."""
 
     @abstractmethod
     def commit_position(self) -> None:
-        """Commits the position of every partition it owns, or raises."""
+        """Commits the position of every partition that the member owns. Raises an exception if the commit fails."""
 
     @abstractmethod
     def close(self) -> None:
-        """Leaves the group; commits first where that is automatic."""
+        """Leaves the group; commits first if the client commits automatically."""
 
 
 class Members:
@@ -92,19 +93,19 @@ class Members:
         member.start()
 
     def leave(self, command: Command) -> None:
-        """Has member "name" leave, and waits for it."""
+        """Makes member "name" leave, and waits for it."""
         self._members.pop(command["name"]).leave()
 
     def rewind(self, command: Command) -> None:
-        """Has member "name" read everything again."""
+        """Makes member "name" read everything again."""
         member = self._members[command["name"]]
         member.request(member.rewind)
 
     def stall(self, command: Command) -> None:
-        """Has member "name" not poll for some "seconds"."""
+        """Makes member "name" pause its polls for some "seconds"."""
         self._members[command["name"]].request(lambda: time.sleep(command["seconds"]))
 
     def commit(self, command: Command) -> None:
-        """Has member "name" commit its position."""
+        """Makes member "name" commit its position."""
         member = self._members[command["name"]]
         member.request(member.commit)

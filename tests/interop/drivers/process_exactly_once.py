@@ -1,8 +1,8 @@
-"""Consume, transform, produce with librdkafka, exactly once; every third transaction is aborted.
+"""Consumes, transforms and produces with librdkafka, exactly once; aborts every third transaction.
 
-python -m tests.interop.drivers.process_exactly_once BOOTSTRAP SOURCE TARGET NAME, where NAME is the group and the
-transactional id. Says "committed N" or "aborted N" after each transaction of N records, "idle" when none came for a
-second, and runs until it is killed.
+Usage: python -m tests.interop.drivers.process_exactly_once BOOTSTRAP SOURCE TARGET NAME, where NAME is the group and
+the transactional id. Prints "committed N" or "aborted N" after each transaction of N records, and "idle" when no record
+arrived for a second. Runs until it is killed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PATIENCE_S = 30
 
 
 class Processor:
-    """One consumer and one producer that move on together."""
+    """One consumer and one producer, which commit their progress together."""
 
     def __init__(self, bootstrap: str, source: str, target: str, name: str) -> None:
         self.target = target
@@ -24,12 +24,12 @@ class Processor:
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": name,
-                # So that the one that comes after a kill takes its place at once.
+                # With an instance id, the processor that starts after a kill takes over the membership at once.
                 "group.instance.id": name,
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                # After an abort it seeks, and then has to wait for the fetch that is under way.
+                # After an abort the processor seeks, and then waits for the fetch in flight.
                 "fetch.wait.max.ms": 10,
                 "fetch.error.backoff.ms": 10,
             }
@@ -39,7 +39,7 @@ class Processor:
         self.consumer.subscribe([source])
 
     def run(self) -> None:
-        """Processes whatever comes."""
+        """Processes records until the process is killed."""
         transactions = 0
         while True:
             messages = self.consumer.consume(RECORDS, 1)

@@ -1,7 +1,8 @@
-"""What two runs of the script differ in, and which of these differences are known.
+"""Compares two runs of the script, and reads the known differences.
 
-differences.txt lists the known ones: a step after "@" (with "(2)" for its second occurrence), then the lines that only
-Apache Kafka prints after "- " and those that only klamm prints after "+ ". Lines that begin with "#" give the reason.
+differences.txt lists the known differences: a step after "@" (with "(2)" for its second occurrence), then the lines
+that only Apache Kafka prints after "- " and the lines that only klamm prints after "+ ". Lines that begin with "#" give
+the reason.
 """
 
 from __future__ import annotations
@@ -17,26 +18,27 @@ _MASKS = [
     (re.compile(r"127\.0\.0\.1 +\d+"), "HOST PORT"),
     (re.compile(r"TopicId: \S{22}"), "TopicId: ID"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
-    # What members of the consumer protocol call themselves: Kafka's Uuid.
+    # The ids of members of the consumer protocol: Kafka's Uuid.
     (re.compile(r"(?<![\w.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{22}(?![\w.-])"), "UUID-WITH-22-CHARACTERS"),
     (re.compile(r"CreateTime:\d+"), "CreateTime:MILLISECONDS"),
     (re.compile(r"\t1\d{12}(?=\s)"), "\tMILLISECONDS"),
     (re.compile(r"Epoch: \d+"), "Epoch: NUMBER"),
     (re.compile(r"(log\.dirs?=)/\S+?(?=[ ,}]|$)"), r"\1FOLDER"),
     (re.compile(r'(?<="log_dirs":\[")/[^"]+'), "FOLDER"),
-    # How much has happened in the metadata of the cluster.
+    # Counters of the cluster's metadata log.
     (re.compile(r"(A{22}\t)\d+ +"), r"\1NUMBER"),
     (re.compile(r"((?:LeaderEpoch|HighWatermark): +)\d+"), r"\1NUMBER"),
 ]
-# klamm's own keys are listed in docs/reference/configuration.md; a description of everything has them all.
+# A description with --all also shows klamm's own keys, which docs/reference/configuration.md lists.
 _DESCRIBES_ALL = re.compile(r"kafka-configs --describe .*--all")
 _OWN_KEY = re.compile(r" *klamm\.")
-# The order in which groups are listed is that of a hash map in Kafka's coordinator, and promised by nobody.
+# Kafka's coordinator lists groups in the order of a hash map, and documents no order.
 _UNORDERED = re.compile(r"kafka-(consumer-)?groups --list")
 
 
 def masked_steps(output: str) -> dict[str, list[str]]:
-    """The lines of each step of a run, with addresses, ids, folders and times masked. Repeated steps are numbered."""
+    """Returns the lines of each step of a run, with masked addresses, ids, folders and times. Repeated steps are
+    numbered."""
     steps: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in output.splitlines():
@@ -57,7 +59,7 @@ def masked_steps(output: str) -> dict[str, list[str]]:
 
 
 def differences(kafka: Mapping[str, list[str]], klamm: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """For each step in which the runs differ, the lines of only one of them, with its sign."""
+    """Returns, for each step in which the runs differ, the lines that only one run has, with its sign."""
     found: dict[str, list[str]] = {}
     for step in [*kafka, *(step for step in klamm if step not in kafka)]:
         compared = difflib.unified_diff(kafka.get(step, []), klamm.get(step, []), lineterm="", n=0)
@@ -68,7 +70,7 @@ def differences(kafka: Mapping[str, list[str]], klamm: Mapping[str, list[str]]) 
 
 
 def read_listed(text: str) -> dict[str, list[str]]:
-    """The known differences, as `differences` gives them."""
+    """Returns the known differences, in the form of `differences`."""
     listed: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -80,5 +82,5 @@ def read_listed(text: str) -> dict[str, list[str]]:
 
 
 def show(found: Mapping[str, list[str]]) -> str:
-    """Differences as differences.txt wants them."""
+    """Returns differences in the format of differences.txt."""
     return "\n".join(line for step, lines in found.items() for line in [f"@ {step}", *lines, ""])

@@ -1,4 +1,4 @@
-"""Apache Kafka's own command line tools print the same for klamm as for Apache Kafka."""
+"""Tests that Apache Kafka's own command line tools print the same for klamm as for Apache Kafka."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
 _FOLDER = Path(__file__).parent
 
-# What tests.support.kafka_broker sets on Apache Kafka, as far as it isn't about KRaft.
+# The settings of tests.support.kafka_broker for Apache Kafka, without those for KRaft.
 _CONFIG = {
     "node.id": "1",
     "num.partitions": "1",
@@ -41,8 +41,9 @@ def _run(classpath: str, bootstrap: str) -> Mapping[str, list[str]]:
 
 
 def test_the_tools_print_the_same_for_klamm_and_for_apache_kafka(kafka_classpath: str, tmp_path: Path) -> None:
-    """Every difference is listed with its reason in differences.txt, and every listed one still occurs."""
-    # What klamm doesn't have yet: Apache Kafka then refuses it, too.
+    """The tools print only the differences that differences.txt lists with a reason, and every listed difference
+    occurs."""
+    # With version 0, Apache Kafka refuses the features that klamm does not support yet.
     features = {"share.version": 0, "streams.version": 0}
     with ApacheKafka(features=features, has_static_quorum=True) as kafka, ThreadPoolExecutor(2) as pool:
         klamm = BrokerProcess(tmp_path, _CONFIG)

@@ -1,4 +1,5 @@
-"""Share groups (KIP-932) and Streams groups (KIP-1071), where `share.version` and `streams.version` are 0."""
+"""Conversations about share groups (KIP-932) and Streams groups (KIP-1071), with `share.version` and `streams.version`
+0."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ MEMBER = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 @conversation(ApiKey.SHARE_GROUP_HEARTBEAT)
 def share_group_heartbeat(talk: Talk) -> None:
-    """A member that joins, stays and leaves."""
+    """Sends heartbeats of a member that joins, stays and leaves."""
     for epoch in (0, 1, -1):
         talk.ask(
             ShareGroupHeartbeatRequest(
@@ -49,7 +50,7 @@ def share_group_heartbeat(talk: Talk) -> None:
 
 @conversation(ApiKey.SHARE_GROUP_DESCRIBE)
 def share_group_describe(talk: Talk) -> None:
-    """None, one, two."""
+    """Describes no group, one group and two groups."""
     for names in ([], ["g"], ["g", "h"]):
         talk.ask(ShareGroupDescribeRequest(group_ids=names))
         talk.ask(ShareGroupDescribeRequest(group_ids=names, include_authorized_operations=True))
@@ -57,7 +58,7 @@ def share_group_describe(talk: Talk) -> None:
 
 @conversation(ApiKey.SHARE_FETCH)
 def share_fetch(talk: Talk) -> None:
-    """A session that begins, with a partition."""
+    """Fetches without partitions, and begins a session with a partition."""
     topic = talk.topic("a")
     talk.ask(share_fetch_request.ShareFetchRequest(group_id="g", member_id=MEMBER))
     topics = [
@@ -70,7 +71,7 @@ def share_fetch(talk: Talk) -> None:
 
 @conversation(ApiKey.SHARE_ACKNOWLEDGE)
 def share_acknowledge(talk: Talk) -> None:
-    """Records of a session that isn't there."""
+    """Acknowledges a record in a session that doesn't exist."""
     topic = talk.topic("a")
     batch = share_acknowledge_request.AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=[1])
     partitions = [share_acknowledge_request.AcknowledgePartition(partition_index=0, acknowledgement_batches=[batch])]
@@ -84,7 +85,7 @@ def share_acknowledge(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
 def describe_share_group_offsets(talk: Talk) -> None:
-    """Of no group, one and two; of all topics and of one."""
+    """Describes the offsets of no group, one group and two groups, for all topics and for one topic."""
     topics = [DescribeShareGroupOffsetsRequestTopic(topic_name="orders", partitions=[0])]
     one = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=None)
     other = DescribeShareGroupOffsetsRequestGroup(group_id="h", topics=topics)
@@ -94,7 +95,7 @@ def describe_share_group_offsets(talk: Talk) -> None:
 
 @conversation(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
 def alter_share_group_offsets(talk: Talk) -> None:
-    """Of no topic, and of one."""
+    """Alters the offsets of no topic and of one topic."""
     talk.ask(AlterShareGroupOffsetsRequest(group_id="g"))
     partitions = [AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=1)]
     topics = [AlterShareGroupOffsetsRequestTopic(topic_name="orders", partitions=partitions)]
@@ -103,7 +104,7 @@ def alter_share_group_offsets(talk: Talk) -> None:
 
 @conversation(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
 def delete_share_group_offsets(talk: Talk) -> None:
-    """Of no topic, and of one."""
+    """Deletes the offsets of no topic and of one topic."""
     talk.ask(DeleteShareGroupOffsetsRequest(group_id="g"))
     topics = [DeleteShareGroupOffsetsRequestTopic(topic_name="orders")]
     talk.ask(DeleteShareGroupOffsetsRequest(group_id="g", topics=topics))
@@ -114,7 +115,7 @@ TOPIC_ID = b"\1" * 16
 
 @conversation(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
 def initialize_share_group_state(talk: Talk) -> None:
-    """What a broker asks the share coordinator: no partition, and one of a topic that doesn't exist."""
+    """Sends a broker's request to the share coordinator, without partitions and for a topic that doesn't exist."""
     module = initialize_share_group_state_request
     talk.ask(module.InitializeShareGroupStateRequest(group_id="g"))
     topic = module.InitializeStateData(topic_id=TOPIC_ID, partitions=[module.PartitionData(partition=0)])
@@ -123,7 +124,7 @@ def initialize_share_group_state(talk: Talk) -> None:
 
 @conversation(ApiKey.READ_SHARE_GROUP_STATE)
 def read_share_group_state(talk: Talk) -> None:
-    """What a broker asks the share coordinator: no partition, and one of a topic that doesn't exist."""
+    """Sends a broker's request to the share coordinator, without partitions and for a topic that doesn't exist."""
     module = read_share_group_state_request
     talk.ask(module.ReadShareGroupStateRequest(group_id="g"))
     topic = module.ReadStateData(topic_id=TOPIC_ID, partitions=[module.PartitionData(partition=0)])
@@ -132,7 +133,7 @@ def read_share_group_state(talk: Talk) -> None:
 
 @conversation(ApiKey.WRITE_SHARE_GROUP_STATE)
 def write_share_group_state(talk: Talk) -> None:
-    """What a broker asks the share coordinator: no partition, and one of a topic that doesn't exist."""
+    """Sends a broker's request to the share coordinator, without partitions and for a topic that doesn't exist."""
     module = write_share_group_state_request
     talk.ask(module.WriteShareGroupStateRequest(group_id="g"))
     topic = module.WriteStateData(topic_id=TOPIC_ID, partitions=[module.PartitionData(partition=0)])
@@ -141,7 +142,7 @@ def write_share_group_state(talk: Talk) -> None:
 
 @conversation(ApiKey.DELETE_SHARE_GROUP_STATE)
 def delete_share_group_state(talk: Talk) -> None:
-    """What a broker asks the share coordinator: no partition, and one of a topic that doesn't exist."""
+    """Sends a broker's request to the share coordinator, without partitions and for a topic that doesn't exist."""
     module = delete_share_group_state_request
     talk.ask(module.DeleteShareGroupStateRequest(group_id="g"))
     topic = module.DeleteStateData(topic_id=TOPIC_ID, partitions=[module.PartitionData(partition=0)])
@@ -150,7 +151,7 @@ def delete_share_group_state(talk: Talk) -> None:
 
 @conversation(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
 def read_share_group_state_summary(talk: Talk) -> None:
-    """What a broker asks the share coordinator: no partition, and one of a topic that doesn't exist."""
+    """Sends a broker's request to the share coordinator, without partitions and for a topic that doesn't exist."""
     module = read_share_group_state_summary_request
     talk.ask(module.ReadShareGroupStateSummaryRequest(group_id="g"))
     topic = module.ReadStateSummaryData(topic_id=TOPIC_ID, partitions=[module.PartitionData(partition=0)])
@@ -159,13 +160,13 @@ def read_share_group_state_summary(talk: Talk) -> None:
 
 @conversation(ApiKey.STREAMS_GROUP_HEARTBEAT)
 def streams_group_heartbeat(talk: Talk) -> None:
-    """A member that joins, and one that leaves."""
+    """Sends heartbeats of a member that joins and leaves."""
     for epoch in (0, -1):
         talk.ask(StreamsGroupHeartbeatRequest(group_id=talk.name("g"), member_id=MEMBER, member_epoch=epoch))
 
 
 @conversation(ApiKey.STREAMS_GROUP_DESCRIBE)
 def streams_group_describe(talk: Talk) -> None:
-    """None, one, two."""
+    """Describes no group, one group and two groups."""
     for names in ([], ["g"], ["g", "h"]):
         talk.ask(StreamsGroupDescribeRequest(group_ids=names))

@@ -1,5 +1,5 @@
-"""What an administrator asks of a single node without an authorizer: ACLs, users, quotas, delegation tokens, elections,
-reassignments, log directories, features, the quorum."""
+"""Conversations about the administration of a single node without an authorizer: ACLs, users, quotas, delegation
+tokens, elections, reassignments, log directories, features, the quorum."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ from klamm.protocol.schema.unregister_broker_request import UnregisterBrokerRequ
 from klamm.protocol.schema.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
 ANY, TOPIC, LITERAL, READ, ALLOW = 1, 2, 3, 3, 3
-"""Codes of ACLs: any of its kind; a topic; its exact name; reading; permission."""
+"""Codes in ACL requests: any value of a field; a topic; a literal name; the operation read; the permission allow."""
 
 EXACTLY, BY_DEFAULT, ANY_NAME = 0, 1, 2
-"""How a filter of quotas matches a name."""
+"""How a quota filter matches a name."""
 
 
 # -- security
@@ -64,20 +64,20 @@ EXACTLY, BY_DEFAULT, ANY_NAME = 0, 1, 2
 
 @conversation(ApiKey.SASL_HANDSHAKE)
 def sasl_handshake(talk: Talk) -> None:
-    """A listener without SASL."""
+    """Sends SASL handshakes to a listener without SASL."""
     for mechanism in ("PLAIN", "", "no-such-mechanism"):
         talk.ask(SaslHandshakeRequest(mechanism=mechanism))
 
 
 @conversation(ApiKey.SASL_AUTHENTICATE)
 def sasl_authenticate(talk: Talk) -> None:
-    """A listener without SASL."""
+    """Authenticates at a listener without SASL."""
     talk.ask(SaslAuthenticateRequest(auth_bytes=b"\0user\0password"))
 
 
 @conversation(ApiKey.DESCRIBE_ACLS)
 def describe_acls(talk: Talk) -> None:
-    """All, those of one topic, and filters that are none."""
+    """Describes all ACLs and those of one topic, and sends invalid filters."""
     everything = DescribeAclsRequest(
         resource_type_filter=ANY,
         resource_name_filter=None,
@@ -134,7 +134,7 @@ def _creation(**changes: object) -> AclCreation:
 
 @conversation(ApiKey.CREATE_ACLS)
 def create_acls(talk: Talk) -> None:
-    """None, one, two, and some that are none."""
+    """Creates no ACL, one ACL and two ACLs, and sends invalid ACLs."""
     talk.ask(CreateAclsRequest(creations=[]))
     talk.ask(CreateAclsRequest(creations=[_creation()]))
     talk.ask(CreateAclsRequest(creations=[_creation(), _creation(principal="amalia")]))
@@ -144,7 +144,7 @@ def create_acls(talk: Talk) -> None:
 
 @conversation(ApiKey.DELETE_ACLS)
 def delete_acls(talk: Talk) -> None:
-    """By no filter, one, two, and one that is none."""
+    """Deletes ACLs by no filter, one filter and two filters, and sends an invalid filter."""
     every = DeleteAclsFilter(
         resource_type_filter=ANY,
         resource_name_filter=None,
@@ -162,7 +162,7 @@ def delete_acls(talk: Talk) -> None:
 
 @conversation(ApiKey.CREATE_DELEGATION_TOKEN)
 def create_delegation_token(talk: Talk) -> None:
-    """A connection that nobody has authenticated."""
+    """Creates delegation tokens on a connection without authentication."""
     talk.ask(CreateDelegationTokenRequest(owner_principal_type=None, owner_principal_name=None))
     renewers = [CreatableRenewers(principal_type="User", principal_name="frieda")]
     talk.ask(
@@ -172,26 +172,26 @@ def create_delegation_token(talk: Talk) -> None:
 
 @conversation(ApiKey.RENEW_DELEGATION_TOKEN)
 def renew_delegation_token(talk: Talk) -> None:
-    """A connection that nobody has authenticated."""
+    """Renews a delegation token on a connection without authentication."""
     talk.ask(RenewDelegationTokenRequest(hmac=b"token", renew_period_ms=1000))
 
 
 @conversation(ApiKey.EXPIRE_DELEGATION_TOKEN)
 def expire_delegation_token(talk: Talk) -> None:
-    """A connection that nobody has authenticated."""
+    """Expires a delegation token on a connection without authentication."""
     talk.ask(ExpireDelegationTokenRequest(hmac=b"token", expiry_time_period_ms=1000))
 
 
 @conversation(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 def describe_delegation_token(talk: Talk) -> None:
-    """A connection that nobody has authenticated."""
+    """Describes delegation tokens on a connection without authentication."""
     talk.ask(DescribeDelegationTokenRequest(owners=None))
     talk.ask(DescribeDelegationTokenRequest(owners=[]))
 
 
 @conversation(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 def describe_user_scram_credentials(talk: Talk) -> None:
-    """All users, some, one twice, and one without a name."""
+    """Describes all users, several users, a user twice, and a user without a name."""
     talk.ask(DescribeUserScramCredentialsRequest(users=None))
     talk.ask(DescribeUserScramCredentialsRequest(users=[]))
     talk.ask(DescribeUserScramCredentialsRequest(users=[UserName(name="amalia"), UserName(name="frieda")]))
@@ -205,7 +205,7 @@ def describe_user_scram_credentials(talk: Talk) -> None:
 
 @conversation(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 def alter_user_scram_credentials(talk: Talk) -> None:
-    """Deletions of what is not there, credentials that are none, and one that is."""
+    """Deletes credentials that don't exist, sends invalid credentials, then sets and deletes a valid credential."""
     talk.ask(AlterUserScramCredentialsRequest())
     deletions = [ScramCredentialDeletion(name="amalia", mechanism=1), ScramCredentialDeletion(name="", mechanism=1)]
     talk.ask(AlterUserScramCredentialsRequest(deletions=deletions))
@@ -232,7 +232,7 @@ def alter_user_scram_credentials(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 def describe_client_quotas(talk: Talk) -> None:
-    """All, those of some, and filters that are none."""
+    """Describes all quotas and quotas of some entities, and sends invalid filters."""
     talk.ask(DescribeClientQuotasRequest(components=[]))
     talk.ask(DescribeClientQuotasRequest(components=[], strict=True))
     for component in (
@@ -256,7 +256,8 @@ def describe_client_quotas(talk: Talk) -> None:
 
 @conversation(ApiKey.ALTER_CLIENT_QUOTAS)
 def alter_client_quotas(talk: Talk) -> None:
-    """None, one to be removed that is not there, one to be set, and entities that are none."""
+    """Sends no entry, removes a quota that doesn't exist, validates a new quota, and sends invalid entities and
+    keys."""
     talk.ask(AlterClientQuotasRequest(entries=[]))
 
     def entry(kind: str, name: str | None, *operations: OpData) -> alter_client_quotas_request.EntryData:
@@ -277,7 +278,8 @@ def alter_client_quotas(talk: Talk) -> None:
 
 @conversation(ApiKey.ELECT_LEADERS)
 def elect_leaders(talk: Talk) -> None:
-    """Of all partitions, of some, of such as don't exist, of no kind."""
+    """Elects leaders of all partitions, of some, and of partitions that don't exist, also with an invalid election
+    type."""
     topic = talk.topic("a", 2)
     talk.ask(ElectLeadersRequest(topic_partitions=None))
     talk.ask(ElectLeadersRequest(topic_partitions=[]))
@@ -298,7 +300,7 @@ def elect_leaders(talk: Talk) -> None:
 
 @conversation(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 def list_partition_reassignments(talk: Talk) -> None:
-    """All, those of some partitions, those of partitions that don't exist."""
+    """Lists reassignments of all partitions, of some, and of partitions that don't exist."""
     topic = talk.topic("a", 2)
     talk.ask(ListPartitionReassignmentsRequest(topics=None))
     talk.ask(ListPartitionReassignmentsRequest(topics=[]))
@@ -309,7 +311,8 @@ def list_partition_reassignments(talk: Talk) -> None:
 
 @conversation(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 def alter_partition_reassignments(talk: Talk) -> None:
-    """To where they are, to a broker that doesn't exist, cancelled, and of partitions that don't exist."""
+    """Reassigns partitions to their present broker, to a broker that doesn't exist, and to no broker. Cancels
+    reassignments, and names partitions that don't exist."""
     topic = talk.topic("a", 2)
     talk.ask(AlterPartitionReassignmentsRequest(topics=[]))
     for name, index, replicas in (
@@ -335,7 +338,7 @@ def alter_partition_reassignments(talk: Talk) -> None:
 
 @conversation(ApiKey.ALTER_REPLICA_LOG_DIRS)
 def alter_replica_log_dirs(talk: Talk) -> None:
-    """To a folder that is none of the broker's."""
+    """Moves replicas to a folder that is not a log directory of the broker."""
     topic = talk.topic("a", 2)
     talk.ask(AlterReplicaLogDirsRequest(dirs=[]))
     for path, name, partitions in (
@@ -351,7 +354,7 @@ def alter_replica_log_dirs(talk: Talk) -> None:
 
 @conversation(ApiKey.UNREGISTER_BROKER)
 def unregister_broker(talk: Talk) -> None:
-    """Brokers that don't exist."""
+    """Unregisters brokers that don't exist."""
     for number in (77, -1):
         talk.ask(UnregisterBrokerRequest(broker_id=number))
 
@@ -361,7 +364,7 @@ def unregister_broker(talk: Talk) -> None:
 
 @conversation(ApiKey.UPDATE_FEATURES)
 def update_features(talk: Talk) -> None:
-    """To where they are, above, below, and of names that don't exist; nothing is changed."""
+    """Validates updates of features to the same level, to higher and lower levels, and of unknown features."""
     talk.ask(UpdateFeaturesRequest(feature_updates=[]))
     upgrade, safe_downgrade, unsafe_downgrade = 1, 2, 3
     for name, level, kind in (
@@ -393,7 +396,7 @@ def update_features(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_QUORUM)
 def describe_quorum(talk: Talk) -> None:
-    """The quorum of the metadata, and of topics that have none."""
+    """Describes the quorum of the metadata log, and of a topic without a quorum."""
     talk.ask(DescribeQuorumRequest(topics=[]))
     for name, indexes in (("__cluster_metadata", [0]), ("__cluster_metadata", [0, 1]), ("orders", [0])):
         partitions = [describe_quorum_request.PartitionData(partition_index=index) for index in indexes]
@@ -403,7 +406,7 @@ def describe_quorum(talk: Talk) -> None:
 
 @conversation(ApiKey.ADD_RAFT_VOTER)
 def add_raft_voter(talk: Talk) -> None:
-    """A quorum that can't grow."""
+    """Adds voters to a quorum that can't grow."""
     listeners = [VoterListener(name="CONTROLLER", host="127.0.0.1", port=9)]
     voter = AddRaftVoterRequest(cluster_id=None, voter_id=7, voter_directory_id=b"\1" * 16, listeners=listeners)
     talk.ask(voter)
@@ -413,7 +416,7 @@ def add_raft_voter(talk: Talk) -> None:
 
 @conversation(ApiKey.REMOVE_RAFT_VOTER)
 def remove_raft_voter(talk: Talk) -> None:
-    """A quorum that can't shrink."""
+    """Removes voters from a quorum that can't shrink."""
     talk.ask(RemoveRaftVoterRequest(cluster_id=None, voter_id=7, voter_directory_id=b"\1" * 16))
     talk.ask(RemoveRaftVoterRequest(cluster_id="another", voter_id=7, voter_directory_id=b"\1" * 16))
     talk.ask(RemoveRaftVoterRequest(cluster_id=None, voter_id=-1, voter_directory_id=b"\1" * 16))

@@ -1,4 +1,4 @@
-"""Record batches for the conversations, sound and unsound."""
+"""Record batches for the conversations, valid and invalid."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from klamm.protocol.records import encode_batch
 __all__ = ["TIME", "altered", "batch", "legacy_message", "now_ms"]
 
 TIME: Final = 1_700_000_000_000
-"""A time long ago, so that batches are the same for both brokers."""
+"""A fixed time in the past, so that both brokers get the same batches."""
 
 
 def now_ms() -> int:
-    """The time in milliseconds."""
+    """Returns the current time in milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 def batch(*values: bytes, timestamp: int = TIME, key: bytes | None = b"k", **options: Any) -> bytes:
-    """A batch with a record for each value, one millisecond apart."""
+    """Returns a batch with a record for each value; the timestamps are one millisecond apart."""
     return encode_batch([(timestamp + index, key, value, ()) for index, value in enumerate(values)], **options)
 
 
 def altered(sound: bytes, payload: bytes | None = None, **fields: Any) -> bytes:
-    """The batch with other fields in its header, or with another payload, and a CRC that fits."""
+    """Returns the batch with other header fields or another payload, and with the matching CRC."""
     payload = sound[HEADER_SIZE_BYTES:] if payload is None else payload
     return pack_header(read_batch_header(sound)._replace(**fields), payload) + payload
 
 
 def legacy_message(magic: int, value: bytes = b"v") -> bytes:
-    """A message of the format before batches, without a CRC that fits."""
+    """Returns a message of the format before record batches, without a valid CRC."""
     body = bytes(4) + bytes((magic, 0)) + (bytes(8) if magic else b"")
     body += b"\xff\xff\xff\xff" + len(value).to_bytes(4, "big") + value
     return bytes(8) + len(body).to_bytes(4, "big") + body

@@ -1,4 +1,4 @@
-"""What is asked about the broker and the cluster: ApiVersions, DescribeCluster, FindCoordinator, InitProducerId,
+"""Conversations about the broker and the cluster: ApiVersions, DescribeCluster, FindCoordinator, InitProducerId,
 DescribeLogDirs."""
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
 
 @conversation(ApiKey.API_VERSIONS)
 def api_versions(talk: Talk) -> None:
-    """What is served."""
+    """Requests the versions of the APIs."""
     talk.ask(ApiVersionsRequest(client_software_name="wire", client_software_version="1"))
 
 
 @conversation(ApiKey.API_VERSIONS, since=3)
 def api_versions_for_odd_clients(talk: Talk) -> None:
-    """Names of software that are none."""
+    """Requests the versions of the APIs with invalid names and versions of the client software."""
     for name, version in (("", "1"), ("wire", ""), ("wire", "-"), ("-wire", "1"), ("w i", "1"), ("wire", "ä")):
         talk.ask(ApiVersionsRequest(client_software_name=name, client_software_version=version))
 
 
 @conversation(ApiKey.DESCRIBE_CLUSTER)
 def describe_cluster(talk: Talk) -> None:
-    """Brokers and controller, operations, types of end points."""
+    """Describes the cluster with its authorized operations, and with each endpoint type."""
     talk.ask(DescribeClusterRequest())
     talk.ask(DescribeClusterRequest(include_cluster_authorized_operations=True, include_fenced_brokers=True))
     talk.ask(DescribeClusterRequest(endpoint_type=2))
@@ -39,7 +39,7 @@ def describe_cluster(talk: Talk) -> None:
 
 @conversation(ApiKey.FIND_COORDINATOR)
 def find_group_coordinator(talk: Talk) -> None:
-    """One group or several, none, an empty one, and the same twice."""
+    """Finds the coordinators of one group, of several groups, of none, of an empty name, and of a group twice."""
     one, other = talk.name("a"), talk.name("b")
     talk.ask(FindCoordinatorRequest(key=one, coordinator_keys=[one]))
     talk.ask(FindCoordinatorRequest(key="", coordinator_keys=[""]))
@@ -50,26 +50,26 @@ def find_group_coordinator(talk: Talk) -> None:
 
 @conversation(ApiKey.FIND_COORDINATOR, since=1)
 def find_unknown_coordinator(talk: Talk) -> None:
-    """A type of keys that doesn't exist."""
+    """Finds the coordinator of a key type that doesn't exist."""
     talk.ask(FindCoordinatorRequest(key="k", coordinator_keys=["k"], key_type=3))
 
 
 @conversation(ApiKey.FIND_COORDINATOR, since=1)
 def find_share_coordinator(talk: Talk) -> None:
-    """Share groups, whose keys have a form of their own."""
+    """Finds the coordinators of share groups, whose keys have a different form."""
     for key in ("group", "group:AAAAAAAAAAAAAAAAAAAAAQ:0"):
         talk.ask(FindCoordinatorRequest(key=key, coordinator_keys=[key], key_type=2))
 
 
 @conversation(ApiKey.FIND_COORDINATOR, since=1)
 def find_transaction_coordinator(talk: Talk) -> None:
-    """Transactional ids."""
+    """Finds the coordinator of a transactional id."""
     talk.ask(FindCoordinatorRequest(key="t", coordinator_keys=["t"], key_type=1))
 
 
 @conversation(ApiKey.INIT_PRODUCER_ID)
 def init_producer_id(talk: Talk) -> None:
-    """Producers without transactions: new, and with an id and epoch of before."""
+    """Requests producer ids without a transactional id, for a new producer and with a previous id and epoch."""
     talk.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0))
     talk.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1))
     talk.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1))
@@ -81,7 +81,7 @@ def init_producer_id(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_LOG_DIRS)
 def describe_log_dirs(talk: Talk) -> None:
-    """All partitions, some, and some that don't exist."""
+    """Describes the log directories of all partitions, of some, and of partitions that don't exist."""
     topic = talk.topic("a", 3)
     talk.append(topic, encode_batch([(1, b"k", b"v", ())]), index=1)
     talk.ask(DescribeLogDirsRequest(topics=None))

@@ -1,7 +1,7 @@
-"""Holds a conversation with both brokers, and tells what differs.
+"""Holds a conversation with both brokers, and returns the differences.
 
-A difference is one line, "2. CreateTopicsRequest topics[0].error_code: kafka 3, klamm 0": the second answer of the
-conversation, where in it, and both values. `differences.txt` lists those that stay:
+A difference is one line, "2. CreateTopicsRequest topics[0].error_code: kafka 3, klamm 0": the number of the answer in
+the conversation, the field, and both values. `differences.txt` lists the known differences:
 
     # the reason, in whole sentences
     @ name-of-the-conversation v3-13
@@ -25,13 +25,13 @@ __all__ = ["Differences", "compare", "listed_differences", "show"]
 LISTED: Final = Path(__file__).with_name("differences.txt")
 
 Differences: TypeAlias = dict[str, set[int]]
-"""Lines, each with the versions in which it occurs."""
+"""Lines, each with the versions in which the line occurs."""
 
 
 def compare(name: str, kafka: Peer, klamm: Peer, time: int = 1) -> Differences:
-    """Holds the conversation in all its versions with both at the same time.
+    """Holds the conversation in all its versions with both brokers at the same time.
 
-    `time`: how often it has been held with them, this time included; each has topics and groups of its own.
+    `time` is the number of this run of the conversation with these brokers; each run has its own topics and groups.
     """
     conversation = CONVERSATIONS[name]
     label = f"wire-{name}" if time == 1 else f"wire-{name}.{time}"
@@ -82,7 +82,7 @@ def _compare_trees(theirs: Tree, ours: Tree, path: str) -> Iterator[str]:
 
 
 def listed_differences() -> dict[str, Differences]:
-    """What differences.txt says, by conversation."""
+    """Returns the differences that differences.txt lists, by conversation."""
     listed: dict[str, Differences] = {}
     current: Differences = {}
     versions: set[int] = set()
@@ -98,7 +98,7 @@ def listed_differences() -> dict[str, Differences]:
 
 
 def show(differences: Differences) -> str:
-    """The differences as differences.txt has them, without reasons."""
+    """Returns the differences in the format of differences.txt, without reasons."""
     by_versions: dict[str, list[str]] = {}
     for line, versions in differences.items():
         by_versions.setdefault(_ranges(sorted(versions)), []).append(line)

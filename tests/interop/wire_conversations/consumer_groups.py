@@ -1,4 +1,5 @@
-"""Groups of the consumer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe, the other group APIs."""
+"""Conversations about consumer groups (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe, the other group
+APIs."""
 
 from __future__ import annotations
 
@@ -32,23 +33,26 @@ from klamm.protocol.schema.offset_delete_request import (
 
 REGEX_SINCE = 1
 OWN_IDS_SINCE = 1
-"""Assignors go by the ids of members, so only ids that members make themselves get the same from both brokers."""
+"""From this version on, members choose their own ids. Assignments depend on member ids, so they are comparable only
+then."""
 
 
 def topics_of(talk: Talk) -> tuple[Topic, Topic]:
-    """Four partitions and one, for conversations that only subscribe to them."""
+    """Returns a topic with four partitions and one with one partition, for conversations that only subscribe to
+    them."""
     return talk.shared_topic("four", 4), talk.shared_topic("one", 1)
 
 
 def assignment(topic: Topic, partitions: Sequence[int]) -> bytes:
-    """What a classic member is assigned. Who has something keeps it; among others, ids would decide who gets what."""
+    """Returns the assignment of a classic member. Members keep what they own; otherwise the assignment would depend on
+    ids."""
     part = TopicPartition(topic=topic.name, partitions=list(partitions))
     return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=[part]))
 
 
 @conversation(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_heartbeat_badly(talk: Talk) -> None:
-    """Requests that say too little, too much, or what can't be."""
+    """Sends heartbeats with missing, superfluous and invalid fields."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     member = ConsumerMember(talk, "one", group)
@@ -87,7 +91,8 @@ def consumer_heartbeat_badly(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_alone(talk: Talk) -> None:
-    """A first member: joins, beats, tells everything again, changes its mind, joins again and leaves."""
+    """Makes a first member join, send heartbeats, repeat its full state, change its subscription, join again and
+    leave."""
     four, one = topics_of(talk)
     member = ConsumerMember(talk, "one", talk.name("g"))
     member.join(four)
@@ -115,7 +120,8 @@ def consumer_alone(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumers_hand_over(talk: Talk) -> None:
-    """A second member gets partitions when the first has given them up; the first one's old epoch holds meanwhile."""
+    """Makes a second member get partitions after the first has given them up; the first member's old epoch is valid
+    meanwhile."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     one, two = ConsumerMember(talk, "one", group), ConsumerMember(talk, "two", group)
@@ -132,7 +138,7 @@ def consumers_hand_over(talk: Talk) -> None:
     two.heartbeat()
     two.own((four, sorted(set(range(4)) - set(left.partitions))))
     one.heartbeat()
-    # The answer got lost: the member comes with the epoch it had before.
+    # As after a lost answer, the member sends its previous epoch.
     one.heartbeat(member_epoch=1, topic_partitions=owned((four, left.partitions)))
     one.heartbeat(member_epoch=1, topic_partitions=owned((four, range(4))))
     one.join(four)
@@ -145,7 +151,7 @@ def consumers_hand_over(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumers_with_different_subscriptions(talk: Talk) -> None:
-    """Each gets of its own topics only; changes touch who is concerned."""
+    """Assigns members only partitions of their own topics; a change affects only the members that it concerns."""
     four, one = topics_of(talk)
     group = talk.name("g")
     all_of_it, some = ConsumerMember(talk, "all", group), ConsumerMember(talk, "some", group)
@@ -162,9 +168,10 @@ def consumers_with_different_subscriptions(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_HEARTBEAT, since=OWN_IDS_SINCE)
 def consumers_choose_assignors(talk: Talk) -> None:
-    """What most members want is used, and the default where none wants any.
+    """Chooses the assignor that most members request, or the default if no member requests one.
 
-    There is one topic only: the order in which Kafka's uniform takes several depends on their ids.
+    There is one topic only, because the order in which Kafka's uniform assignor handles several topics depends on their
+    ids.
     """
     four, _ = topics_of(talk)
     group = talk.name("g")
@@ -181,8 +188,8 @@ def consumers_choose_assignors(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_that_is_static(talk: Talk) -> None:
-    """Leaves for a while and comes back under another id; who takes its place too early is refused, who is replaced is
-    fenced (KIP-345)."""
+    """Makes a static member leave temporarily and return with another id. A replacement that comes too early is
+    refused, and the replaced member is fenced (KIP-345)."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     one, other = ConsumerMember(talk, "one", group, "first"), ConsumerMember(talk, "other", group)
@@ -214,7 +221,8 @@ def consumer_that_is_static(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_HEARTBEAT, since=REGEX_SINCE)
 def consumer_by_regex(talk: Talk) -> None:
-    """Topics by a regular expression: those there are, beside names, changed, unset, wrong."""
+    """Subscribes to existing topics by a regular expression, then changes and unsets it, next to names, and sends
+    invalid ones."""
     apples, pears = talk.topic("apples", 2), talk.topic("pears", 1)
     group = talk.name("g")
     member = ConsumerMember(talk, "one", group)
@@ -234,7 +242,8 @@ def consumer_by_regex(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_whose_session_ends(talk: Talk) -> None:
-    """The group's own session and interval hold; who says nothing for so long is gone, and the other has its share."""
+    """Sets a group's session timeout and heartbeat interval. A silent member is removed, and another member gets its
+    share."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     set_group(talk, group, consumer_session_timeout_ms="600", consumer_heartbeat_interval_ms="200")
@@ -248,7 +257,8 @@ def consumer_whose_session_ends(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_that_does_not_give_up(talk: Talk) -> None:
-    """Who keeps what it was asked to give up beyond its rebalance timeout is fenced, though it beats (KIP-848)."""
+    """Makes a member keep partitions beyond its rebalance timeout; the member is fenced, although it sends heartbeats
+    (KIP-848)."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     keeper, other = ConsumerMember(talk, "keeper", group), ConsumerMember(talk, "other", group)
@@ -267,7 +277,7 @@ def consumer_that_does_not_give_up(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_HEARTBEAT, since=OWN_IDS_SINCE)
 def consumer_in_a_classic_group(talk: Talk) -> None:
-    """An empty classic group becomes a consumer group; so does one of consumers, whose members go on; others stay."""
+    """Joins classic groups: an empty group and a group of consumers become consumer groups, and other groups don't."""
     four, _ = topics_of(talk)
     empty, connect = talk.name("empty"), talk.name("connect")
     gone = Member(talk, "gone", empty)
@@ -291,7 +301,7 @@ def consumer_in_a_classic_group(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def describe_consumer_groups(talk: Talk) -> None:
-    """A group in every state it passes; groups there are not, and groups of another kind."""
+    """Describes a group in each of its states, groups that don't exist, and a group of another type."""
     four, one_partition = topics_of(talk)
     group = talk.name("g")
 
@@ -323,7 +333,7 @@ def describe_consumer_groups(talk: Talk) -> None:
 
 @conversation(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def describe_members_of_both_kinds(talk: Talk) -> None:
-    """A group that is being upgraded tells who speaks which protocol (KIP-1099)."""
+    """Describes a group during its upgrade, which shows the protocol of each member (KIP-1099)."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     classic = Member(talk, "classic", group)
@@ -342,7 +352,8 @@ def describe_members_of_both_kinds(talk: Talk) -> None:
 
 @conversation(ApiKey.JOIN_GROUP)
 def join_a_consumer_group(talk: Talk) -> None:
-    """Consumers of the classic protocol may join a group of the new one; others may not."""
+    """Joins a consumer group with a classic consumer, which is accepted, and with other classic members, which are
+    refused."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     ConsumerMember(talk, "one", group).join(four)
@@ -370,7 +381,7 @@ def join_a_consumer_group(talk: Talk) -> None:
 
 @conversation(ApiKey.HEARTBEAT)
 def heartbeat_to_a_consumer_group(talk: Talk) -> None:
-    """Members of the consumer protocol don't beat this way."""
+    """Sends a classic heartbeat as a member of the consumer protocol."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     one = ConsumerMember(talk, "one", group)
@@ -382,7 +393,7 @@ def heartbeat_to_a_consumer_group(talk: Talk) -> None:
 
 @conversation(ApiKey.SYNC_GROUP)
 def sync_with_a_consumer_group(talk: Talk) -> None:
-    """Members of the consumer protocol don't sync."""
+    """Sends SyncGroup as a member of the consumer protocol."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     one = ConsumerMember(talk, "one", group)
@@ -394,7 +405,7 @@ def sync_with_a_consumer_group(talk: Talk) -> None:
 
 @conversation(ApiKey.LEAVE_GROUP)
 def leave_a_consumer_group(talk: Talk) -> None:
-    """An administrator may remove members of the consumer protocol by instance."""
+    """Removes members of the consumer protocol by instance id, as an administrator does."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     one, two = ConsumerMember(talk, "one", group, "first"), ConsumerMember(talk, "two", group)
@@ -410,7 +421,8 @@ def leave_a_consumer_group(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_COMMIT)
 def commit_as_a_consumer(talk: Talk) -> None:
-    """Epochs present, past and future; members there are and are not; groups with members and empty."""
+    """Commits with present, past and future epochs, as known and unknown members, to groups with and without
+    members."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     one, two = ConsumerMember(talk, "one", group), ConsumerMember(talk, "two", group)
@@ -446,7 +458,7 @@ def commit_as_a_consumer(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_FETCH)
 def fetch_as_a_consumer(talk: Talk) -> None:
-    """Since version 9 a member may say who it is, and is told when it is not (KIP-848)."""
+    """Fetches offsets with member ids and epochs, valid and invalid, which version 9 introduced (KIP-848)."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     one = ConsumerMember(talk, "one", group)
@@ -465,7 +477,7 @@ def fetch_as_a_consumer(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_DELETE)
 def delete_offsets_of_a_consumer_group(talk: Talk) -> None:
-    """Those of topics that somebody subscribed to stay."""
+    """Deletes offsets; the offsets of topics with subscribed members remain."""
     four, one_partition = topics_of(talk)
     group = talk.name("g")
     one = ConsumerMember(talk, "one", group)
@@ -485,7 +497,7 @@ def delete_offsets_of_a_consumer_group(talk: Talk) -> None:
 
 @conversation(ApiKey.LIST_GROUPS)
 def list_consumer_groups(talk: Talk) -> None:
-    """Their states and their type."""
+    """Lists consumer groups by state and by type."""
     four, _ = topics_of(talk)
     stable, reconciling, empty = talk.name("stable"), talk.name("reconciling"), talk.name("empty")
     one = ConsumerMember(talk, "one", stable)
@@ -510,7 +522,7 @@ def list_consumer_groups(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_GROUPS)
 def describe_a_consumer_group_as_a_classic_one(talk: Talk) -> None:
-    """It isn't one."""
+    """Sends DescribeGroups for a consumer group."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     ConsumerMember(talk, "one", group).join(four)
@@ -519,7 +531,7 @@ def describe_a_consumer_group_as_a_classic_one(talk: Talk) -> None:
 
 @conversation(ApiKey.DELETE_GROUPS)
 def delete_consumer_groups(talk: Talk) -> None:
-    """An empty one goes, with its offsets; one with members stays."""
+    """Deletes an empty group with its offsets, and tries to delete a group with members."""
     four, _ = topics_of(talk)
     group = talk.name("g")
     one = ConsumerMember(talk, "one", group)

@@ -1,4 +1,4 @@
-"""Members of a consumer group (KIP-848), each with a connection of its own, for the conversations about such groups."""
+"""Members of a consumer group (KIP-848), each with its own connection, for the conversations about such groups."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from klamm.protocol.schema.incremental_alter_configs_response import Incremental
 __all__ = ["ConsumerMember", "owned", "set_group", "wait_for_epochs"]
 
 HEARTBEAT: Final = 1
-"""The version in which conversations about other APIs beat."""
+"""The heartbeat version in conversations about other APIs."""
 REBALANCE_TIMEOUT_MS: Final = 60_000
 
 
 def owned(*topics: tuple[Topic, Sequence[int]]) -> list[TopicPartitions]:
-    """Partitions as members name them."""
+    """Returns partitions in the form of a heartbeat request."""
     return [TopicPartitions(topic_id=topic.topic_id, partitions=list(partitions)) for topic, partitions in topics]
 
 
 class ConsumerMember:
-    """One member. Its id is `<conversation>-<name>` where members make their own, else what it is given."""
+    """A member. Its id is `<conversation>-<name>` in versions where members choose their ids, otherwise the
+    broker's."""
 
     def __init__(self, talk: Talk, name: str, group: str, instance: str | None = None) -> None:
         self.talk = talk.another(name)
@@ -44,7 +45,7 @@ class ConsumerMember:
         self.epoch = 0
 
     def join(self, *topics: Topic, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """Joins, or joins again, with a subscription to topics; owned is nothing."""
+        """Joins, or joins again, with a subscription to topics and without owned partitions."""
         request = self._request(
             member_epoch=0,
             instance_id=self.instance,
@@ -55,19 +56,20 @@ class ConsumerMember:
         return self._ask(request, fields)
 
     def heartbeat(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """Says that it lives, with nothing new unless `fields` say it."""
+        """Sends a heartbeat without changes, except those in `fields`."""
         return self._ask(self._request(instance_id=self.instance), fields)
 
     def own(self, *topics: tuple[Topic, Sequence[int]], **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """Says which partitions it has."""
+        """Sends a heartbeat with the member's owned partitions."""
         return self.heartbeat(topic_partitions=owned(*topics), **fields)
 
     def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
-        """Leaves; -2 for a while only."""
+        """Leaves the group; the epoch -2 means temporarily."""
         return self.heartbeat(member_epoch=epoch)
 
     def beat_until(self, what: str, **fields: Any) -> None:
-        """Beats in silence until it is assigned something, and records that answer: when it comes depends on time."""
+        """Sends heartbeats until the member gets an assignment, and records only that answer, whose time is not
+        predictable."""
         request = self._request(instance_id=self.instance)
         for name, value in fields.items():
             setattr(request, name, value)
@@ -112,7 +114,7 @@ def set_group(talk: Talk, group: str, **configs: str) -> None:
 
 
 def wait_for_epochs(talk: Talk, group: str, *epochs: int) -> None:
-    """Waits until the group has members of exactly these epochs."""
+    """Waits until the epochs of the group's members are exactly these."""
 
     def is_there() -> bool:
         request = ConsumerGroupDescribeRequest(group_ids=[group])

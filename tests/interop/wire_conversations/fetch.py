@@ -1,4 +1,4 @@
-"""Fetch: what is read, what is refused, and sessions."""
+"""Conversations about Fetch: records, errors and fetch sessions."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ def fetch(talk: Talk, *topics: FetchTopic, forgotten: tuple[ForgottenTopic, ...]
 
 
 def shared(talk: Talk) -> tuple[Topic, Topic]:
-    """A topic with three batches of 71 bytes and more in partition 0, and an empty one."""
+    """Returns a topic with three batches of at least 71 bytes in partition 0, and an empty topic."""
     batches = (batch(b"a", b"b"), batch(b"c" * 100), batch(b"d", b"e", b"f"))
     return talk.shared_topic("full", 3, *batches), talk.shared_topic("empty", 2)
 
 
 @conversation(ApiKey.FETCH)
 def fetch_from_offsets(talk: Talk) -> None:
-    """From the beginning, the middle of a batch, the end, beyond, before, and where nothing is."""
+    """Fetches from the beginning, from within a batch, at the end, beyond the end, before the start, and from empty
+    partitions."""
     topic, empty = shared(talk)
     for offset in (0, 1, 2, 5, 6, 7, 100, -1, -2, 2**62):
         fetch(talk, wanted(topic, part(0, offset)))
@@ -54,7 +55,7 @@ def fetch_from_offsets(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH)
 def fetch_what_is_not_there(talk: Talk) -> None:
-    """Unknown topics and partitions, alone and beside known ones."""
+    """Fetches unknown topics and partitions, alone and together with known ones."""
     topic, _ = shared(talk)
     fetch(talk, wanted(STRANGE, part()))
     fetch(talk, wanted(topic, part(9)))
@@ -70,7 +71,8 @@ def fetch_what_is_not_there(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH, since=9)
 def fetch_with_leader_epochs(talk: Talk) -> None:
-    """The current epoch, older and newer ones, and what the client last read (KIP-320, KIP-595)."""
+    """Fetches with the current leader epoch, older and newer ones, and with the last fetched epoch (KIP-320,
+    KIP-595)."""
     topic, _ = shared(talk)
     for epoch in (-1, 0, 1, -2, 99):
         fetch(talk, wanted(topic, part(0, 2, current_leader_epoch=epoch)))
@@ -83,7 +85,8 @@ def fetch_with_leader_epochs(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH)
 def fetch_within_bytes(talk: Talk) -> None:
-    """Limits for the answer and for a partition: at least one batch of the first that has any."""
+    """Fetches with byte limits for the response and for a partition; the response has at least the first available
+    batch."""
     topic, _ = shared(talk)
     two = talk.shared_topic("second", 2, batch(b"x" * 50), batch(b"y" * 50))
     for limit in (0, 1, 60, 61, 78, 79, 80, 150, 400, 2**31 - 1):
@@ -94,7 +97,7 @@ def fetch_within_bytes(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH)
 def fetch_at_isolation_levels(talk: Talk) -> None:
-    """Read committed where there are no transactions, and a level that there is not."""
+    """Fetches with read_committed from a topic without transactions, and with invalid isolation levels."""
     topic, empty = shared(talk)
     for level in (0, 1, 2, -1):
         fetch(talk, wanted(topic, part(0, 2)), wanted(empty, part()), isolation_level=level)
@@ -103,7 +106,7 @@ def fetch_at_isolation_levels(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH)
 def fetch_as_a_replica(talk: Talk) -> None:
-    """Whoever claims to be a broker, or to debug."""
+    """Fetches with the replica ids of brokers, and with the replica id of a debugging consumer."""
     topic, _ = shared(talk)
     for replica in (-1, -2, -3, 1, 2, 7):
         state = ReplicaState(replica_id=replica, replica_epoch=-1)
@@ -112,7 +115,7 @@ def fetch_as_a_replica(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH, since=11)
 def fetch_with_other_fields(talk: Talk) -> None:
-    """Rack, cluster, log start offset of the asker, replica's folder and high watermark."""
+    """Fetches with a rack, a cluster id, the client's log start offset, a replica's directory and a high watermark."""
     topic, _ = shared(talk)
     fetch(talk, wanted(topic, part(0, 5)), rack_id="r", cluster_id="another")
     fetch(talk, wanted(topic, part(0, 5, log_start_offset=3)))
@@ -122,7 +125,7 @@ def fetch_with_other_fields(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH)
 def fetch_and_wait(talk: Talk) -> None:
-    """A short wait ends without records, or at once where nothing would come of it."""
+    """Waits a short time for records that don't arrive; requests that need no wait are answered at once."""
     topic, empty = shared(talk)
     fetch(talk, wanted(empty, part()), max_wait_ms=50, min_bytes=1)
     fetch(talk, wanted(empty, part()), max_wait_ms=60_000, min_bytes=0)
@@ -137,9 +140,9 @@ def fetch_and_wait(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH)
 def fetch_and_be_woken(talk: Talk) -> None:
-    """Appends wake whoever waits, when there is enough.
+    """Waits for records until appends reach the minimum bytes.
 
-    Only the records are compared: Apache Kafka may tell the high watermark from just before the append.
+    Only the size of the records is compared, because Apache Kafka may return the high watermark from before the append.
     """
     topic = talk.topic("a")
     waiting = talk.another()
@@ -160,7 +163,7 @@ def fetch_and_be_woken(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH)
 def fetch_compressed(talk: Talk) -> None:
-    """Codecs, for versions that may not know them (KIP-110)."""
+    """Fetches batches of all codecs, also with versions that don't support a codec (KIP-110)."""
     topic = talk.shared_topic("a", 1, *(batch(b"v" * 200, compression=codec, timestamp=TIME) for codec in Compression))
     for offset in range(5):
         fetch(talk, wanted(topic, part(0, offset)))
@@ -168,7 +171,8 @@ def fetch_compressed(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH, since=SESSIONS_SINCE)
 def fetch_in_a_session(talk: Talk) -> None:
-    """Begins, goes on with nothing new, with changes, with new partitions, with fewer, and ends (KIP-227)."""
+    """Begins a fetch session, continues it without and with changes, adds and forgets partitions, and ends it
+    (KIP-227)."""
     topic, empty = talk.topic("a", 3), shared(talk)[1]
     talk.append(topic, batch(b"a"))
     session = fetch(talk, wanted(topic, part(), part(1)), wanted(empty, part()), session_epoch=0).session_id
@@ -210,7 +214,8 @@ def fetch_in_a_session(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH, since=SESSIONS_SINCE)
 def fetch_in_wrong_sessions(talk: Talk) -> None:
-    """Epochs that are over or to come, sessions that there are not, none, and one that has lost all its partitions."""
+    """Fetches with old and future session epochs, with unknown sessions, without one, and in a session without
+    partitions."""
     topic, _ = shared(talk)
     session = fetch(talk, wanted(topic, part(0, 5)), session_epoch=0).session_id
     fetch(talk, session_id=session, session_epoch=2)
@@ -234,7 +239,7 @@ def fetch_in_wrong_sessions(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH, since=13, until=13)
 def fetch_by_name_and_by_id_in_one_session(talk: Talk) -> None:
-    """A session keeps to what it began with."""
+    """Fetches by topic name in a session that began with topic ids."""
     topic, _ = shared(talk)
     session = fetch(talk, wanted(topic, part(0, 5)), session_epoch=0).session_id
     for version in (12, 13):
@@ -244,7 +249,7 @@ def fetch_by_name_and_by_id_in_one_session(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH, since=SESSIONS_SINCE)
 def fetch_in_turns_in_a_session(talk: Talk) -> None:
-    """Partitions that got something go to the end of the queue, so that small answers reach all of them."""
+    """Fetches in a session with a small limit; partitions that returned records go to the end of the order."""
     topic = talk.topic("a", 3)
     for index in range(3):
         talk.append(topic, batch(b"a" * 50), batch(b"b" * 50), batch(b"c" * 50), index=index)
@@ -256,7 +261,7 @@ def fetch_in_turns_in_a_session(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH, since=SESSIONS_SINCE)
 def fetch_a_deleted_topic_in_a_session(talk: Talk) -> None:
-    """The topic goes while the session remembers it."""
+    """Deletes a topic while a fetch session contains it."""
     topic, other = talk.topic("a"), talk.topic("b")
     session = fetch(talk, wanted(topic, part()), wanted(other, part()), session_epoch=0).session_id
     talk.delete_topic(topic)

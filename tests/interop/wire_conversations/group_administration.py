@@ -1,4 +1,4 @@
-"""Groups seen from outside: ListGroups, DescribeGroups, DeleteGroups."""
+"""Conversations about groups as administrators see them: ListGroups, DescribeGroups, DeleteGroups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMIT = 9
 
 
 def gather(talk: Talk, group: str) -> tuple[Member, Member]:
-    """A group of two, stable."""
+    """Makes a stable group with two members."""
     one, two = Member(talk, "one", group, "first"), Member(talk, "two", group)
     one.join()
     one.sync(assignments={one.member_id: b"all"})
@@ -33,7 +33,7 @@ def gather(talk: Talk, group: str) -> tuple[Member, Member]:
 
 @conversation(ApiKey.LIST_GROUPS)
 def list_groups(talk: Talk) -> None:
-    """Groups in several states, and filters good and bad."""
+    """Lists groups in several states, with valid and invalid filters."""
     topic = talk.shared_topic("a")
     commit(talk, talk.name("offsets"), (topic, [part(0, 1)]), version=COMMIT)
     gather(talk, talk.name("stable"))
@@ -57,7 +57,7 @@ def list_groups(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_GROUPS)
 def describe_groups(talk: Talk) -> None:
-    """A group in every state it passes, groups that there are not, and operations."""
+    """Describes a group in each of its states, groups that don't exist, and authorized operations."""
     group = talk.name("g")
 
     def describe(*names: str, operations: bool = False) -> None:
@@ -86,7 +86,7 @@ def describe_groups(talk: Talk) -> None:
 
 @conversation(ApiKey.DELETE_GROUPS)
 def delete_groups(talk: Talk) -> None:
-    """Empty ones, one with members, one with offsets only, ones that there are not."""
+    """Deletes empty groups, a group with members, a group with offsets only, and groups that don't exist."""
     topic = talk.shared_topic("a")
     group, kept = talk.name("g"), talk.name("kept")
 

@@ -1,4 +1,4 @@
-"""Who is in a group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""Conversations about the members of a group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STATIC_SINCE = 5
 
 @conversation(ApiKey.JOIN_GROUP)
 def join_alone(talk: Talk) -> None:
-    """A first member: its id, its group, joining again as it was and otherwise."""
+    """Makes a first member join, and join again with the same and with other protocols."""
     member = Member(talk, "one", talk.name("g"))
     member.join(None, reason="because")
     member.join(None)
@@ -28,7 +28,7 @@ def join_alone(talk: Talk) -> None:
 
 @conversation(ApiKey.JOIN_GROUP)
 def join_badly(talk: Talk) -> None:
-    """Names, times, ids and protocols that don't go."""
+    """Joins with invalid names, timeouts, member ids and protocols."""
     member = Member(talk, "one", talk.name("g"))
 
     def join(**fields: object) -> None:
@@ -57,7 +57,8 @@ def join_badly(talk: Talk) -> None:
 
 @conversation(ApiKey.JOIN_GROUP)
 def join_together(talk: Talk) -> None:
-    """Two members: protocols are voted for, the leader learns of both, a third that doesn't fit is refused."""
+    """Makes two members join and choose a protocol; the leader learns of both. A member without a common protocol is
+    refused."""
     group = talk.name("g")
     one, two, three = (Member(talk, name, group) for name in ("one", "two", "three"))
     reverse = {"roundrobin": subscription("rr2"), "range": subscription("r2")}
@@ -92,7 +93,7 @@ def join_together(talk: Talk) -> None:
 
 @conversation(ApiKey.JOIN_GROUP, since=STATIC_SINCE)
 def join_as_a_static_member(talk: Talk) -> None:
-    """An instance that comes back, one that is there twice, and one whose ids don't go together (KIP-345)."""
+    """Makes a static member return, uses an instance id twice, and combines ids that don't match (KIP-345)."""
     group = talk.name("g")
     one, two = Member(talk, "one", group, "first"), Member(talk, "two", group, "second")
     one.join(None)
@@ -129,7 +130,7 @@ def join_as_a_static_member(talk: Talk) -> None:
 
 @conversation(ApiKey.JOIN_GROUP, since=STATIC_SINCE)
 def join_as_a_static_member_while_one_waits(talk: Talk) -> None:
-    """The same instance twice in a rebalance: the first that waits is fenced."""
+    """Joins with the same instance id twice in a rebalance; the first waiting member is fenced."""
     group = talk.name("g")
     keeper = Member(talk, "keeper", group)
     keeper.join(None)
@@ -153,7 +154,7 @@ def join_as_a_static_member_while_one_waits(talk: Talk) -> None:
 
 @conversation(ApiKey.SYNC_GROUP)
 def sync(talk: Talk) -> None:
-    """The leader's, a follower's before and after it, again, and what is wrong with some."""
+    """Syncs as the leader, as a follower before and after the leader, repeatedly, and with invalid fields."""
     group = talk.name("g")
     one = Member(talk, "one", group)
     one.sync(None, member_id="nobody")
@@ -187,7 +188,7 @@ def sync(talk: Talk) -> None:
 
 @conversation(ApiKey.SYNC_GROUP, since=3)
 def sync_as_a_static_member(talk: Talk) -> None:
-    """Instances and ids that don't go together."""
+    """Syncs with instance ids and member ids that don't match."""
     one = Member(talk, "one", talk.name("g"), "first")
     one.join()
     one.sync(None, member_id="another")
@@ -200,7 +201,7 @@ def sync_as_a_static_member(talk: Talk) -> None:
 
 @conversation(ApiKey.HEARTBEAT)
 def heartbeat(talk: Talk) -> None:
-    """In every state, and with what is wrong."""
+    """Sends heartbeats in every state of the group, and with invalid fields."""
     group = talk.name("g")
     one = Member(talk, "one", group)
     one.heartbeat(None, member_id="nobody")
@@ -221,11 +222,11 @@ def heartbeat(talk: Talk) -> None:
 
 @conversation(ApiKey.HEARTBEAT, until=0)
 def session_that_runs_out(talk: Talk) -> None:
-    """A member that says nothing for its session's time is gone; an id that was not used is, too."""
+    """Lets the session of a silent member expire, and a member id that no member used."""
     group = talk.name("g")
     one, two = Member(talk, "one", group), Member(talk, "two", group)
-    # The group is empty when the session of `one` runs out. The id of `two` must be gone by then, and no request
-    # shows it: its time begins later, so it is much shorter.
+    # The group is empty when the session of `one` expires. The id of `two` must have expired by then, and no request
+    # shows that. The timeout of `two` begins later, so the timeout is much shorter.
     one.join(session_timeout_ms=1000)
     one.sync(assignments={one.member_id: b"all"})
     two.begin_join(session_timeout_ms=200)
@@ -238,7 +239,7 @@ def session_that_runs_out(talk: Talk) -> None:
 
 @conversation(ApiKey.LEAVE_GROUP)
 def leave(talk: Talk) -> None:
-    """Members, strangers, several at once, by instance."""
+    """Makes members, unknown members, several members and members without an id leave."""
     group = talk.name("g")
     one = Member(talk, "one", group)
     one.join()
@@ -261,7 +262,8 @@ def leave(talk: Talk) -> None:
 
 @conversation(ApiKey.LEAVE_GROUP, since=3)
 def leave_by_instance(talk: Talk) -> None:
-    """Static members, by both ids, by the instance alone, by ids that don't go together, and many at once (KIP-345)."""
+    """Makes static members leave by both ids, by the instance id alone, by ids that don't match, and many at once
+    (KIP-345)."""
     group = talk.name("g")
     one = Member(talk, "one", group, "first")
     one.join()

@@ -1,4 +1,4 @@
-"""How far groups have come: OffsetCommit, OffsetFetch, OffsetDelete."""
+"""Conversations about the offsets of groups: OffsetCommit, OffsetFetch, OffsetDelete."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from klamm.protocol.schema.offset_fetch_request import (
 
 STRANGE = Topic("wire-strange", b"\x07" * 16)  # type: ignore[arg-type]  # a test's id
 COMMIT, FETCH = 9, 9
-"""Versions of the APIs that a conversation is not about: the last with names."""
+"""Versions in conversations about other APIs: the last versions with topic names."""
 
 
 def part(index: int, offset: int, metadata: str | None = "", epoch: int = -1) -> OffsetCommitRequestPartition:
@@ -83,7 +83,7 @@ def shared(talk: Talk) -> tuple[Topic, Topic]:
 
 @conversation(ApiKey.OFFSET_COMMIT)
 def commit_without_members(talk: Talk) -> None:
-    """A group that only keeps offsets: good ones, odd ones, unknown topics, metadata too long."""
+    """Commits valid and unusual offsets, unknown topics and too long metadata to a group without members."""
     one, two = shared(talk)
     group = talk.name("g")
     commit(talk, group, (one, [part(0, 5, "note", 0), part(1, 0, None, 7)]), (two, [part(0, 9)]))
@@ -100,7 +100,7 @@ def commit_without_members(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_COMMIT)
 def commit_as_who_is_no_member(talk: Talk) -> None:
-    """Generations and ids in groups that don't have them, and groups without a name."""
+    """Commits with generations and member ids to groups without members, and to groups without a name."""
     one, _ = shared(talk)
     group = talk.name("g")
     offset = (one, [part(0, 5)])
@@ -123,7 +123,7 @@ def commit_as_who_is_no_member(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_COMMIT)
 def commit_as_a_member(talk: Talk) -> None:
-    """In every state of the group, with generations that are over, as a stranger, and after leaving."""
+    """Commits in every state of the group, with old generations, as an unknown member, and after leaving."""
     one, _ = shared(talk)
     group = talk.name("g")
     member, other = Member(talk, "one", group), Member(talk, "two", group)
@@ -160,7 +160,7 @@ def commit_as_a_member(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_COMMIT, since=7)
 def commit_as_a_static_member(talk: Talk) -> None:
-    """Instances and ids that don't go together."""
+    """Commits with instance ids and member ids that don't match."""
     one, _ = shared(talk)
     group = talk.name("g")
     member = Member(talk, "one", group, "first")
@@ -175,7 +175,7 @@ def commit_as_a_static_member(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_FETCH)
 def fetch_offsets(talk: Talk) -> None:
-    """Of a group with offsets and of one without: all, some, none, unknown topics and partitions."""
+    """Fetches offsets of groups with and without offsets: of all partitions, some, none, and unknown ones."""
     one, two = shared(talk)
     group = talk.name("g")
     commit(talk, group, (one, [part(0, 5, "note", 0), part(2, 7)]), (two, [part(0, 9, None)]), version=COMMIT)
@@ -192,7 +192,7 @@ def fetch_offsets(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_FETCH, since=8)
 def fetch_offsets_of_several_groups(talk: Talk) -> None:
-    """Many groups in a request, one of them twice, and none."""
+    """Fetches offsets of several groups in a request, of a group twice, and of no group."""
     one, two = shared(talk)
     groups = [talk.name("g"), talk.name("h")]
     for offset, name in enumerate(groups):
@@ -212,7 +212,7 @@ def fetch_offsets_of_several_groups(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_FETCH, since=9)
 def fetch_offsets_as_a_member(talk: Talk) -> None:
-    """Ids and epochs, which classic groups don't look at."""
+    """Fetches offsets with member ids and epochs, which classic groups ignore."""
     one, _ = shared(talk)
     group = talk.name("g")
     member = Member(talk, "one", group)
@@ -232,7 +232,7 @@ def fetch_offsets_as_a_member(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_DELETE)
 def delete_offsets(talk: Talk) -> None:
-    """Of a group without members, of one that subscribes, of one that there is not."""
+    """Deletes offsets of a group without members, of a group with subscriptions, and of a group that doesn't exist."""
     one, two = shared(talk)
     group = talk.name("g")
 

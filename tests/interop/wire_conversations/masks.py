@@ -1,7 +1,7 @@
-"""An answer as a tree that can be compared: what differs from broker to broker by nature gets a name instead.
+"""Turns an answer into a tree that can be compared; a mask replaces each value that always differs between brokers.
 
-Masked are topic ids (by their topic's name), the cluster's id, ports, UUIDs in member ids, ids of fetch sessions and
-new producers, times that are now, and sizes of disks.
+Masked are topic ids, the cluster's id, ports, UUIDs in member ids, ids of fetch sessions and new producers, current
+times, and sizes of disks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KAFKA_UUID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 TIME_NEAR_NOW: Final = re.compile(r"\b\d{13}\b")
 BEFORE_ALL_TIMES: Final = re.compile(r"-922337\d{13}\b")
 NOW_MS: Final = 10_800_000
-"""A time that is nearer to now than this is now."""
+"""A timestamp within this distance from the current time counts as the current time."""
 ALWAYS_OWN: Final = {
     "cluster_id",
     "finalized_features_epoch",
@@ -40,7 +40,7 @@ ALWAYS_OWN: Final = {
     "usable_bytes",
 }
 OWN_IN: Final = {"DescribeQuorumResponse": {"high_watermark", "log_end_offset", "leader_epoch", "port"}}
-"""Fields that differ by nature in one answer, and not in others of that name."""
+"""Fields that always differ in one type of answer, but not in other types."""
 UNORDERED: Final = {
     "AddPartitionsToTxnTopicResult.results_by_partition",
     "AlterReplicaLogDirTopicResult.partitions",
@@ -74,12 +74,12 @@ UNORDERED: Final = {
     "TopicProduceResponse.partition_responses",
     "WritableTxnMarkerTopicResult.partitions",
 }
-"""Lists whose order in Apache Kafka is that of a hash map, or of several answers put together."""
+"""Lists whose order in Apache Kafka is that of a hash map, or that Kafka collects from several answers."""
 OTHERS: Final = re.compile(r"(settled-\d+|__\w+)$")
 
 
 class Masks:
-    """What one broker's answers are masked with; it learns the ids of topics from them."""
+    """The masks for one broker's answers; they learn topic ids from the answers."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -88,15 +88,15 @@ class Masks:
         self._own = ALWAYS_OWN
 
     def learn_topic(self, name: str, topic_id: bytes) -> None:
-        """Remembers whose id this is."""
+        """Remembers the topic of this id."""
         self._topics[topic_id] = name
 
     def learn_text(self, text: str, mask: str) -> None:
-        """Remembers a text that this broker made up, and what to show for it."""
+        """Remembers a text that this broker generated, and its mask."""
         self._texts[text] = mask
 
     def mask(self, message: Message, version: int, prefixes: tuple[str, ...]) -> Tree:
-        """The tree of an answer, without what belongs to other conversations than that of `prefixes`."""
+        """Returns the tree of an answer, without elements of conversations other than those with `prefixes`."""
         self._learn(message)
         self._own = ALWAYS_OWN | OWN_IN.get(message.NAME, set())
         return {spec.name: self._field(message, spec, version, prefixes) for spec in _present(message, version)}
@@ -188,7 +188,7 @@ class Masks:
                 name: self._number(name, value) for name, value in header._asdict().items() if name != "crc"
             }
             if header.attributes & COMPRESSION_MASK:
-                del fields["batch_length"]  # another zlib, another length
+                del fields["batch_length"]  # depends on the compressor
             fields["records"] = self._records(view, position)
             yield fields
             position += header.batch_length + LOG_OVERHEAD_BYTES
@@ -208,7 +208,7 @@ def _present(message: Message, version: int) -> list[FieldSpec]:
 
 
 def _is_foreign(element: object, prefixes: tuple[str, ...]) -> bool:
-    """Whether an element of a list belongs to another conversation, or is a topic that the broker keeps for itself."""
+    """Returns whether an element of a list belongs to another conversation, or is an internal topic of the broker."""
     for field in ("name", "group_id", "group", "topic"):
         name = getattr(element, field, None)
         if isinstance(name, str) and name:

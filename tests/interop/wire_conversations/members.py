@@ -1,4 +1,4 @@
-"""Members of a classic group, each with a connection and a client id of its own, for the conversations about groups."""
+"""Members of a classic group, each with its own connection and client id, for the conversations about groups."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from klamm.protocol.schema.sync_group_request import SyncGroupRequest, SyncGroup
 __all__ = ["Member", "leave_request", "subscription", "wait_a_moment", "wait_for_group"]
 
 JOIN, SYNC, HEARTBEAT, LEAVE = 5, 3, 3, 3
-"""Versions of the APIs that a conversation is not about: the first with static members."""
+"""Versions in conversations about other APIs: the first versions with static members."""
 SUBSCRIBED = "wire-subscribed"
 
 
 def subscription(marker: str, topic: str = SUBSCRIBED) -> bytes:
-    """What a consumer joins with. Apache Kafka reads it, and stumbles later over what it can't read."""
+    """Returns the valid metadata with which a consumer joins, because Apache Kafka fails later on invalid metadata."""
     return encode_subscription(ConsumerProtocolSubscription(topics=[topic], user_data=marker.encode()))
 
 
@@ -34,7 +34,7 @@ PROTOCOLS: Final = {"range": subscription("r"), "roundrobin": subscription("rr")
 
 
 class Member:
-    """One member. Versions default to those that know static members; `None` takes the conversation's."""
+    """A member. By default, requests use the versions above; `None` uses the conversation's version."""
 
     def __init__(self, talk: Talk, name: str, group: str, instance: str | None = None) -> None:
         self.talk = talk.another(name)
@@ -47,7 +47,7 @@ class Member:
         self._sync: tuple[SyncGroupRequest, int | None] | None = None
 
     def join(self, version: int | None = JOIN, **fields: Any) -> JoinGroupResponse:
-        """Joins and waits for the answer; asked for a member id, joins again with the one that was given."""
+        """Joins and waits for the answer; joins again with the assigned id if the broker requires a member id."""
         self.begin_join(version, **fields)
         response = self.end_join()
         if response.error_code == 79:
@@ -58,7 +58,7 @@ class Member:
     def begin_join(
         self, version: int | None = JOIN, *, protocols: Mapping[str, bytes] = PROTOCOLS, **fields: Any
     ) -> None:
-        """Asks to join; the answer waits until the group has gathered."""
+        """Sends a join request; the broker answers it when the rebalance completes."""
         request = JoinGroupRequest(
             group_id=fields.pop("group_id", self.group),
             session_timeout_ms=fields.pop("session_timeout_ms", 30_000),
@@ -73,7 +73,7 @@ class Member:
         self.talk.tell(request, version)
 
     def end_join(self) -> JoinGroupResponse:
-        """The answer to the join."""
+        """Returns the answer to the join request."""
         assert self._join is not None
         response = self.talk.hear(*self._join)
         assert isinstance(response, JoinGroupResponse)
@@ -91,7 +91,7 @@ class Member:
     def begin_sync(
         self, version: int | None = SYNC, assignments: Mapping[str, bytes] | None = None, **fields: Any
     ) -> None:
-        """Asks for its assignment; a leader brings those of all."""
+        """Requests the member's assignment; the leader's request contains the assignments of all members."""
         request = SyncGroupRequest(
             group_id=fields.pop("group_id", self.group),
             generation_id=fields.pop("generation", self.generation),
@@ -109,12 +109,12 @@ class Member:
         self.talk.tell(request, version)
 
     def end_sync(self) -> None:
-        """The answer to the sync."""
+        """Receives the answer to the sync request."""
         assert self._sync is not None
         self.talk.hear(*self._sync)
 
     def heartbeat(self, version: int | None = HEARTBEAT, **fields: Any) -> None:
-        """Says that it lives."""
+        """Sends a heartbeat."""
         request = HeartbeatRequest(
             group_id=fields.pop("group_id", self.group),
             generation_id=fields.pop("generation", self.generation),
@@ -124,12 +124,12 @@ class Member:
         self.talk.ask(request, version)
 
     def leave(self, version: int | None = LEAVE) -> None:
-        """Leaves."""
+        """Leaves the group."""
         self.talk.ask(leave_request(self.group, (self.member_id, self.instance)), version)
 
 
 def leave_request(group: str, *members: tuple[str, str | None], reason: str | None = None) -> LeaveGroupRequest:
-    """A request for members to leave; before version 3 it has room for the first."""
+    """Returns a request for members to leave; before version 3, only the first member has room."""
     return LeaveGroupRequest(
         group_id=group,
         member_id=members[0][0] if members else "",
@@ -141,7 +141,7 @@ def leave_request(group: str, *members: tuple[str, str | None], reason: str | No
 
 
 def wait_for_group(talk: Talk, group: str, state: str, members: int) -> None:
-    """Waits until a group is in a state with so many members, so that what was told has arrived."""
+    """Waits until a group has this state and number of members, so that earlier requests have taken effect."""
 
     def is_there() -> bool:
         request = DescribeGroupsRequest(groups=[group])
@@ -152,5 +152,5 @@ def wait_for_group(talk: Talk, group: str, state: str, members: int) -> None:
 
 
 def wait_a_moment() -> None:
-    """Gives what was told time to arrive where nothing tells that it has."""
+    """Waits a moment so that earlier requests take effect, where no request can show that."""
     time.sleep(0.03)

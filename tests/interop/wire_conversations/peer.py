@@ -1,4 +1,4 @@
-"""A broker that is compared: how its topics are made, and when it is ready for what comes next."""
+"""A broker that is compared: creates its topics, and waits until its changes are in effect."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Topic(NamedTuple):
 
 
 class Peer:
-    """A broker that is compared, with what its conversations share."""
+    """A broker that is compared, with the state that its conversations share."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -55,18 +55,18 @@ class Peer:
         self._settled = 0
 
     def close(self) -> None:
-        """Ends the connection on which topics are made."""
+        """Closes the connection that creates topics."""
         self.wire.socket.close()
 
     def shared_topic(self, name: str, make: Callable[[], Topic]) -> Topic:
-        """The topic of that name, made once."""
+        """Returns the topic of that name, and creates it with the first call."""
         if name not in self._topics:
             self._topics[name] = make()
         return self._topics[name]
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str | None] | None = None) -> Topic:
-        """Makes a topic and waits until it can be written and read: Apache Kafka's controller answers before its broker
-        knows."""
+        """Creates a topic and waits until the broker serves it, because Apache Kafka's controller answers before its
+        broker knows the topic."""
         topic = CreatableTopic(
             name=name,
             num_partitions=-1,
@@ -95,25 +95,25 @@ class Peer:
         return made
 
     def topic_of(self, name: str) -> Topic:
-        """A topic that there is already."""
+        """Returns an existing topic."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
         (found,) = self.wire.call(MetadataResponse, 12, request).topics
         assert not found.error_code, found
         return Topic(name, TopicId(found.topic_id))
 
     def settle(self) -> None:
-        """Waits until everything that was changed so far is in effect: a topic that is made now comes after it."""
+        """Waits until all earlier changes are in effect, by creating another topic after them."""
         self._settled += 1
         self.create_topic(f"settled-{self._settled}")
 
     def prepare(self) -> None:
-        """Gets the broker to where it serves topics, groups and transactions."""
+        """Waits until the broker serves topics, groups and transactions."""
         cluster_id = self.wire.call(DescribeClusterResponse, 0, DescribeClusterRequest()).cluster_id
         self.masks.learn_text(cluster_id, "<cluster id>")
         self._wait_for_coordinators()
 
     def _wait_for_coordinators(self) -> None:
-        """Waits until whatever is served of groups, transactions and producers is."""
+        """Waits until the coordinators of groups and transactions answer, and the broker assigns producer ids."""
         self.until(
             lambda: (
                 not self.wire.call(
@@ -136,7 +136,7 @@ class Peer:
         return found.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Asks until it holds. Fails after a while."""
+        """Checks the condition repeatedly until it holds. Raises AssertionError after 20 seconds."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not holds():
             assert time.monotonic() < deadline, f"{self.bootstrap_servers} did not get there in {PATIENCE_SECONDS} s"

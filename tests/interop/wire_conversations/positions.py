@@ -1,4 +1,4 @@
-"""Where a log begins and ends: ListOffsets, DeleteRecords, OffsetForLeaderEpoch."""
+"""Conversations about the start and the end of a log: ListOffsets, DeleteRecords, OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def timed(*times: int, **options: Any) -> bytes:
 
 
 def shared(talk: Talk) -> Topic:
-    """Times that rise, fall and repeat, within batches and between them, plain and compressed."""
+    """Returns a topic whose timestamps rise, fall and repeat, within and between batches, plain and compressed."""
     return talk.shared_topic(
         "timed",
         2,
@@ -56,7 +56,7 @@ def shared(talk: Talk) -> Topic:
 
 @conversation(ApiKey.LIST_OFFSETS)
 def list_offsets_for_special_times(talk: Talk) -> None:
-    """Earliest, latest, the largest timestamp and what versions added, of a log with records and of an empty one."""
+    """Lists the earliest and latest offset, the largest timestamp and later special times, also for an empty log."""
     topic = shared(talk)
     for special in SPECIAL:
         list_offsets(talk, (topic.name, [at(special)]))
@@ -65,7 +65,7 @@ def list_offsets_for_special_times(talk: Talk) -> None:
 
 @conversation(ApiKey.LIST_OFFSETS)
 def list_offsets_for_times(talk: Talk) -> None:
-    """The first record that is no older."""
+    """Lists the first offset whose timestamp is not below a given time."""
     topic = shared(talk)
     for time in (-TIME, -1000, 0, 1, 5, 6, 20, 21, 30, 36, 40, 41, 50, 51, 60, 61, 10**12):
         list_offsets(talk, (topic.name, [at(TIME + time), at(TIME + time, 1)]))
@@ -73,7 +73,7 @@ def list_offsets_for_times(talk: Talk) -> None:
 
 @conversation(ApiKey.LIST_OFFSETS)
 def list_offsets_of_what_is_not_there(talk: Talk) -> None:
-    """Unknown topics and partitions, duplicates, nothing."""
+    """Lists offsets of unknown topics and partitions, of duplicates, and of none."""
     topic = shared(talk)
     list_offsets(talk, ("wire-strange", [at(LATEST), at(LATEST, 7)]), (topic.name, [at(LATEST, 9), at(LATEST)]))
     list_offsets(talk, (topic.name, [at(LATEST, -1)]))
@@ -86,7 +86,7 @@ def list_offsets_of_what_is_not_there(talk: Talk) -> None:
 
 @conversation(ApiKey.LIST_OFFSETS)
 def list_offsets_as_others(talk: Talk) -> None:
-    """Isolation levels and replicas."""
+    """Lists offsets with each isolation level and with replica ids."""
     topic = shared(talk)
     for level in (0, 1):
         for replica in (-1, -2, -3, 1, 7):
@@ -96,7 +96,7 @@ def list_offsets_as_others(talk: Talk) -> None:
 
 @conversation(ApiKey.LIST_OFFSETS, since=4)
 def list_offsets_with_leader_epochs(talk: Talk) -> None:
-    """The current epoch, others, and none."""
+    """Lists offsets with the current leader epoch, other epochs, and none."""
     topic = shared(talk)
     for epoch in (-1, 0, 1, -2, 5):
         for special in (LATEST, EARLIEST, TIME + 21, TIME + 100):
@@ -105,7 +105,7 @@ def list_offsets_with_leader_epochs(talk: Talk) -> None:
 
 @conversation(ApiKey.LIST_OFFSETS, since=7)
 def list_offsets_of_odd_logs(talk: Talk) -> None:
-    """Where the leader sets the time, where the beginning was deleted, and where there is no time."""
+    """Lists offsets of logs with LogAppendTime, with deleted records, and without timestamps."""
     appended = talk.topic("a", message_timestamp_type="LogAppendTime")
     talk.append(appended, timed(5, 3))
     list_offsets(talk, (appended.name, [at(MAX_TIMESTAMP)]))
@@ -124,7 +124,7 @@ def list_offsets_of_odd_logs(talk: Talk) -> None:
 
 @conversation(ApiKey.DELETE_RECORDS)
 def delete_records(talk: Talk) -> None:
-    """Offsets good and bad, below and above what is there."""
+    """Deletes records up to valid offsets, and up to offsets below and above the log."""
     topic = talk.topic("a", 2)
     talk.append(topic, batch(b"a", b"b"), batch(b"c", b"d"))
 
@@ -159,7 +159,7 @@ def delete_records(talk: Talk) -> None:
 
 @conversation(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 def offset_for_leader_epoch(talk: Talk) -> None:
-    """Epochs that were, are and will be."""
+    """Requests the end offsets of past, present and future epochs."""
     topic = shared(talk)
 
     def ask(*topics: tuple[str, list[tuple[int, int, int]]], replica: int = -1) -> None:

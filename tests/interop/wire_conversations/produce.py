@@ -1,4 +1,4 @@
-"""Produce: what is appended, what is refused, and what then stands in the log."""
+"""Conversations about Produce: appended batches, errors, and the resulting log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def produce(talk: Talk, topic: Topic, *batches: bytes, acks: int = -1) -> None:
 
 
 def read(talk: Talk, topic: Topic, offset: int = 0) -> None:
-    """What stands in partition 0 from an offset on."""
+    """Fetches partition 0 from an offset."""
     partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=10_000_000)
     wanted = FetchTopic(topic=topic.name, topic_id=topic.topic_id, partitions=[partition])
     talk.ask(FetchRequest(max_bytes=10_000_000, topics=[wanted]), 17)
@@ -55,7 +55,7 @@ def read(talk: Talk, topic: Topic, offset: int = 0) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_with_all_kinds_of_acks(talk: Talk) -> None:
-    """-1, 1 and 0, and numbers that are none."""
+    """Produces with acks -1, 1 and 0, and with invalid numbers."""
     topic = talk.topic("a")
     for acks in (-1, 1, 2, -2):
         produce(talk, topic, batch(b"a", b"b"), acks=acks)
@@ -67,7 +67,7 @@ def produce_with_all_kinds_of_acks(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_badly_without_acks(talk: Talk) -> None:
-    """Whoever wants no answer learns of an error from the connection's end."""
+    """Produces invalid batches with acks=0; the broker closes the connection to report an error."""
     topic = talk.topic("a")
     for bad in (
         request((topic, {9: batch(b"a")}), acks=0),
@@ -82,7 +82,7 @@ def produce_badly_without_acks(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_to_many_partitions(talk: Talk) -> None:
-    """Several topics and partitions, some of them unknown, some named twice."""
+    """Produces to several topics and partitions, some of them unknown, some of them named twice."""
     one, two = talk.topic("a", 3), talk.topic("b")
     talk.ask(request((one, {2: batch(b"a"), 0: batch(b"b")}), (two, {0: batch(b"c")})))
     talk.ask(request((one, {9: batch(b"a"), 0: batch(b"b")}), (STRANGE, {0: batch(b"c")})))
@@ -97,7 +97,7 @@ def produce_to_many_partitions(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_to_internal_topics(talk: Talk) -> None:
-    """The topic of the groups is not for clients."""
+    """Produces to the internal topic `__consumer_offsets`, which is not for clients."""
     offsets = talk.peer.topic_of("__consumer_offsets")
     talk.peer.masks.learn_topic(*offsets)
     produce(talk, offsets, batch(b"a"))
@@ -105,9 +105,9 @@ def produce_to_internal_topics(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_bad_bytes(talk: Talk) -> None:
-    """Nothing, more than one batch, parts of a batch, old messages, a bad checksum.
+    """Produces no bytes, several batches, parts of a batch, old messages and a wrong CRC.
 
-    Null instead of records is left out: Apache Kafka never answers that.
+    Null instead of records is left out, because Apache Kafka never answers it.
     """
     topic = talk.topic("a")
     sound = batch(b"a", b"b")
@@ -120,7 +120,7 @@ def produce_bad_bytes(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_bad_headers(talk: Talk) -> None:
-    """What a leader refuses of a header, by the order in which it looks."""
+    """Produces batches with invalid header fields, in the order in which the leader checks them."""
     topic = talk.topic("a")
     sound = batch(b"a", b"b")
     produce(talk, topic, altered(sound, base_offset=5), altered(sound, base_offset=-1))
@@ -139,7 +139,7 @@ def produce_bad_headers(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_lies(talk: Talk) -> None:
-    """Headers with a checksum that fits and records that don't: more of them, fewer, none, later ones, no codec."""
+    """Produces batches with a valid CRC whose header doesn't match the records: other counts, times and codecs."""
     topic = talk.topic("a")
     sound = batch(b"a", b"b")
     produce(talk, topic, altered(sound, max_timestamp=TIME + 500))
@@ -153,7 +153,7 @@ def produce_lies(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE, since=9, until=9)
 def produce_offsets_that_repeat(talk: Talk) -> None:
-    """Records that all have the offset 0, where a leader looks at them: refused if they are compressed."""
+    """Produces records with the same offset 0 to topics whose leader reads records; compressed ones are refused."""
     keyed = b"\x0e\x00\x00\x00\x02k\x01\x00"
     without_key = b"\x0c\x00\x00\x00\x01\x01\x00"
     three = batch(b"a", b"b", b"c", timestamp=now_ms())
@@ -172,7 +172,7 @@ def produce_offsets_that_repeat(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_compressed(talk: Talk) -> None:
-    """Every codec."""
+    """Produces with every codec."""
     topic = talk.topic("a")
     for codec in Compression:
         produce(talk, topic, batch(b"a" * 100, b"b" * 100, compression=codec))
@@ -181,7 +181,7 @@ def produce_compressed(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE, since=9, until=9)
 def produce_to_topics_with_a_codec(talk: Talk) -> None:
-    """`compression.type` decides how batches are kept; what has the codec already stays as it is."""
+    """Produces to topics with a `compression.type`; batches that already have that codec stay unchanged."""
     for codec in ("gzip", "snappy", "lz4", "zstd", "uncompressed"):
         topic = talk.topic(codec, compression_type=codec)
         for sent in (Compression.NONE, Compression.GZIP, Compression.ZSTD):
@@ -204,7 +204,7 @@ def produce_to_topics_with_a_codec(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_under_time_limits(talk: Talk) -> None:
-    """Times far ahead, and far behind where that is limited."""
+    """Produces timestamps far in the future, and timestamps beyond the topic's limits."""
     topic = talk.topic("a")
     hour = 3_600_000
     produce(
@@ -222,7 +222,7 @@ def produce_under_time_limits(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_under_the_leaders_time(talk: Talk) -> None:
-    """LogAppendTime: the leader's clock, whatever the producer says."""
+    """Produces to a topic with LogAppendTime, where the leader's clock replaces the producer's timestamps."""
     topic = talk.topic("a", message_timestamp_type="LogAppendTime")
     produce(talk, topic, batch(b"a", b"b"), batch(b"c", timestamp=-1), batch(b"d", timestamp=now_ms() + 7_200_000))
     produce(talk, topic, batch(b"e", compression=Compression.GZIP), altered(batch(b"f"), attributes=8))
@@ -231,7 +231,7 @@ def produce_under_the_leaders_time(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_large_batches(talk: Talk) -> None:
-    """Larger than `max.message.bytes`, before or after compression, and larger than a segment."""
+    """Produces batches larger than `max.message.bytes`, before or after compression, and one larger than a segment."""
     topic = talk.topic("a", max_message_bytes="1000")
     produce(talk, topic, batch(b"a" * 2000), batch(b"a" * 2000, compression=Compression.GZIP), batch(b"a" * 925))
     for size in (920, 921, 922, 923, 924, 926, 927, 928):
@@ -244,7 +244,7 @@ def produce_large_batches(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_without_keys(talk: Talk) -> None:
-    """A compacted topic wants keys."""
+    """Produces records without keys to compacted topics, which require keys."""
     topic = talk.topic("a", cleanup_policy="compact")
     produce(talk, topic, batch(b"a"), batch(b"a", key=None), batch(b"a", b"b", b"c", key=None), batch(b"a", key=b""))
     produce(talk, topic, batch(b"a", b"b", key=None, compression=Compression.GZIP))
@@ -254,7 +254,7 @@ def produce_without_keys(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_to_too_few_replicas(talk: Talk) -> None:
-    """`min.insync.replicas` of two for one replica."""
+    """Produces to a topic with one replica and `min.insync.replicas` of 2."""
     topic = talk.topic("a", min_insync_replicas="2")
     for acks in (-1, 1):
         produce(talk, topic, batch(b"a"), acks=acks)
@@ -262,7 +262,7 @@ def produce_to_too_few_replicas(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_transactionally(talk: Talk) -> None:
-    """Transactional batches of whoever has no transaction."""
+    """Produces transactional batches of producers without a transaction."""
     topic = talk.topic("a")
     numbered: dict[str, Any] = {"producer_id": 40, "producer_epoch": 0, "base_sequence": 0}
     produce(talk, topic, batch(b"a", is_transactional=True, **numbered))
@@ -275,7 +275,8 @@ def produce_transactionally(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_idempotently(talk: Talk) -> None:
-    """Sequences: the next, the last five again, the sixth oldest, gaps, parts, another epoch, other producers."""
+    """Produces the next sequence, the last five again, the sixth last, gaps, parts, another epoch, and other
+    producers."""
     topic = talk.topic("a")
 
     def send(sequence: int, *values: bytes, epoch: int = 0, producer_id: int = 70) -> None:
@@ -287,7 +288,7 @@ def produce_idempotently(talk: Talk) -> None:
     for sequence in range(0, 14, 2):
         send(sequence)
     for sequence in range(12, -2, -2):
-        send(sequence)  # twice the same, from the last to the seventh oldest
+        send(sequence)  # each batch again, from the last to the seventh last
     send(12, b"v")
     send(12, b"v", b"w", b"x")
     send(11)
@@ -321,7 +322,8 @@ def produce_idempotently(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_after_records_were_deleted(talk: Talk) -> None:
-    """A producer is remembered when its records are gone, and the log's start is told."""
+    """Repeats a batch whose records were deleted; the producer's state remains, and the answer has the log start
+    offset."""
     topic = talk.topic("a")
     numbered = batch(b"a", b"b", producer_id=70, producer_epoch=0, base_sequence=0)
     produce(talk, topic, numbered)

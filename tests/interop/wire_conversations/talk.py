@@ -1,7 +1,7 @@
-"""What a conversation with a broker is made of: requests by name and version, and a transcript of the answers.
+"""The parts of a conversation with a broker: requests in a version, and a transcript of the answers.
 
-A conversation is a function that is called once for each version of its API, with a `Talk` to klamm and with one to
-Apache Kafka. It says the same to both; what it sets up beforehand stays out of the transcript.
+A conversation is a function that is called once for each version of its API, with a `Talk` to klamm and with another to
+Apache Kafka. Both brokers get the same requests; requests of the set-up are not in the transcript.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Talk:
         for other in self._others:
             other.hang_up()
 
-    # -- what is said and recorded
+    # -- requests and recorded answers
 
     def ask(self, request: Message, version: int | None = None) -> Message:
         """Sends a request, records the answer and returns it."""
@@ -63,14 +63,14 @@ class Talk:
         return self.hear(request, version)
 
     def tell(self, request: Message, version: int | None = None) -> None:
-        """Sends a request without waiting for the answer. What its version lacks is left out."""
+        """Sends a request without waiting for the answer. Leaves out the fields that its version does not have."""
         assert request.API_KEY is not None
         version = self.version if version is None else version
         _drop_what_is_absent(request, version)
         self.wire.send(ApiKey(request.API_KEY), version, encode(request, version))
 
     def hear(self, request: Message, version: int | None = None) -> Message:
-        """Records and returns the answer to a request that was sent; that the connection was closed is one, too."""
+        """Records and returns the answer to a request that was sent; a closed connection is recorded as an answer."""
         assert request.API_KEY is not None
         api_key = ApiKey(request.API_KEY)
         version = self.version if version is None else version
@@ -92,19 +92,19 @@ class Talk:
         return response
 
     def note(self, what: str, value: object) -> None:
-        """Records something that was found out in another way."""
+        """Records a value that is not an answer."""
         self.transcript.append((what, repr(value)))
 
     def note_answer(self, what: str, response: Message, version: int) -> None:
-        """Records an answer that was waited for."""
+        """Records an answer to a request that was sent without `ask`."""
         self.transcript.append((what, self.peer.masks.mask(response, version, (self.prefix, self.shared_prefix))))
 
     def is_about(self, request_class: type[Message]) -> bool:
-        """Whether it is this request's API that the conversation is held in all versions of."""
+        """Returns whether the conversation runs in all versions of this request's API."""
         return CONVERSATIONS[self._name.removeprefix("wire-").partition(".")[0]].api_key == request_class.API_KEY
 
     def another(self, client_id: str = CLIENT_ID) -> Talk:
-        """Another connection to the same broker, with the same transcript."""
+        """Returns another connection to the same broker, with the same transcript."""
         other = Talk(self.peer, self._name, self.version, client_id=client_id)
         other.transcript = self.transcript
         self._others.append(other)
@@ -112,7 +112,7 @@ class Talk:
 
     @property
     def wire(self) -> Wire:
-        """The connection, made anew when the broker closed it."""
+        """The connection; a connection that the broker closed is replaced."""
         if self._wire is None:
             self._wire = Wire(self.peer.bootstrap_servers, self._client_id)
             self._wire.socket.settimeout(ANSWER_SECONDS)
@@ -124,21 +124,20 @@ class Talk:
             self._wire.socket.close()
             self._wire = None
 
-    # -- what is set up
+    # -- set-up
 
     def name(self, suffix: str) -> str:
-        """A name that only this conversation in this version uses."""
+        """Returns a name that only this conversation in this version uses."""
         return f"{self.prefix}{suffix}"
 
     def topic(self, suffix: str, partitions: int = 1, **configs: str) -> Topic:
-        """A topic of this conversation and version; configs with underscores for dots."""
+        """Creates a topic of this conversation and version; underscores in configs stand for dots."""
         return self.peer.create_topic(
             self.name(suffix), partitions, {key.replace("_", "."): value for key, value in configs.items()}
         )
 
     def shared_topic(self, suffix: str, partitions: int = 1, *batches: bytes, **configs: str) -> Topic:
-        """A topic that is the same in all versions of this conversation, with batches in its partition 0; only to be
-        read."""
+        """Returns a read-only topic for all versions of this conversation, with batches in its partition 0."""
 
         def make() -> Topic:
             keys = {key.replace("_", "."): value for key, value in configs.items()}
@@ -160,7 +159,7 @@ class Talk:
             assert not answer.partition_responses[0].error_code, answer
 
     def delete_records(self, topic: Topic, before: int, index: int = 0) -> None:
-        """Deletes what lies before an offset."""
+        """Deletes the records before an offset."""
         partition = DeleteRecordsPartition(partition_index=index, offset=before)
         request = DeleteRecordsRequest(
             topics=[DeleteRecordsTopic(name=topic.name, partitions=[partition])], timeout_ms=10_000
@@ -169,7 +168,7 @@ class Talk:
         assert not response.topics[0].partitions[0].error_code, response
 
     def delete_topic(self, topic: Topic) -> None:
-        """Deletes a topic and waits until it is gone everywhere."""
+        """Deletes a topic and waits until the deletion is in effect."""
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic.name)], timeout_ms=10_000)
         response = self.peer.wire.call(DeleteTopicsResponse, 6, request)
         assert not response.responses[0].error_code, response
@@ -191,7 +190,7 @@ def _drop_what_is_absent(message: Message, version: int) -> None:
 
 
 class Conversation(NamedTuple):
-    """What is said of one API, and in which of its versions."""
+    """A conversation about one API, with the versions in which it runs."""
 
     api_key: ApiKey
     versions: range
@@ -199,13 +198,13 @@ class Conversation(NamedTuple):
 
 
 CONVERSATIONS: Final[dict[str, Conversation]] = {}
-"""All that are registered, by name."""
+"""All registered conversations, by name."""
 
 
 def conversation(
     api_key: ApiKey, *, since: int = 0, until: int = 1000
 ) -> Callable[[Callable[[Talk], None]], Callable[[Talk], None]]:
-    """Registers a function as a conversation to be held in all versions of an API, or in those of a range."""
+    """Registers a function as a conversation that runs in all versions of an API, or in a range of them."""
     spec = API_SPECS[api_key]
     versions = range(max(since, spec.min_version), min(until, spec.max_version) + 1)
 

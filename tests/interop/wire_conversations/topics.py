@@ -1,4 +1,4 @@
-"""Topics: Metadata, CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions."""
+"""Conversations about topics: Metadata, CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def metadata_of(*names: str, creation: bool = False, operations: bool = False) -
 
 @conversation(ApiKey.METADATA)
 def metadata(talk: Talk) -> None:
-    """All topics, none, some, twice the same, and with operations."""
+    """Requests the metadata of all topics, none, some, one twice, and with authorized operations."""
     one, two = talk.shared_topic("a"), talk.shared_topic("b", 3)
     talk.ask(MetadataRequest(topics=None if talk.version else []))
     if talk.version:
@@ -52,7 +52,7 @@ def metadata(talk: Talk) -> None:
 
 @conversation(ApiKey.METADATA, since=4)
 def metadata_of_unknown_topics(talk: Talk) -> None:
-    """Topics that there are not, and names that no topic can have."""
+    """Requests the metadata of topics that don't exist, and of invalid topic names."""
     talk.ask(metadata_of(talk.name("absent"), operations=True))
     for name in BAD_NAMES:
         talk.ask(metadata_of(name, creation=True))
@@ -62,7 +62,7 @@ def metadata_of_unknown_topics(talk: Talk) -> None:
 
 @conversation(ApiKey.METADATA, since=4)
 def auto_creation(talk: Talk) -> None:
-    """A topic that the question creates: the first answer, and what there is afterwards."""
+    """Requests the metadata of a topic that the request creates, before and after the creation is in effect."""
     name = talk.name("new")
     talk.ask(metadata_of(name, creation=True))
     talk.peer.settle()
@@ -71,7 +71,7 @@ def auto_creation(talk: Talk) -> None:
 
 @conversation(ApiKey.METADATA, since=10)
 def metadata_by_id(talk: Talk) -> None:
-    """By id, by an id that there is not, by both."""
+    """Requests the metadata of topics by id, by an unknown id, and by name and id."""
     topic = talk.shared_topic("a", 2)
 
     def ask(*topics: MetadataRequestTopic, operations: bool = False) -> None:
@@ -88,7 +88,7 @@ def metadata_by_id(talk: Talk) -> None:
 
 @conversation(ApiKey.METADATA, since=12)
 def metadata_by_neither_name_nor_id(talk: Talk) -> None:
-    """Null for a name without an id."""
+    """Requests the metadata of a topic with a null name and without an id."""
     talk.ask(MetadataRequest(topics=[MetadataRequestTopic(name=None)]))
 
 
@@ -117,7 +117,7 @@ def wish(
 
 @conversation(ApiKey.CREATE_TOPICS)
 def create_topics(talk: Talk) -> None:
-    """Good ones: with numbers, with assignments, with configs; only to see whether; and what exists already."""
+    """Creates valid topics with numbers, assignments and configs, validates topics, and repeats existing topics."""
     talk.ask(create(wish(talk.name("a"), 2)))
     talk.ask(create(wish(talk.name("b"), -1, -1, {0: [1], 1: [1]})))
     talk.ask(create(wish(talk.name("c"), 1, 1, None, retention_ms="7000", cleanup_policy="compact,delete")))
@@ -134,7 +134,7 @@ def create_topics(talk: Talk) -> None:
 
 @conversation(ApiKey.CREATE_TOPICS)
 def create_bad_topics(talk: Talk) -> None:
-    """Numbers, assignments and configs that don't go."""
+    """Creates topics with invalid numbers, assignments, configs and names."""
     name = talk.name("a")
     for partitions, replication in ((0, 1), (-2, 1), (-1, -1), (1, 0), (1, 2), (1, -2), (-1, 1), (1, -1)):
         talk.ask(create(wish(name, partitions, replication), validate_only=True))
@@ -174,7 +174,8 @@ def create_bad_topics(talk: Talk) -> None:
 
 @conversation(ApiKey.CREATE_TOPICS)
 def create_topics_twice(talk: Talk) -> None:
-    """The same name twice in a request, names that metrics would confuse, and good beside bad."""
+    """Creates topics with repeated names, configs and partitions, with names that collide in metrics, and valid and
+    invalid topics together."""
     talk.ask(create(wish(talk.name("a")), wish(talk.name("b")), wish(talk.name("a"), 2)))
     talk.ask(create(wish(talk.name("c.d")), wish(talk.name("e"), 0)))
     talk.peer.settle()
@@ -192,14 +193,14 @@ def create_topics_twice(talk: Talk) -> None:
 
 @conversation(ApiKey.CREATE_TOPICS)
 def create_internal_topics(talk: Talk) -> None:
-    """Topics that the broker keeps for itself."""
+    """Creates internal topics of the broker."""
     talk.ask(create(wish("__consumer_offsets")))
     talk.ask(create(wish("__transaction_state"), validate_only=True))
 
 
 @conversation(ApiKey.DELETE_TOPICS)
 def delete_topics(talk: Talk) -> None:
-    """One that exists, one that doesn't, both, twice the same."""
+    """Deletes a topic that exists, one that doesn't, both, and a topic twice."""
     one, two, three = (talk.topic(name) for name in "abc")
 
     def delete(*names: str) -> None:
@@ -221,7 +222,7 @@ def delete_topics(talk: Talk) -> None:
 
 @conversation(ApiKey.DELETE_TOPICS, since=6)
 def delete_topics_by_id(talk: Talk) -> None:
-    """By id, by an id that there is not, by both, by neither, and one by name and by id."""
+    """Deletes topics by id, by an unknown id, by name and id, by neither, and one topic by name and then by id."""
     one, two, three = (talk.topic(name) for name in "abc")
 
     def delete(*topics: DeleteTopicState) -> None:
@@ -242,7 +243,8 @@ def delete_topics_by_id(talk: Talk) -> None:
 
 @conversation(ApiKey.CREATE_PARTITIONS)
 def create_partitions(talk: Talk) -> None:
-    """More, as many, fewer, with assignments good and bad, for topics that there are not."""
+    """Sets a larger, equal and smaller number of partitions, with valid and invalid assignments, and for unknown
+    topics."""
     topic = talk.topic("a", 2)
 
     def grow(*topics: CreatePartitionsTopic, validate_only: bool = False) -> None:
@@ -282,7 +284,7 @@ def create_partitions(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 def describe_topic_partitions(talk: Talk) -> None:
-    """Pages, cursors, limits, and topics that there are not."""
+    """Describes partitions with pages, cursors and limits, and of topics that don't exist."""
     names = [talk.topic(name, partitions).name for name, partitions in (("a", 3), ("b", 1), ("c", 2))]
 
     def describe(*topics: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> None:
@@ -312,5 +314,5 @@ def describe_topic_partitions(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 def describe_partitions_of_a_topic_without_a_name(talk: Talk) -> None:
-    """An empty name."""
+    """Describes the partitions of a topic with an empty name."""
     talk.ask(DescribeTopicPartitionsRequest(topics=[TopicRequest(name="")]))

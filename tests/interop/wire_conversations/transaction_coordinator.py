@@ -1,4 +1,4 @@
-"""What the transaction coordinator is asked: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn,
+"""Conversations with the transaction coordinator: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn,
 DescribeTransactions, ListTransactions."""
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 
 BROKERS_FROM = 4
-"""From this version of AddPartitionsToTxn on brokers ask, for several transactions at once."""
+"""From this version of AddPartitionsToTxn on, brokers send it, for several transactions at once."""
 NOBODYS_PRODUCER_ID = 2**40
-"""Neither broker has given it away: a small number may be another conversation's producer, in the order of the day."""
+"""An id that neither broker has assigned. A small number could be the id of another conversation's producer."""
 
 
 @conversation(ApiKey.INIT_PRODUCER_ID)
 def init_transactional_producer_id(talk: Talk) -> None:
-    """A new producer, one that comes again, and those that are refused."""
+    """Initializes a new producer and the same producer again, and sends requests that are refused."""
     transactional_id = talk.name("producer")
     for timeout_ms in (60_000, 60_000, 0, -1, 900_001):
         talk.ask(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms))
@@ -52,7 +52,7 @@ def init_transactional_producer_id(talk: Talk) -> None:
 
 @conversation(ApiKey.ADD_PARTITIONS_TO_TXN)
 def partitions_of_a_transaction(talk: Talk) -> None:
-    """One that there is, one that there isn't; producers that are fenced, or nobody knows."""
+    """Adds partitions that exist and partitions that don't, as fenced and unknown producers too."""
     topic = talk.topic("topic", 2)
     producer = TransactionalProducer(talk)
 
@@ -83,7 +83,7 @@ def partitions_of_a_transaction(talk: Talk) -> None:
 
 @conversation(ApiKey.ADD_OFFSETS_TO_TXN)
 def offsets_of_a_transaction(talk: Talk) -> None:
-    """The group need not exist."""
+    """Adds the offsets of a group that doesn't exist to a transaction, as fenced and unknown producers too."""
     producer = TransactionalProducer(talk)
     for changes in (
         {},
@@ -97,7 +97,7 @@ def offsets_of_a_transaction(talk: Talk) -> None:
 
 @conversation(ApiKey.END_TXN)
 def ends_of_transactions(talk: Talk) -> None:
-    """Of an open one and of none, twice, and otherwise than before."""
+    """Ends a transaction that is open, one that isn't, one twice, and one with the opposite result."""
     topic = talk.topic("topic")
 
     def end(producer: TransactionalProducer, *, committed: bool, **changes: Any) -> None:
@@ -118,7 +118,7 @@ def ends_of_transactions(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_TRANSACTIONS)
 def descriptions_of_transactions(talk: Talk) -> None:
-    """Empty, open, complete, and unknown."""
+    """Describes an empty, an open, a complete and an unknown transaction."""
     topic = talk.topic("topic", 2)
     producer = TransactionalProducer(talk)
     request = DescribeTransactionsRequest(transactional_ids=[producer.transactional_id, talk.name("nobody"), ""])
@@ -131,7 +131,7 @@ def descriptions_of_transactions(talk: Talk) -> None:
 
 @conversation(ApiKey.LIST_TRANSACTIONS)
 def lists_of_transactions(talk: Talk) -> None:
-    """By state, producer and duration, each alone; by pattern since version 2."""
+    """Lists transactions by state, producer and duration, and by a pattern since version 2."""
     topic = talk.topic("topic")
     producer = TransactionalProducer(talk)
     producer.add(topic, 0)

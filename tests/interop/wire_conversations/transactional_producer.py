@@ -1,4 +1,4 @@
-"""A transactional producer of a conversation: what it sets up stays out of the transcript."""
+"""A transactional producer for conversations; its requests are not in the transcript."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from klamm.protocol.schema.produce_response import ProduceResponse
 __all__ = ["TransactionalProducer"]
 
 BEFORE_EPOCHS_RISE = 3
-"""The version of EndTxn that ends a transaction without giving the producer another epoch."""
+"""The version of EndTxn that ends a transaction without raising the producer's epoch."""
 
 
 class TransactionalProducer:
@@ -47,7 +47,7 @@ class TransactionalProducer:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The fields of a request that say who asks."""
+        """The fields of a request that identify the producer."""
         return {
             "transactional_id": self.transactional_id,
             "producer_id": self.producer_id,
@@ -55,7 +55,7 @@ class TransactionalProducer:
         }
 
     def add(self, topic: Topic, *partitions: int) -> None:
-        """Partitions become part of the transaction."""
+        """Adds partitions to the transaction."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.producer_id,
@@ -70,19 +70,19 @@ class TransactionalProducer:
         self._until(is_added)
 
     def add_offsets(self, group: str) -> None:
-        """The offsets of a group become part of the transaction."""
+        """Adds the offsets of a group to the transaction."""
         request = AddOffsetsToTxnRequest(group_id=group, **self.identity)
         self._until(lambda: not self._wire.call(AddOffsetsToTxnResponse, 3, request).error_code)
 
     def batch(self, topic: Topic, *values: bytes, index: int = 0, **options: Any) -> bytes:
-        """The next batch of the transaction for a partition."""
+        """Returns the next batch of the transaction for a partition."""
         sequence = self._sequences.get((topic.name, index), 0)
         self._sequences[topic.name, index] = sequence + len(values)
         fields = {"producer_id": self.producer_id, "producer_epoch": self.epoch, "base_sequence": sequence} | options
         return batch(*values, is_transactional=True, **fields)
 
     def append(self, topic: Topic, *values: bytes, index: int = 0) -> None:
-        """Writes it."""
+        """Writes the next batch of the transaction to a partition."""
         data = PartitionProduceData(index=index, records=memoryview(self.batch(topic, *values, index=index)))
         request = ProduceRequest(
             transactional_id=self.transactional_id,
@@ -101,7 +101,7 @@ class TransactionalProducer:
         self.wait_until_complete()
 
     def wait_until_complete(self) -> None:
-        """Waits until the markers of the transaction that was ended are written."""
+        """Waits until the markers of the ended transaction are written."""
         describe = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
 
         def is_complete() -> bool:

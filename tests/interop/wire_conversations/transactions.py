@@ -1,5 +1,5 @@
-"""Transactions in partitions and groups: Produce, Fetch, ListOffsets, TxnOffsetCommit, WriteTxnMarkers,
-DescribeProducers."""
+"""Conversations about transactions in partitions and groups: Produce, Fetch, ListOffsets, TxnOffsetCommit,
+WriteTxnMarkers, DescribeProducers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def fetch(talk: Talk, topic: Topic, offset: int, *, maximum_bytes: int = 1_000_0
 
 @conversation(ApiKey.PRODUCE, until=11)
 def produce_before_and_after_partitions_are_added(talk: Talk) -> None:
-    """Only what the transaction coordinator knows of is written (KIP-890)."""
+    """Produces to partitions before and after they are added; the broker refuses partitions that are not in the
+    transaction (KIP-890)."""
     topic = talk.topic("topic", 2)
     producer = TransactionalProducer(talk)
     first = producer.batch(topic, b"a")
@@ -71,7 +72,7 @@ def produce_before_and_after_partitions_are_added(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE, since=12)
 def produce_that_adds_partitions(talk: Talk) -> None:
-    """Under transaction version 2 the broker adds them (KIP-890)."""
+    """Produces under transaction version 2, where the broker adds the partitions (KIP-890)."""
     topic = talk.topic("topic", 2)
     producer = TransactionalProducer(talk)
     first = producer.batch(topic, b"a")
@@ -84,7 +85,7 @@ def produce_that_adds_partitions(talk: Talk) -> None:
 
 @conversation(ApiKey.PRODUCE)
 def produce_of_producers_that_are_none(talk: Talk) -> None:
-    """Of two at once, and of one with an epoch that is over."""
+    """Produces batches of two producers in one request, and a batch with an old epoch."""
     topic = talk.topic("topic", 2)
     old, other = TransactionalProducer(talk), TransactionalProducer(talk, "other")
     mixed = (0, old.batch(topic, b"a")), (1, other.batch(topic, b"b", index=1))
@@ -97,7 +98,7 @@ def produce_of_producers_that_are_none(talk: Talk) -> None:
 
 @conversation(ApiKey.FETCH)
 def fetch_of_committed_records(talk: Talk) -> None:
-    """Up to the last stable offset, and with what was aborted; a segment is so small that it has several."""
+    """Fetches records up to the last stable offset, with aborted transactions."""
     topic = talk.topic("topic", 1, segment_bytes="1048576", index_interval_bytes="100")
     first, second = TransactionalProducer(talk, "first"), TransactionalProducer(talk, "second")
     for turn, committed in enumerate((True, False, False)):
@@ -118,7 +119,7 @@ def fetch_of_committed_records(talk: Talk) -> None:
 
 @conversation(ApiKey.LIST_OFFSETS, since=2)
 def list_offsets_of_committed_records(talk: Talk) -> None:
-    """The end is where all is decided."""
+    """Lists offsets of a log with an open transaction; with read_committed, the log ends at the last stable offset."""
     topic = talk.topic("topic")
     talk.append(topic, batch(b"a"))
     producer = TransactionalProducer(talk)
@@ -133,7 +134,7 @@ def list_offsets_of_committed_records(talk: Talk) -> None:
 
 @conversation(ApiKey.TXN_OFFSET_COMMIT)
 def offsets_in_a_transaction(talk: Talk) -> None:
-    """Offsets are unstable until their transaction ends (KIP-447)."""
+    """Commits offsets in a transaction; they are unstable until the transaction ends (KIP-447)."""
     topic, group = talk.topic("topic", 2), talk.name("group")
     producer = TransactionalProducer(talk)
 
@@ -168,7 +169,7 @@ def offsets_in_a_transaction(talk: Talk) -> None:
 
 @conversation(ApiKey.WRITE_TXN_MARKERS)
 def markers(talk: Talk) -> None:
-    """Whoever may writes them; late ones are refused."""
+    """Writes transaction markers; markers with an old coordinator epoch or producer epoch are refused."""
     topic = talk.topic("topic", 2)
     TransactionalProducer(talk)
     producer = TransactionalProducer(talk)
@@ -201,7 +202,8 @@ def markers(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_PRODUCERS)
 def producers(talk: Talk) -> None:
-    """Those of transactions and others, each in a partition: Apache Kafka lists them by the hashes of their ids."""
+    """Describes producers with and without transactions, one in each partition, because Apache Kafka lists the
+    producers of a partition by the hashes of their ids."""
     topic = talk.topic("topic", 2)
     producer = TransactionalProducer(talk)
     producer.add(topic, 0)
