@@ -1,4 +1,5 @@
-"""`python -m tests.checker`: clients against a klamm that is killed and paused, and what was wrong in what they saw."""
+"""`python -m tests.checker`: runs clients against a klamm that is killed and paused, and reports the anomalies they
+saw."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from tests.checker.run import HISTORY, run
 from tests.support import faulty_disk
 
 _SHOWN = 5
-"""Anomalies of a kind that are printed."""
+"""Number of anomalies that are printed for each kind."""
 _NOTICEABLE = 1.5
 
 
 def main() -> int:
-    """0 if nothing was found, 1 if something was, 2 if nothing was and the run ended early."""
+    """Returns 0 if no anomaly was found, 1 if one was found, and 2 if none was found but the run ended early."""
     parser = argparse.ArgumentParser(prog="python -m tests.checker", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600, help="how long clients work, default 600")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="what clients and faults do")

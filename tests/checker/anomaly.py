@@ -1,4 +1,4 @@
-"""One thing that should not have happened, and the events that show it."""
+"""An anomaly, and the events that show it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from tests.checker.history import Entry, Poll, Send, Sent, to_json
 __all__ = ["Anomaly", "describe"]
 
 _SHOWN = 8
-"""Records of an event that are shown when it has many."""
+"""Number of records that are shown of an event with many records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """`kind` is its name in docs/explanation/checker.md; `indexes` are the places of the events in the history."""
+    """An anomaly in a history.
+
+    `kind` is its name in docs/explanation/checker.md; `indexes` are the positions of the events in the history.
+    """
 
     kind: str
     text: str
     indexes: tuple[int, ...]
     values: frozenset[int] = frozenset()
-    """The records that it is about."""
+    """The values of the records that the anomaly is about."""
 
 
 def describe(entry: Entry, values: Collection[int]) -> str:
-    """One line for the event, with those of its records that are about `values`, or the first and the last ones."""
+    """Returns one line for the event, with the records that have one of `values`, or else the first records."""
     event = entry.event
     head = f"{entry.index} at {entry.time_ms / 1000:.3f} s: {type(event).__name__} {event.process}"
     if isinstance(event, Poll):

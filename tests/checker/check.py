@@ -1,4 +1,4 @@
-"""All checks over one history."""
+"""Runs all checks over one history."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _ALWAYS: tuple[_Check, ...] = (
     polls.find,
 )
 _WITHOUT_LOSS: tuple[_Check, ...] = (torn_transactions.find, commits.find, groups.find, copies.find)
-"""What holds where no loss of power may take what was not synced: offsets of groups, and what coordinators know."""
+"""Checks of group offsets and coordinator state. They hold only if a power loss cannot take unsynced data."""
 
 
 def check(entries: Iterable[Entry]) -> tuple[Facts, list[Anomaly]]:
-    """What the history says, and all that is wrong in it. A history that can't be one raises ValueError."""
+    """Returns the facts of the history and all anomalies in it. Raises ValueError if the history contradicts itself."""
     facts = Facts(entries)
     checks = _ALWAYS if facts.may_lose else _ALWAYS + _WITHOUT_LOSS
     return facts, [anomaly for find in checks for anomaly in find(facts)]

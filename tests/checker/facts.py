@@ -1,4 +1,4 @@
-"""What a history says, sorted by what it is about: each record that was sent, each transaction, what was seen where."""
+"""The content of a history by subject: each record that was sent, each transaction, and where each value was seen."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ __all__ = ["Facts", "GroupCommit", "GroupFetch", "Record", "Sight", "Transaction
 Writer: TypeAlias = tuple[int, int]
 """Producer id and producer epoch."""
 _TIMED_OUT = "_MSG_TIMED_OUT"
-"""What librdkafka says of a record that it has given up on."""
+"""The error name that librdkafka gives for a record on which it has given up."""
 
 
 @dataclass(slots=True)
 class Record:
-    """A record that somebody was asked to send."""
+    """A record that a producer was asked to send."""
 
     value: int
     partition: str
     process: str
     index: int
-    """Of the event that asked for it."""
+    """Index of the event that asked for the record."""
     transaction: Transaction | None
     source: int | None
     outcome: Outcome = "unknown"
     offset: int | None = None
-    """As the producer was told."""
+    """The offset in the broker's answer to the producer."""
     done_index: int | None = None
 
 
@@ -63,24 +63,24 @@ class Transaction:
     number: int
     records: list[Record] = field(default_factory=list)
     commit_index: int | None = None
-    """Where its producer was asked to commit it; None when it never was, and it must never be seen then."""
+    """Index of the request to commit. None if no commit was requested; then its records must never be seen."""
     end_index: int | None = None
     outcome: Outcome = "unknown"
 
     @property
     def is_committed(self) -> bool:
-        """Whether its producer was told so."""
+        """Whether the producer was told that the transaction is committed."""
         return self.commit_index is not None and self.outcome == "ok"
 
     @property
     def is_aborted(self) -> bool:
-        """Whether it is certain that it was not committed."""
+        """Whether it is certain that the transaction was not committed."""
         return self.commit_index is None or self.outcome == "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Where a value was seen."""
+    """The place at which a value was seen."""
 
     partition: str
     offset: int
@@ -89,7 +89,7 @@ class Sight:
 
 @dataclass(slots=True)
 class GroupCommit:
-    """Offsets that a group's member, or a transaction, committed, if it did."""
+    """A request of a group's member, or of a transaction, to commit offsets, and its outcome."""
 
     group: str
     offsets: dict[str, int]
@@ -100,7 +100,7 @@ class GroupCommit:
 
     @property
     def acknowledged_index(self) -> int | None:
-        """Where it was known to be there; None if it wasn't."""
+        """The index of the event that confirms the commit, or None if the commit was not confirmed."""
         if self.transaction is not None:
             return self.transaction.end_index if self.transaction.is_committed else None
         return self.done_index if self.outcome == "ok" else None
@@ -108,7 +108,7 @@ class GroupCommit:
 
 @dataclass(frozen=True, slots=True)
 class GroupFetch:
-    """What a group had committed, as somebody was told who asked at `asked_index`; None for nothing."""
+    """A group's committed offsets in the answer to a request at `asked_index`. The offset None stands for no commit."""
 
     group: str
     offsets: dict[str, int | None]
@@ -117,30 +117,31 @@ class GroupFetch:
 
 
 class Facts:
-    """The history once more, with indexes. A history that contradicts itself raises ValueError."""
+    """The events of a history with indexes over them. A history that contradicts itself raises ValueError."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = list(entries)
         self.records: dict[int, Record] = {}
         self.transactions: dict[tuple[str, int], Transaction] = {}
         self.sights: dict[Isolation, dict[int, list[Sight]]] = {"read_committed": {}, "read_uncommitted": {}}
-        """By isolation level and value, each (partition, offset) once, where it was seen first."""
+        """By isolation level and value: each (partition, offset) once, with the event in which it was seen first."""
         self.commits: list[GroupCommit] = []
         self.fetches: list[GroupFetch] = []
         self.reading: dict[str, list[Entry]] = defaultdict(list)
-        """By consumer: Assign, Revoke and Poll."""
+        """By consumer: its Assign, Revoke and Poll events."""
         self.origins: dict[str, dict[int, list[Origin]]] = defaultdict(dict)
-        """By partition and first offset, the batches that were read there: of one log they are all the same."""
+        """By partition and first offset: the batches that were read there. In one log they are all the same."""
         self.gave_up: set[str] = set()
-        """Producers whose client gave up on a record, and with that on the order of those that follow."""
+        """Producers whose client gave up on a record. The client then no longer guarantees the order of the records
+        that follow."""
         self.may_lose = any(isinstance(entry.event, PowerCut) for entry in self.entries)
-        """Whether power was lost and with it what was not synced. Then only the last reads count: what was read before
-        may be gone, and consumers hand out for long what they had received."""
+        """Whether a power loss may have taken unsynced data. In that case only the last reads count: records that were
+        read before may be gone, and consumers return buffered records for a long time."""
         self._cuts: list[tuple[int, dict[str, int]]] = []
         self.is_whole = False
-        """Whether the run came to its end, so that everything that is there has been read."""
+        """Whether the run came to its end, so that every record in the log has been read."""
         self.end_reason = "the history was cut off"
-        """Why the run ended early, if it did."""
+        """The reason why the run ended early; empty if it did not."""
         self._sends: dict[tuple[str, int], list[Record]] = {}
         self._commits: dict[tuple[str, int], GroupCommit] = {}
         self._fetches: dict[tuple[str, int], tuple[str, int]] = {}
@@ -148,10 +149,10 @@ class Facts:
             self._add(entry)
         self._first_offsets = {partition: sorted(batches) for partition, batches in self.origins.items()}
         self.visible = self._visible()
-        """By isolation level and partition, the offsets at which somebody saw a record, rising."""
+        """By isolation level and partition: the offsets at which a consumer saw a record, in ascending order."""
 
     def offset(self, record: Record) -> int | None:
-        """Where the record is, as its producer was told or else as somebody saw it."""
+        """Returns the record's offset: the one that its producer was told, or else one at which a consumer saw it."""
         if record.offset is not None:
             return record.offset
         for sights in self.sights.values():
@@ -160,11 +161,12 @@ class Facts:
         return None
 
     def is_seen(self, value: int, isolation: Isolation) -> bool:
-        """Whether somebody who reads this way saw the value."""
+        """Returns whether a consumer with this isolation level saw the value."""
         return value in self.sights[isolation]
 
     def writer(self, partition: str, offset: int) -> Writer | None:
-        """Which producer wrote the record there, in which of its epochs; None if nobody has said."""
+        """Returns the producer and the epoch that wrote the record at this offset, or None if no batch header was read
+        for it."""
         firsts = self._first_offsets.get(partition, [])
         at = bisect_right(firsts, offset) - 1
         if at < 0:
@@ -174,10 +176,10 @@ class Facts:
         return (producer_id, epoch) if offset <= last else None
 
     def is_certain(self, record: Record) -> bool:
-        """Whether no loss of power can have taken an acknowledged record.
+        """Returns whether no power loss can have taken an acknowledged record.
 
-        Of a transaction none is certain: a coordinator that has lost a producer epoch gives it a second time, and then
-        the log takes what is written in it for a repetition of what was written in the first.
+        No record of a transaction is certain. A coordinator that has lost a producer epoch can assign the same epoch
+        again. The log then takes records of the second producer for duplicates of the first producer's records.
         """
         if not self.may_lose:
             return True

@@ -1,9 +1,9 @@
-"""What clients did and what came of it, in the order in which it happened: typed events, one JSON object a line.
+"""The history of a run: requests of clients and their outcomes as typed events in time order, one JSON object per line.
 
-An operation that takes time is two events, what was asked (`Send`, `End`, `Commit`, `Fetch`) and what came of it
-(`Sent`, `Ended`, `Committed`, `Fetched`). One whose second event is missing, or says "unknown", may or may not have
-happened. Values are numbers that no two records have in common; partitions are named as in `topic-0`. A process is one
-client's life: who begins anew has a new name. The last event of a run is `RunEnded`; a history without it was cut off.
+An operation that takes time has two events: the request (`Send`, `End`, `Commit`, `Fetch`) and the outcome (`Sent`,
+`Ended`, `Committed`, `Fetched`). An operation may or may not have happened if its outcome is missing or "unknown".
+Values are numbers, and each record has its own value. Partitions are named as in `topic-0`. A process is one life of a
+client; a restarted client has a new name. The last event of a run is `RunEnded`; a history without it was cut off.
 """
 
 from __future__ import annotations
@@ -49,20 +49,23 @@ __all__ = [
 ]
 
 LAST: Final = "last-"
-"""With this the names of those begin who read everything once more when the run is over."""
+"""Prefix for the names of the clients that read everything once more after the run."""
 
 Outcome: TypeAlias = Literal["ok", "failed", "unknown"]
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 ISOLATIONS: Final[tuple[Isolation, ...]] = ("read_uncommitted", "read_committed")
 Batch: TypeAlias = tuple[str, tuple[int, ...], tuple[int, ...]]
-"""A partition, the offsets of the records that came from it, and their values."""
+"""A partition, the offsets of its records, and their values."""
 Origin: TypeAlias = tuple[int, int, int, int, int]
-"""Of a batch in the log: first and last offset, producer id, producer epoch, and sequence of its first record."""
+"""First and last offset of a batch in the log, producer id, producer epoch, and sequence of the first record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A producer is asked to send records, each to a partition; `sources`: the values they were made from, if any."""
+    """A request to a producer to send records, each to a partition.
+
+    `sources` are the values from which a processor made the records, if it did.
+    """
 
     process: str
     operation: int
@@ -73,7 +76,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came of the records of the `Send` with the same process and operation, in their order.
+    """The outcome of the `Send` with the same process and operation, with the records in the same order.
 
     "failed" means that the record is certainly not in the log.
     """
@@ -83,12 +86,12 @@ class Sent:
     outcomes: tuple[Outcome, ...]
     offsets: tuple[int | None, ...]
     errors: tuple[str, ...] = ()
-    """The names of the errors that the client gave, as in `_MSG_TIMED_OUT`; each once."""
+    """The names of the errors that the client reported, as in `_MSG_TIMED_OUT`; each name once."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A producer is asked to commit or to abort its transaction."""
+    """A request to a producer to commit or to abort its transaction."""
 
     process: str
     transaction: int
@@ -97,7 +100,10 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What came of that: "ok" as it was asked; "failed" if it is certain that it was not committed."""
+    """The outcome of the `End` with the same process and transaction.
+
+    "ok" means that the transaction ended as requested, "failed" that it was certainly not committed.
+    """
 
     process: str
     transaction: int
@@ -107,7 +113,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """From here on the consumer reads these partitions from these offsets; None: from where its group has committed."""
+    """An assignment to a consumer: partitions and start offsets. None stands for the group's committed offset."""
 
     process: str
     positions: tuple[tuple[str, int | None], ...]
@@ -116,7 +122,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """The consumer has these partitions no more."""
+    """A revocation: the consumer no longer owns these partitions."""
 
     process: str
     partitions: tuple[str, ...]
@@ -124,7 +130,7 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """The consumer was handed these records, those of each partition in this order."""
+    """The records that a consumer received, in order within each partition."""
 
     process: str
     isolation: Isolation
@@ -134,7 +140,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Who wrote what a consumer reads in a partition, as the headers of the batches say."""
+    """The writers of the batches that a consumer read in a partition, as in the batch headers."""
 
     process: str
     partition: str
@@ -143,7 +149,8 @@ class Origins:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A consumer, or a transaction, is asked to commit offsets of its group: the next ones to read."""
+    """A request of a consumer, or of a transaction, to commit its group's offsets. Each offset is the next one to
+    read."""
 
     process: str
     operation: int
@@ -154,7 +161,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What came of the `Commit` with the same process and operation; of one in a transaction `Ended` says it."""
+    """The outcome of the `Commit` with the same process and operation. For a commit in a transaction, see `Ended`."""
 
     process: str
     operation: int
@@ -164,7 +171,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A group's committed offsets are asked for."""
+    """A request for a group's committed offsets."""
 
     process: str
     operation: int
@@ -173,7 +180,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The answer to the `Fetch` with the same process and operation; None: nothing is committed."""
+    """The answer to the `Fetch` with the same process and operation. None stands for a partition without a commit."""
 
     process: str
     operation: int
@@ -182,7 +189,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something was done to the broker."""
+    """A fault that was injected into the broker."""
 
     process: str
     what: str
@@ -190,8 +197,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class PowerCut:
-    """The broker's machine loses its power, and may lose what was not synced: of each partition what is at its offset
-    or beyond it, and of everything else any part. Where nothing may be lost there is no such event."""
+    """A power loss of the broker's machine that may take unsynced data.
+
+    In each partition it may take the records at and after the offset in `synced`, and any part of all other data. A run
+    in which no data may be lost has no such event.
+    """
 
     process: str
     synced: tuple[tuple[str, int], ...]
@@ -199,7 +209,7 @@ class PowerCut:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """The run is over. Without a reason it came to its end: producers had ended, and all that is there was read."""
+    """The end of the run. An empty reason means a complete run: producers had ended, and all records were read."""
 
     process: str
     reason: str = ""
@@ -207,7 +217,7 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A client said that something is wrong, and it belongs to none of the above."""
+    """An error that a client reported and that fits no other event."""
 
     process: str
     error: str
@@ -236,7 +246,7 @@ _CLASSES: dict[str, type[Event]] = {each.__name__: each for each in get_args(Eve
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event, its place in the history, and when it was, in milliseconds after the first."""
+    """An event, its position in the history, and its time in milliseconds after the first event."""
 
     index: int
     time_ms: int
@@ -244,36 +254,37 @@ class Entry:
 
 
 class Recorder:
-    """Adds events to a file as they happen; any number of threads and processes of one machine may do so at once.
+    """A writer that appends events to a file; threads and processes of one machine may append at the same time.
 
-    An event of what is asked has to be recorded before it is asked, and one of what came of it after it came: then
-    the order of their times is a real one. What was recorded outlasts the process.
+    The event of a request must be recorded before the request, and the event of an outcome after the outcome. Then the
+    recorded times give a real order. Recorded events remain after the process dies.
     """
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def record(self, event: Event) -> None:
-        """Adds the event, with the time."""
-        # The clock is the same for all processes.
+        """Appends the event with the current time."""
+        # All processes of a machine share this clock.
         fields = {"time_ns": time.monotonic_ns(), "event": type(event).__name__, **_fields(event)}
-        # A line that was cut off by the process's end must not take the next one with it.
+        # The newline before the event keeps it apart from a line that a killed process left unfinished.
         os.write(self._descriptor, f"\n{json.dumps(fields, separators=(',', ':'))}\n".encode())
 
     def close(self) -> None:
-        """Nothing more will be recorded."""
+        """Closes the file."""
         os.close(self._descriptor)
 
 
 def read_history(path: Path) -> list[Entry]:
-    """The entries of a file that a `Recorder` wrote, in their order. Raises KeyError or TypeError for other files."""
+    """Returns the entries of a file that a `Recorder` wrote, in time order. Raises KeyError or TypeError for other
+    files."""
     found: list[tuple[int, Event]] = []
     with path.open(encoding="utf-8") as file:
         for line in file:
             try:
                 fields = json.loads(line)
             except json.JSONDecodeError:
-                continue  # an empty line, or what a process that was killed had begun to write
+                continue  # an empty line, or the unfinished line of a killed process
             time_ns = fields.pop("time_ns")
             event = _CLASSES[fields.pop("event")](**{name: _with_tuples(value) for name, value in fields.items()})
             found.append((time_ns, event))
@@ -282,12 +293,12 @@ def read_history(path: Path) -> list[Entry]:
 
 
 def entries_of(events: Iterable[Event]) -> list[Entry]:
-    """A history that is made by hand: one event each millisecond."""
+    """Returns the entries of a history that is made by hand, with one event per millisecond."""
     return [Entry(index, index, event) for index, event in enumerate(events)]
 
 
 def to_json(event: Event) -> str:
-    """The event without its time, on one line."""
+    """Returns the event without its time, as one line."""
     return json.dumps({"event": type(event).__name__, **_fields(event)}, separators=(",", ":"))
 
 

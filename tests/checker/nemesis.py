@@ -1,5 +1,7 @@
-"""Who does things to the broker: kill -9 and a restart, also twice in a row, and pauses, short ones and long ones;
-and to clients: kill -9. With a power that can be cut, each kill of the broker takes what was not synced."""
+"""Injects faults: kill -9 and restart of the broker, also twice in a row; short and long pauses; kill -9 of clients.
+
+With a `Power`, each kill of the broker is also a power cut, which takes unsynced data.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ __all__ = ["Nemesis"]
 
 
 class Nemesis:
-    """Faults by name, each of which leaves a broker that serves."""
+    """The faults by name. After each fault the broker serves requests again."""
 
     def __init__(
         self,
@@ -31,14 +33,14 @@ class Nemesis:
         power: Power | None = None,
         may_lose: bool = False,
     ) -> None:
-        """`may_lose`: a loss of power may take what was acknowledged, since the broker does not wait for the disk."""
+        """`may_lose`: a power loss may take acknowledged records, because the broker does not wait for the disk."""
         self._process = process
         self._power = power
         self._may_lose = may_lose
         self._recorder = recorder
         self._random = random
         self.done: dict[str, int] = {}
-        """How often each fault was done."""
+        """How often each fault was injected."""
         self.faults: dict[str, Callable[[], None]] = {
             "kill": self._kill,
             "kill twice": self._kill_twice,
@@ -49,7 +51,7 @@ class Nemesis:
         }
 
     def strike(self, name: str | None = None) -> None:
-        """Does one, by chance or the named one. Raises RuntimeError when the broker does not come back."""
+        """Injects the named fault, or a random one. Raises RuntimeError if the broker does not come back."""
         name = name or self._random.choice(list(self.faults))
         self._recorder.record(Fault("nemesis", name))
         self.faults[name]()
@@ -67,13 +69,13 @@ class Nemesis:
         self._process.start()
 
     def _kill_twice(self) -> None:
-        """The second one comes while clients find back and coordinators are loading."""
+        """Kills the broker again while clients reconnect and coordinators load."""
         self._kill()
         time.sleep(self._random.random() * 0.5)
         self._kill()
 
     def _pause(self, seconds: float) -> None:
-        """Nothing is answered, connections stay; sessions and requests of clients run out in a long one."""
+        """Stops the process: no request is answered and connections stay open. A long pause exceeds client timeouts."""
         os.kill(self._process.pid, signal.SIGSTOP)
         try:
             time.sleep(seconds)

@@ -1,8 +1,8 @@
-"""A log that does everything right, and clients of it: their histories are as good as a history can be.
+"""A correct in-memory log and its clients, which produce histories without anomalies.
 
-What a real system may do is done too: answers get lost, transactions stay open or end without anybody's hearing of it,
-members of groups hand partitions on and repeat what was not committed, and clients that gave up on a record send others
-again in a new epoch.
+The log does everything that a real system may do. Answers get lost; transactions stay open or end with an unknown
+outcome; group members hand partitions on and repeat records that were not committed; and clients that gave up on a
+record send other records again in a new epoch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PRODUCERS = ("plain-1", "plain-2", "transactional-1", "transactional-2")
 
 
 class _Open:
-    """A transaction that is open."""
+    """An open transaction."""
 
     def __init__(self, process: str, number: int) -> None:
         self.process = process
@@ -53,11 +53,11 @@ class _Log:
         self.events: list[Event] = []
         self.slots: dict[str, list[tuple[int, _Open | None] | None]] = {name: [] for name in _PARTITIONS}
         self.origins: dict[str, list[tuple[int, int, int]]] = {name: [] for name in _PARTITIONS}
-        """Of each slot: producer id, epoch, and sequence."""
+        """Producer id, epoch and sequence of each slot."""
         self.epochs = dict.fromkeys(_PRODUCERS, 0)
         self.sequences: dict[tuple[str, str], int] = {}
         self.unanswered: dict[str, list[tuple[int, list[tuple[str, int]]]]] = {name: [] for name in _PRODUCERS}
-        """Operations of plain producers that nobody has told anything of yet, with their records."""
+        """Operations of plain producers that have no answer yet, with their records."""
         self.fates: dict[_Open, bool] = {}
         self.next_value = 0
         self.next_operation = 0
@@ -69,12 +69,12 @@ class _Log:
         self.next_member = 0
 
     def operation(self) -> int:
-        """A new number."""
+        """Returns a new operation number."""
         self.next_operation += 1
         return self.next_operation
 
     def write(self, process: str, partition: str, value: int, transaction: _Open | None) -> int:
-        """Appends a record; its offset."""
+        """Appends a record and returns its offset."""
         sequence = self.sequences.get((process, partition), 0)
         self.sequences[process, partition] = sequence + 1
         self.origins[partition].append((_PRODUCERS.index(process), self.epochs[process], sequence))
@@ -84,13 +84,14 @@ class _Log:
         return len(self.slots[partition]) - 1
 
     def begin_epoch(self, process: str) -> None:
-        """The producer's sequences begin again."""
+        """Begins a new epoch of the producer, in which its sequences start again."""
         self.epochs[process] += 1
         for partition in _PARTITIONS:
             self.sequences.pop((process, partition), None)
 
     def give_up(self) -> None:
-        """A client gives up on the first record that nobody has told it anything of, and sends the others again."""
+        """Gives up on a producer's first unanswered operation, and sends the records of the other unanswered operations
+        again."""
         process = self.random.choice(_PRODUCERS[:2])
         if not self.unanswered[process]:
             return
@@ -104,7 +105,7 @@ class _Log:
             self.events.append(Sent(process, other, _all("ok", again), tuple(offsets)))
 
     def send(self, process: str, transaction: _Open | None) -> None:
-        """Some records; their answer may be lost, and then they may be too."""
+        """Sends some records. The answer may be lost, and the records may be lost with it."""
         records = []
         for _ in range(self.random.randint(1, 4)):
             records.append((self.random.choice(_PARTITIONS), self.next_value))
@@ -126,11 +127,11 @@ class _Log:
             self.unanswered[process].append((operation, records))
 
     def send_plain(self) -> None:
-        """Without a transaction."""
+        """Sends records without a transaction."""
         self.send(self.random.choice(_PRODUCERS[:2]), None)
 
     def send_in_transaction(self) -> None:
-        """In the one that is open, or a new one."""
+        """Sends records in the producer's open transaction, or in a new one."""
         process = self.random.choice(_PRODUCERS[2:])
         if process not in self.open:
             self.next_transaction += 1
@@ -138,7 +139,7 @@ class _Log:
         self.send(process, self.open[process])
 
     def end(self) -> None:
-        """Of an open transaction: asked for by its producer, whose answer may be lost, or an abort by others."""
+        """Ends an open transaction: its producer requests the end, and the answer may be lost; or others abort it."""
         if not self.open:
             return
         transaction = self.open.pop(self.random.choice(sorted(self.open)))
@@ -160,7 +161,7 @@ class _Log:
             self.events.append(Ended(transaction.process, transaction.number, "unknown", "timed out"))
 
     def visible(self, partition: str, isolation: Isolation, start: int) -> list[tuple[int, int]]:
-        """(offset, value) of what is to be read from there on."""
+        """Returns (offset, value) of each record from `start` on that this isolation level may read."""
         found = []
         for offset, slot in enumerate(self.slots[partition]):
             if slot is None:
@@ -178,7 +179,7 @@ class _Log:
     def poll(
         self, process: str, isolation: Isolation, partition: str, most: int | None, group: str | None = None
     ) -> None:
-        """The next records of a partition."""
+        """Reads the next records of a partition."""
         start = self.positions[process, partition]
         found = self.visible(partition, isolation, start)[:most]
         if found:
@@ -187,7 +188,7 @@ class _Log:
             self.positions[process, partition] = found[-1][0] + 1
 
     def read(self) -> None:
-        """A reader goes on, or elsewhere."""
+        """Reads on with a reader, or moves the reader to another position."""
         isolation: Isolation = self.random.choice(("read_committed", "read_uncommitted"))
         partition = self.random.choice(_PARTITIONS)
         process = f"reader-{isolation}"
@@ -198,9 +199,9 @@ class _Log:
         self.poll(process, isolation, partition, self.random.randint(1, 5))
 
     def hand_on(self) -> None:
-        """A partition of the group gets another owner, who begins with what is committed."""
+        """Gives a partition of the group to a new owner, which begins at the committed offset."""
         partition = self.random.choice(_PARTITIONS)
-        if partition in self.owners and self.random.random() < 0.5:  # else it has died
+        if partition in self.owners and self.random.random() < 0.5:  # else the owner has died
             self.events.append(Revoke(self.owners[partition], (partition,)))
         self.next_member += 1
         member = f"member-{self.next_member}"
@@ -209,7 +210,7 @@ class _Log:
         self.events.append(Assign(member, ((partition, None),), _GROUP))
 
     def work(self) -> None:
-        """A member reads on, and may commit, and may hear of it."""
+        """Reads on with a group member, which may commit, and may get an answer."""
         partition = self.random.choice(_PARTITIONS)
         member = self.owners.get(partition)
         if member is None:
@@ -220,7 +221,7 @@ class _Log:
         return None
 
     def commit(self, member: str, partition: str, *, is_answered: bool) -> None:
-        """Of what the member has read."""
+        """Commits the position of the member."""
         operation, offset = self.operation(), self.positions[member, partition]
         self.events.append(Commit(member, operation, _GROUP, ((partition, offset),)))
         if is_answered or self.random.random() < 0.5:
@@ -228,7 +229,7 @@ class _Log:
         self.events.append(Committed(member, operation, "ok" if is_answered else "unknown"))
 
     def finish(self) -> None:
-        """Everything ends and is read."""
+        """Ends all transactions and reads all records."""
         while self.open:
             self.end()
         isolations: tuple[Isolation, ...] = ("read_committed", "read_uncommitted")
@@ -256,7 +257,7 @@ def _all(outcome: Outcome, records: Sequence[object]) -> tuple[Outcome, ...]:
 
 
 def history(random: Random, steps: int) -> list[Event]:
-    """A history of so many steps, and all that is needed for its end."""
+    """Returns a history of `steps` random steps, followed by a complete end."""
     log = _Log(random)
     actions: list[Callable[[], None]] = [
         log.send_plain,

@@ -1,4 +1,4 @@
-"""Short words for histories that are made by hand: partition `r-0` unless said otherwise, values 1, 2, 3 and so on."""
+"""Short helpers for histories made by hand. The partition is `r-0` by default, and values are 1, 2, 3 and so on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PARTITION = "r-0"
 
 
 def kinds(events: Sequence[Event], *, ended_early: bool = False) -> list[str]:
-    """What the checks find in the history of a run that came to its end, or that was cut off there; sorted."""
+    """Returns the kinds of anomalies in the history, sorted. The run is complete unless `ended_early` is set."""
     whole = [*events] if ended_early else [*events, RunEnded("run")]
     return sorted(anomaly.kind for anomaly in check(entries_of(whole))[1])
 
@@ -55,8 +55,10 @@ def sent(
     sources: Sequence[int] = (),
     errors: Sequence[str] = (),
 ) -> list[Event]:
-    """An operation that sent (value, offset) each, in a transaction if `number` is given; it is named by its first
-    value."""
+    """Returns an operation that sent (value, offset) each, in a transaction if `number` is given.
+
+    The first value is the operation's number.
+    """
     operation = records[0][0]
     values = tuple((partition, value) for value, _ in records)
     offsets = tuple(offset for _, offset in records)
@@ -67,14 +69,14 @@ def sent(
 
 
 def ended(number: int, *, commits: bool = True, outcome: Outcome = "ok", process: str = "producer") -> list[Event]:
-    """The end of a transaction."""
+    """Returns the end of a transaction."""
     return [End(process, number, commits), Ended(process, number, outcome)]
 
 
 def transaction(
     *records: tuple[int, int | None], number: int = 1, commits: bool = True, outcome: Outcome = "ok"
 ) -> list[Event]:
-    """A whole transaction."""
+    """Returns a whole transaction."""
     return [*sent(*records, number=number), *ended(number, commits=commits, outcome=outcome)]
 
 
@@ -85,7 +87,7 @@ def polled(
     group: str | None = None,
     partition: str = PARTITION,
 ) -> list[Event]:
-    """One poll that returned (value, offset) each."""
+    """Returns one poll that received (value, offset) each."""
     batch: Batch = (partition, tuple(offset for _, offset in records), tuple(value for value, _ in records))
     return [Poll(process, isolation, (batch,), group)]
 
@@ -93,14 +95,17 @@ def polled(
 def origins(
     *batches: tuple[int, int, int, int, int], process: str = "reader", partition: str = PARTITION
 ) -> list[Event]:
-    """Batches that were read: first and last offset, producer id, epoch, first sequence."""
+    """Returns batches that were read: first and last offset, producer id, epoch, first sequence."""
     return [Origins(process, partition, batches)]
 
 
 def read(
     *records: tuple[int, int], uncommitted: Sequence[tuple[int, int]] | None = None, partition: str = PARTITION
 ) -> list[Event]:
-    """The last reads of a partition: (value, offset) of each; `uncommitted`, if those who read all saw others."""
+    """Returns the last reads of a partition, with (value, offset) of each record.
+
+    `uncommitted` are the records for read_uncommitted, if they differ.
+    """
     every: tuple[tuple[Isolation, Sequence[tuple[int, int]]], ...] = (
         ("read_committed", records),
         ("read_uncommitted", records if uncommitted is None else uncommitted),
@@ -123,7 +128,7 @@ def committed(
     number: int | None = None,
     operation: int = 0,
 ) -> list[Event]:
-    """A commit of the group; in a transaction its outcome is the transaction's."""
+    """Returns a group's commit. A commit in a transaction has the transaction's outcome."""
     events: list[Event] = [Commit(process, operation, group, ((PARTITION, offset),), number)]
     if number is None:
         events.append(Committed(process, operation, outcome))
@@ -131,5 +136,5 @@ def committed(
 
 
 def fetch(offset: int | None, *, group: str = "group") -> list[Event]:
-    """The group's committed offset is asked for, and is this one."""
+    """Returns a request for the group's committed offset, and the answer `offset`."""
     return [Fetch("reader", 0, group), Fetched("reader", 0, ((PARTITION, offset),))]

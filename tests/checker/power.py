@@ -1,4 +1,4 @@
-"""A machine whose power is cut: what is lost then, and up to where the log was on the disk for certain."""
+"""A machine whose power can be cut: takes unsynced data away, and tells up to which offset the log was synced."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Power"]
 
 _HEADER_BYTES: Final = 61
 _LENGTH_FROM: Final = 12
-"""A batch's length counts from behind itself."""
+"""Size of a batch's first two fields, which its length field does not count."""
 
 
 class Power:
-    """The power of the machine whose disk has the broker's data in `root`; `folder` is for what the disk needs."""
+    """The power of the machine whose disk has the broker's data in `root`. The disk keeps its own files in `folder`."""
 
     def __init__(self, folder: Path, root: Path, random: Random) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -28,21 +28,22 @@ class Power:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """For the broker's process."""
+        """The environment variables for the broker's process."""
         return self._disk.environment
 
     def synced(self, partitions: Sequence[str]) -> dict[str, int]:
-        """By partition the offset below which no loss of power can take anything now. Nobody may be writing."""
+        """Returns, by partition, the offset below which no power loss can take a record. The broker must not write
+        meanwhile."""
         certain = self._disk.certain()
         return {partition: _synced(self._root / partition, certain) for partition in partitions}
 
     def cut(self) -> None:
-        """Takes away what was not synced, or some of it, once the broker's process has been killed."""
+        """Takes away some or all unsynced data. The broker's process must have been killed before."""
         self._disk.power_off(self._random)
 
 
 def _synced(folder: Path, certain: Mapping[Path, int]) -> int:
-    """The end of the last batch that lies, as those before it do, in what is certain of the partition's segments."""
+    """Returns the end of the last batch that is synced and whose preceding batches are synced."""
     end = 0
     for path in sorted(folder.glob("*.log")):
         if int(path.stem) > end:

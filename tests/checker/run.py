@@ -1,4 +1,4 @@
-"""One run: a broker, its clients, and what is done to it."""
+"""One run: starts a broker and its clients, injects faults, and checks the history."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ _CONFIG = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run found. Its counts say whether it could have found anything."""
+    """The result of a run. Its counts show whether the run could have found an anomaly."""
 
     facts: Facts
     anomalies: list[Anomaly]
     faults: dict[str, int]
     crashes: int
-    """Clients that died of themselves, or hung."""
+    """Number of clients that crashed or hung."""
     broker_log: str
     slowness: float
-    """How many times slower the machine was at the beginning than an idle one."""
+    """The machine's slowness at the start of the run, as a multiple of an idle machine's time."""
 
     def summary(self) -> str:
-        """Counts, in one line, and before them that the run ended early if it did."""
+        """Returns the counts in one line. If the run ended early, a line with the reason comes first."""
         facts = self.facts
         committed = sum(each.is_committed for each in facts.transactions.values())
         aborted = sum(each.is_aborted for each in facts.transactions.values())
@@ -83,12 +83,13 @@ def run(
     faults: Sequence[str] | None = None,
     has_power_cuts: bool = False,
 ) -> Report:
-    """Runs a broker in `folder` with clients for so long, strikes it, and checks the history, which is kept there.
+    """Runs a broker in `folder` with clients for `seconds`, injects faults, and checks the history, which stays in
+    `folder`.
 
-    `faults` are done once each, in this order, spread over the time; without them it is struck every few seconds. With
-    `has_power_cuts` each kill takes what was not synced. The seed decides what clients and faults do, not when
-    processes run: the same one is not the same run. A run that ends early, because of Ctrl-C, SIGTERM, or whatever went
-    wrong, has a history up to there, which is checked; its reason is in the history.
+    `faults` are injected once each, in this order, spread over the time. Without `faults`, a random fault comes every
+    few seconds. With `has_power_cuts` each kill takes unsynced data. The seed decides what clients and faults do, but
+    not when processes run: two runs with the same seed differ. A run can end early because of Ctrl-C, SIGTERM or an
+    error. Its history up to that point is then checked, and contains the reason.
     """
     folder.mkdir(parents=True, exist_ok=True)
     history = folder / HISTORY
@@ -141,12 +142,12 @@ def _strike(
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the run, also where whoever started the process had them ignored; once is enough."""
+    """Makes Ctrl-C and SIGTERM end the run, even if the parent process ignored them. Later signals are ignored."""
     numbers = (signal.SIGINT, signal.SIGTERM)
 
     def interrupt(*_: object) -> None:
         for number in numbers:
-            signal.signal(number, signal.SIG_IGN)  # while clients and broker are ended
+            signal.signal(number, signal.SIG_IGN)  # while the clients and the broker stop
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():

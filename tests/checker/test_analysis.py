@@ -1,4 +1,4 @@
-"""Each anomaly, planted in a history made by hand, is found and named; what only looks like one is not."""
+"""Tests that each anomaly planted in a history made by hand is found and named, and that legal events are not."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tests.checker.planted import committed, ended, fetch, kinds, origins, polle
 
 
 def test_a_history_without_anything_is_fine() -> None:
-    """Nothing was done, nothing is wrong."""
+    """An empty history has no anomaly."""
     assert kinds([]) == []
 
 
 def test_a_history_as_it_should_be() -> None:
-    """Plain and transactional records, an abort, two readers, a group that commits."""
+    """Plain and transactional records, an abort, two readers and a group that commits are no anomaly."""
     events = [
         *sent((1, 0), (2, 1)),
-        *transaction((3, 2), (4, 3)),  # and a marker at 4
+        *transaction((3, 2), (4, 3)),  # the commit marker is at 4
         *transaction((5, 5), number=2, commits=False),
         Assign("member", (("r-0", None),), "group"),
         *polled((1, 0), (2, 1), (3, 2), process="member", group="group"),
@@ -31,18 +31,18 @@ def test_a_history_as_it_should_be() -> None:
 
 
 def test_lost_write() -> None:
-    """2 was acknowledged at 1, others read on to 2, and nobody saw it, whichever way they read."""
+    """A record that was acknowledged at 1 and that no reader of offset 2 saw is lost at both isolation levels."""
     assert kinds([*sent((1, 0), (2, 1), (3, 2)), *read((1, 0), (3, 2))]) == ["lost-write", "lost-write"]
 
 
 def test_lost_write_of_a_committed_transaction() -> None:
-    """The record is in the log, and those who read what is committed don't get it."""
+    """A committed record that is in the log, but that consumers with read_committed do not receive, is a lost write."""
     events = [*transaction((1, 0)), *sent((2, 2)), *read((2, 2), uncommitted=[(1, 0), (2, 2)])]
     assert kinds(events) == ["lost-write"]
 
 
 def test_a_lost_write_is_proved_by_another_part_of_its_transaction() -> None:
-    """Nobody heard how the commit ended; 1 was seen, so that it was committed, and 2 has to be there."""
+    """If a commit has an unknown outcome, one record that was seen proves the commit, and the other record is lost."""
     events = [
         *sent((1, 0), (2, 1), number=1),
         *ended(1, outcome="unknown"),
@@ -53,12 +53,12 @@ def test_a_lost_write_is_proved_by_another_part_of_its_transaction() -> None:
 
 
 def test_unseen() -> None:
-    """3 was acknowledged behind all that was ever read."""
+    """An acknowledged record behind all offsets that were read is unseen."""
     assert kinds([*sent((1, 0), (2, 1), (3, 2)), *read((1, 0), (2, 1))]) == ["unseen", "unseen"]
 
 
 def test_what_nobody_was_told_may_be_there_or_not() -> None:
-    """Without an answer both are right: 2 is in the log, 3 isn't."""
+    """A record without an answer may be in the log (2) or not (3)."""
     events = [
         *sent((1, 0)),
         *sent((2, None), outcome="unknown"),
@@ -69,49 +69,49 @@ def test_what_nobody_was_told_may_be_there_or_not() -> None:
 
 
 def test_duplicate() -> None:
-    """1 is there twice."""
+    """A record that was read at two offsets is a duplicate."""
     assert kinds([*sent((1, 0), (2, 1)), *read((1, 0), (2, 1), (1, 2))]) == ["duplicate"]
 
 
 def test_duplicate_of_a_record_without_an_answer() -> None:
-    """Nobody told the producer, but twice is too often in any case."""
+    """A record without an answer that was read at two offsets is a duplicate too."""
     assert kinds([*sent((1, None), outcome="unknown"), *read((1, 0), (1, 1))]) == ["duplicate"]
 
 
 def test_a_record_in_another_partition_is_a_duplicate() -> None:
-    """It was sent to r-0, and is read in r-1 too."""
+    """A record that was sent to r-0 and is also read in r-1 is a duplicate."""
     assert kinds([*sent((1, 0)), *read((1, 0)), *read((1, 0), partition="r-1")]) == ["duplicate"]
 
 
 TIMED_OUT = sent((9, None), outcome="unknown", errors=["_MSG_TIMED_OUT"])
-"""The client has given up on a record."""
+"""A client that has given up on a record."""
 TWICE: list[Event] = [*sent((1, 3), (2, 4)), *read((1, 0), (2, 1), (1, 3), (2, 4))]
-"""1 and 2 were sent again, and the answer is that of the second time."""
+"""Records 1 and 2 were sent twice; the producer's answer names the second offsets."""
 
 
 def test_a_client_that_gave_up_on_a_record_sends_the_others_again_in_a_new_epoch() -> None:
-    """By Kafka's own rules: the broker can't recognize them, and each epoch has them in order and once."""
+    """Copies in a new epoch of a client that gave up on a record are no duplicates, by Kafka's rules."""
     assert kinds([*TIMED_OUT, *TWICE, *origins((0, 2, 7, 0, 0), (3, 4, 7, 1, 0))]) == []
 
 
 def test_duplicates_of_one_epoch_are_the_brokers() -> None:
-    """Whatever the client gave up on: the broker has to recognize them by their sequence."""
+    """Two copies in one epoch are duplicates: the broker has to recognize the second one by its sequence."""
     found = kinds([*TIMED_OUT, *TWICE, *origins((0, 2, 7, 0, 0), (3, 4, 7, 0, 0))])
     assert found == ["duplicate", "duplicate", "sequence-gap"]
 
 
 def test_duplicates_of_a_client_that_gave_up_on_nothing_are_the_brokers() -> None:
-    """Its client begins a new epoch only if the broker gives it cause, as by forgetting the producer."""
+    """Copies of a client that gave up on no record are duplicates: it begins a new epoch only after a broker error."""
     assert kinds([*TWICE, *origins((0, 2, 7, 0, 0), (3, 4, 7, 1, 0))]) == ["duplicate", "duplicate"]
 
 
 def test_duplicates_without_an_origin_are_the_brokers() -> None:
-    """Nobody has seen the headers of the batches: nothing excuses them."""
+    """Two copies whose batch headers were not read are duplicates."""
     assert kinds([*TIMED_OUT, *TWICE])[:2] == ["duplicate", "duplicate"]
 
 
 def test_duplicates_of_a_transaction_are_no_clients() -> None:
-    """A client that has to begin a new epoch aborts its transaction first."""
+    """Two copies of a transaction's record are duplicates, because a client aborts before it begins a new epoch."""
     events = [
         *TIMED_OUT,
         *sent((1, 3), number=1),
@@ -123,7 +123,7 @@ def test_duplicates_of_a_transaction_are_no_clients() -> None:
 
 
 def test_records_of_a_new_epoch_have_an_order_of_their_own() -> None:
-    """2 was given up on after it had been written; 1 was written twice, the second time behind 2."""
+    """Each epoch has its own order: after the client gives up on 2, it may write 1 again behind 2."""
     events = [
         *sent((1, 2)),
         *sent((2, None), outcome="unknown", errors=["_MSG_TIMED_OUT"]),
@@ -134,40 +134,40 @@ def test_records_of_a_new_epoch_have_an_order_of_their_own() -> None:
 
 
 def test_nonmonotonic_send_within_an_epoch() -> None:
-    """Of one epoch the order has to be that in which they were sent."""
+    """Records of one epoch must be in the order in which they were sent."""
     events = [*sent((1, 1)), *sent((2, 0)), *read((2, 0), (1, 1)), *origins((0, 1, 7, 0, 0))]
     assert kinds(events) == ["nonmonotonic-send"]
 
 
 def test_sequence_gap() -> None:
-    """Batches of one epoch follow one another; those of other producers, and markers, don't matter."""
+    """The batches of a producer in one epoch are contiguous; other producers, markers and new epochs do not matter."""
     assert kinds(origins((0, 1, 7, 0, 0), (2, 2, 8, 0, 5), (3, 3, 7, 0, -1), (4, 4, 7, 0, 2), (5, 5, 7, 1, 0))) == []
     assert kinds(origins((0, 1, 7, 0, 0), (2, 2, 7, 0, 3))) == ["sequence-gap"]
     assert kinds(origins((0, 1, 7, 0, 2**31 - 2), (2, 2, 7, 0, 0))) == []
 
 
 def test_stale_epoch() -> None:
-    """A batch of an epoch that a later one has fenced."""
+    """A batch of an epoch that a later epoch has fenced is an anomaly."""
     assert kinds(origins((0, 0, 7, 1, 0), (1, 1, 7, 0, 0))) == ["stale-epoch"]
 
 
 def test_offset_gap() -> None:
-    """Between two batches there are offsets, and no batch: nothing was compacted."""
+    """Offsets between two batches that belong to no batch are a gap, because the log was not compacted."""
     assert kinds(origins((0, 1, -1, -1, -1), (3, 3, -1, -1, -1))) == ["offset-gap"]
 
 
 def test_different_batches_at_one_offset() -> None:
-    """Two readers were told different things of who wrote it."""
+    """Two different batches at one offset are inconsistent."""
     assert kinds([*origins((0, 0, 7, 0, 0)), *origins((0, 0, 8, 0, 0))]) == ["inconsistent-offsets"]
 
 
 def test_phantom() -> None:
-    """Nobody sent 2."""
+    """A record that no producer sent (2) is a phantom."""
     assert kinds([*sent((1, 0)), *read((1, 0), (2, 1))]) == ["phantom"]
 
 
 def test_inconsistent_offsets_between_readers() -> None:
-    """One reader finds 1 at 0, another one 2: a log that was cut and written anew."""
+    """Two readers that find different values at one offset are an anomaly: the log was truncated and written again."""
     events = [
         *sent((1, None), outcome="unknown"),
         *polled((1, 0), isolation="read_uncommitted"),
@@ -178,68 +178,68 @@ def test_inconsistent_offsets_between_readers() -> None:
 
 
 def test_inconsistent_offsets_between_producers() -> None:
-    """Two producers were told the same offset."""
+    """Two producers that get the same offset for different records are an anomaly."""
     found = kinds([*sent((1, 0)), *sent((2, 0), process="another"), *read((2, 0))])
     assert set(found) == {"inconsistent-offsets", "lost-write"}
 
 
 def test_aborted_read() -> None:
-    """1 was aborted and is read as committed."""
+    """An aborted record that is read as committed is an anomaly."""
     assert kinds([*transaction((1, 0), commits=False), *read((1, 0))]) == ["aborted-read"]
 
 
 def test_read_of_a_transaction_that_nobody_asked_to_commit() -> None:
-    """Its producer died; whoever ended it had to abort it."""
+    """A record is an aborted read if its producer died before it requested a commit."""
     assert kinds([*sent((1, 0), number=1), *read((1, 0))]) == ["aborted-read"]
 
 
 def test_read_of_a_zombie() -> None:
-    """A successor had settled the transaction before the commit was asked for, which was refused."""
+    """A record is an aborted read if its commit was refused because a successor had ended the transaction."""
     events = [*sent((1, 0), number=1), *ended(1, outcome="failed"), *read((1, 0))]
     assert kinds(events) == ["aborted-read"]
 
 
 def test_aborted_records_are_there_for_those_who_read_all() -> None:
-    """An aborted record is no anomaly with read_uncommitted, and is not missed with read_committed."""
+    """An aborted record may be read with read_uncommitted, and is not missed with read_committed."""
     assert kinds([*transaction((1, 0), commits=False), *read(uncommitted=[(1, 0)])]) == []
 
 
 def test_read_of_a_record_that_was_refused() -> None:
-    """Its producer was told that it is not there: nobody may see it, whichever way."""
+    """A record that the broker refused must not be read at either isolation level."""
     assert kinds([*sent((1, None), outcome="failed"), *read((1, 0))]) == ["aborted-read", "aborted-read"]
 
 
 def test_uncommitted_read() -> None:
-    """1 was read as committed while its transaction was open; that it was committed later makes it no better."""
+    """A record that is read as committed while its transaction is open is an anomaly, even if the commit follows."""
     events = [*sent((1, 0), number=1), *polled((1, 0)), *ended(1), *read((1, 0))]
     assert kinds(events) == ["uncommitted-read"]
 
 
 def test_a_read_before_the_answer_to_the_commit() -> None:
-    """From when a commit is asked for on, its records may be seen."""
+    """A transaction's records may be seen as soon as its commit is requested."""
     asked, answered = ended(1)
     assert kinds([*sent((1, 0), number=1), asked, *polled((1, 0)), answered, *read((1, 0))]) == []
 
 
 def test_nonmonotonic_send() -> None:
-    """The producer's second operation is before its first in the log."""
+    """A producer's second operation that is before its first in the log is an anomaly."""
     assert kinds([*sent((1, 1)), *sent((2, 0)), *read((2, 0), (1, 1))]) == ["nonmonotonic-send"]
 
 
 def test_internal_nonmonotonic_send() -> None:
-    """Within an operation; the offsets are known from who read them."""
+    """Records of one operation in the wrong order are an anomaly, even if only readers know the offsets."""
     events = [*sent((1, None), (2, None), outcome="unknown"), *read((2, 0), (1, 1))]
     assert kinds(events) == ["int-nonmonotonic-send"]
 
 
 def test_internal_nonmonotonic_send_in_a_transaction() -> None:
-    """Two operations of one transaction."""
+    """Two operations of one transaction in the wrong order are an internal anomaly."""
     events = [*sent((1, 1), number=1), *sent((2, 0), number=1), *ended(1), *read((2, 0), (1, 1))]
     assert kinds(events) == ["int-nonmonotonic-send"]
 
 
 def test_two_producers_have_no_order() -> None:
-    """Only what one producer sends is ordered, partition by partition."""
+    """Records of different producers, or in different partitions, have no order."""
     events = [*sent((1, 1)), *sent((2, 0), process="another"), *sent((3, 0), partition="r-1")]
     assert kinds([*events, *read((2, 0), (1, 1)), *read((3, 0), partition="r-1")]) == []
 
@@ -248,43 +248,43 @@ LOG: list[Event] = [*sent((1, 0), (2, 1), (3, 2), (4, 3)), *read((1, 0), (2, 1),
 
 
 def test_poll_skip() -> None:
-    """Two polls of a consumer, and 2 between them."""
+    """A record that a consumer left out between two polls is skipped."""
     assert kinds([*LOG, *polled((1, 0)), *polled((3, 2))]) == ["poll-skip"]
 
 
 def test_internal_poll_skip() -> None:
-    """The same within one poll."""
+    """A record that a consumer left out within one poll is skipped."""
     assert kinds([*LOG, *polled((1, 0), (3, 2))]) == ["int-poll-skip"]
 
 
 def test_nonmonotonic_poll() -> None:
-    """2 comes a second time, and that in another poll."""
+    """A record that a consumer receives again in a later poll is an anomaly."""
     assert kinds([*LOG, *polled((1, 0), (2, 1)), *polled((2, 1), (3, 2))]) == ["nonmonotonic-poll"]
 
 
 def test_internal_nonmonotonic_poll() -> None:
-    """2 before 1."""
+    """Two records in the wrong order within one poll are an anomaly."""
     assert kinds([*LOG, *polled((2, 1), (1, 0))]) == ["int-nonmonotonic-poll"]
 
 
 def test_poll_skip_after_an_assignment() -> None:
-    """It was to begin at 1, and began at 2."""
+    """A consumer that was assigned offset 1 and began at 2 has skipped a record."""
     assert kinds([*LOG, Assign("consumer", (("r-0", 1),)), *polled((3, 2))]) == ["poll-skip"]
 
 
 def test_nonmonotonic_poll_after_an_assignment() -> None:
-    """It was to begin at 1, and began at 0."""
+    """A consumer that was assigned offset 1 must not begin at 0."""
     assert kinds([*LOG, Assign("consumer", (("r-0", 1),)), *polled((1, 0))]) == ["nonmonotonic-poll"]
 
 
 @pytest.mark.parametrize("between", [Assign("consumer", (("r-0", 0),)), Revoke("consumer", ("r-0",))])
 def test_positions_begin_anew_with_an_assignment(between: Event) -> None:
-    """Whoever is told to read elsewhere, or has lost the partition, skips nothing and repeats nothing."""
+    """A consumer may read records again after it is assigned another offset or loses the partition."""
     assert kinds([*LOG, *polled((1, 0), (2, 1)), between, *polled((1, 0), (2, 1))]) == []
 
 
 def test_a_consumer_of_committed_records_skips_others() -> None:
-    """An aborted record in between is nothing that could be skipped; for who reads all it is."""
+    """A consumer may skip an aborted record if it reads with read_committed, but not with read_uncommitted."""
     events = [
         *sent((1, 0)),
         *transaction((2, 1), commits=False),
@@ -296,7 +296,7 @@ def test_a_consumer_of_committed_records_skips_others() -> None:
 
 
 def test_torn_transaction() -> None:
-    """Committed or not, nobody knows; but the part in r-0 is there and the part in r-1, unanswered, is not."""
+    """A transaction of unknown outcome is torn if its record in r-0 was read and its record in r-1 was not."""
     events = [
         *sent((1, 0), number=1),
         Send("producer", 2, (("r-1", 2),), 1),
@@ -310,7 +310,7 @@ def test_torn_transaction() -> None:
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_transaction_of_unknown_outcome_is_there_or_not(is_there: bool) -> None:
-    """All of it, or nothing."""
+    """Either all records of a transaction of unknown outcome are in the log, or none."""
     events = [*sent((1, 0), (2, 1), number=1), *ended(1, outcome="unknown")]
     both = [(1, 0), (2, 1)]
     assert kinds([*events, *read(*(both if is_there else ()), uncommitted=both)]) == []
@@ -323,24 +323,24 @@ GROUP_READS: list[Event] = [
 
 
 def test_lost_commit() -> None:
-    """4 was acknowledged, 2 is what is there."""
+    """A fetched offset (2) below an acknowledged commit (4) is a lost commit."""
     events = [*LOG, *GROUP_READS, *committed(2), *committed(4, operation=1), *fetch(2)]
     assert kinds(events) == ["group-unread", "lost-commit"]
 
 
 def test_commits_that_are_all_gone() -> None:
-    """Nothing is there of what was acknowledged."""
+    """A fetch that finds no offset after an acknowledged commit shows a lost commit."""
     assert kinds([*LOG, *GROUP_READS, *committed(4), *fetch(None)]) == ["group-unread", "lost-commit"]
 
 
 def test_a_commit_that_nobody_made() -> None:
-    """3 is between two that were committed, and nobody's."""
+    """A fetched offset (3) that was never committed is an anomaly."""
     events = [*LOG, *GROUP_READS, *committed(2), *committed(4, outcome="unknown", operation=1), *fetch(3)]
     assert kinds(events) == ["group-unread", "lost-commit"]
 
 
 def test_lost_commit_that_shows_in_the_next_owner() -> None:
-    """4 was acknowledged, and then a member was given the partition and began before."""
+    """A new owner that begins below an acknowledged commit (4) shows a lost commit."""
     events = [
         *LOG,
         *GROUP_READS,
@@ -353,7 +353,7 @@ def test_lost_commit_that_shows_in_the_next_owner() -> None:
 
 
 def test_a_member_begins_again_where_nothing_was_acknowledged() -> None:
-    """A commit without an answer, and one that came after the assignment, bind nobody."""
+    """A new owner may begin below a commit that was not acknowledged, or that came after its assignment."""
     events = [
         *LOG,
         *GROUP_READS,
@@ -367,7 +367,7 @@ def test_a_member_begins_again_where_nothing_was_acknowledged() -> None:
 
 
 def test_a_transactions_offsets_are_not_there_before_it_is_committed() -> None:
-    """An aborted transaction's offsets bind nobody; a committed one's do."""
+    """A new owner may begin below the offsets of an aborted transaction, but not below those of a committed one."""
     for commits, expected in ((False, []), (True, ["lost-commit"])):
         events = [
             *LOG,
@@ -384,7 +384,7 @@ def test_a_transactions_offsets_are_not_there_before_it_is_committed() -> None:
 
 
 def test_group_skip() -> None:
-    """Between what one member read and its successor began with there is a record that no member has seen."""
+    """A record between the positions of a member and of its successor that no member received is skipped."""
     events = [
         *LOG,
         Assign("member", (("r-0", None),), "group"),
@@ -398,12 +398,12 @@ def test_group_skip() -> None:
 
 
 def test_group_unread() -> None:
-    """At the end the group has not come to the end of the log."""
+    """A group that has not reached the end of the log when the run ends has unread records."""
     assert kinds([*LOG, *GROUP_READS, *committed(3), *fetch(3)]) == ["group-unread"]
 
 
 def copies(*, commits: bool = True, outcome: str = "ok", source: int = 4, offset: int = 4) -> list[Event]:
-    """A transaction that makes 9 of `source`, and commits that all of the log was read."""
+    """Returns a transaction that makes record 9 from `source` and commits `offset`."""
     assert outcome in ("ok", "unknown")
     return [
         *sent((9, 0), process="producer", partition="out-0", number=7, sources=[source]),
@@ -423,18 +423,18 @@ OUTPUTS = ((9, 0), (6, 1), (7, 2), (8, 3))
 
 
 def test_processing_exactly_once() -> None:
-    """Each input has its output, and is committed."""
+    """Inputs that have one output each and are committed are no anomaly."""
     assert kinds([*BEFORE, *copies(), *read(*OUTPUTS, partition="out-0"), *fetch(4)]) == []
 
 
 def test_processed_twice() -> None:
-    """3 has two outputs, 4 has none."""
+    """An input with two outputs (3) was processed twice, and a committed input without an output (4) is torn."""
     events = [*BEFORE, *copies(source=3), *read(*OUTPUTS, partition="out-0"), *fetch(4)]
     assert kinds(events) == ["processed-twice", "torn-offsets"]
 
 
 def test_an_input_that_its_client_wrote_twice_has_two_outputs() -> None:
-    """The copy at 4 is an input of its own; without its output it is torn, with three outputs one is too many."""
+    """A copy that a client wrote is an input of its own: two outputs are right, one is torn, and three are too many."""
     twice: list[Event] = [
         *sent((9, None), outcome="unknown", errors=["_MSG_TIMED_OUT"], process="impatient"),
         *sent((3, 3), process="impatient"),
@@ -461,20 +461,20 @@ def test_an_input_that_its_client_wrote_twice_has_two_outputs() -> None:
 
 
 def test_an_output_without_its_offset() -> None:
-    """Nobody knows whether it was committed: its record is there, its offset isn't."""
+    """A transaction of unknown outcome is torn if its output is in the log and its offset is not committed."""
     events = [*BEFORE, *copies(outcome="unknown"), *read(*OUTPUTS, partition="out-0"), *fetch(3)]
     assert kinds(events) == ["group-unread", "torn-offsets"]
 
 
 def test_an_offset_without_its_output() -> None:
-    """The other way round: 4 will never be processed."""
+    """A transaction of unknown outcome is torn if its offset is committed and its output was not read as committed."""
     last = read(*OUTPUTS[1:], uncommitted=OUTPUTS, partition="out-0")
     events = [*BEFORE, *copies(outcome="unknown"), *last, *fetch(4)]
     assert kinds(events) == ["torn-offsets"]
 
 
 def test_anomalies_name_their_events() -> None:
-    """The events that show it are named by their places, and are those of the record that it is about."""
+    """An anomaly has the indexes of the events that show it, and the value of its record."""
     facts, (anomaly, *_) = check(entries_of([*sent((1, 0), (2, 1)), *sent((3, 2)), *read((1, 0), (3, 2))]))
     assert anomaly.kind == "lost-write"
     assert anomaly.indexes == (0, 1)
@@ -483,7 +483,7 @@ def test_anomalies_name_their_events() -> None:
 
 
 def test_a_history_with_a_value_twice_says_nothing() -> None:
-    """The checks rest on values that tell records apart."""
+    """A history in which a value was sent twice raises ValueError, because the checks identify records by value."""
     with pytest.raises(ValueError, match="value 1 was sent twice"):
         kinds([*sent((1, 0)), *sent((1, 1), process="another")])
 
@@ -492,13 +492,13 @@ def test_a_history_with_a_value_twice_says_nothing() -> None:
 
 
 def test_a_record_that_was_passed_is_missing_also_when_a_run_ended_early() -> None:
-    """2 is not there, and 3 is."""
+    """A record (2) is lost in a run that ended early if a later record (3) was read."""
     events = [*sent((1, 0), (2, 1), (3, 2)), *read((1, 0), (3, 2))]
     assert kinds(events, ended_early=True) == ["lost-write", "lost-write"]
 
 
 def test_what_nobody_has_come_to_may_be_there_when_a_run_ended_early() -> None:
-    """Records, the rest of a transaction, outputs of processors, and what a group has left to read."""
+    """In a run that ended early, records, outputs and group reads beyond the last reads are not reported as missing."""
     assert kinds([*sent((1, 0), (2, 1)), *read((1, 0))], ended_early=True) == []
     torn = [*sent((1, 0), number=1), Send("producer", 2, (("r-1", 2),), 1), *ended(1), *read((1, 0))]
     assert kinds(torn, ended_early=True) == []
@@ -508,13 +508,13 @@ def test_what_nobody_has_come_to_may_be_there_when_a_run_ended_early() -> None:
 
 
 def test_a_torn_transaction_that_was_passed_is_one_also_when_a_run_ended_early() -> None:
-    """1 was read, 2 is before what was read, and was left out."""
+    """A transaction is torn in a run that ended early if a missing record (2) lies before a record that was read."""
     events = [*sent((1, 0), (2, 1), number=1), *ended(1, outcome="unknown"), *sent((3, 3)), *read((1, 0), (3, 3))]
     assert "torn-transaction" in kinds(events, ended_early=True)
 
 
 def test_the_end_of_a_run_says_why() -> None:
-    """Its last event, or that there is none."""
+    """The reason for an early end comes from the run's last event; a history without that event was cut off."""
     facts, _ = check(entries_of([RunEnded("run")]))
     assert (facts.is_whole, facts.end_reason) == (True, "")
     facts, _ = check(entries_of([RunEnded("run", "interrupted")]))
@@ -530,12 +530,12 @@ CUT = PowerCut("nemesis", (("r-0", 2),))
 
 
 def last(*records: tuple[int, int]) -> list[Event]:
-    """What is there at the end, for both isolation levels."""
+    """Returns the last reads of r-0, which find the same records at both isolation levels."""
     return read(*records)
 
 
 def test_what_was_not_synced_may_be_lost_with_the_power() -> None:
-    """3 and 4 were acknowledged, and were not on the disk: they may be there or not, and others be in their places."""
+    """A power loss may take acknowledged but unsynced records, and other records may take their offsets."""
     before = sent((1, 0), (2, 1), (3, 2), (4, 3))
     for rest in ([], [(3, 2)], [(3, 2), (4, 3)], [(5, 2)]):
         events = [*before, CUT, *sent((5, 2 if rest == [(5, 2)] else None), outcome="unknown")]
@@ -543,18 +543,18 @@ def test_what_was_not_synced_may_be_lost_with_the_power() -> None:
 
 
 def test_what_was_synced_must_not_be_lost_with_the_power() -> None:
-    """2 was on the disk."""
+    """A power loss must not take a synced record (2)."""
     assert kinds([*sent((1, 0), (2, 1), (3, 2)), CUT, *last((1, 0), (3, 2))]) == ["lost-write"]
     assert kinds([*sent((1, 0), (2, 1), (3, 2)), CUT, *last((1, 0))]) == ["unseen"]
 
 
 def test_what_was_sent_after_the_last_loss_of_power_must_be_there() -> None:
-    """No later one can have taken it."""
+    """A record that was acknowledged after the last power loss must be in the log."""
     assert kinds([CUT, *sent((1, 0), (2, 1), (3, 2)), *last((1, 0), (2, 1))]) == ["unseen"]
 
 
 def test_what_was_read_before_a_loss_of_power_binds_nobody() -> None:
-    """A consumer has seen 3, which was lost; another record is in its place, and 3 was sent again."""
+    """After a power loss, another record may have the offset of a record that was read before."""
     events = [
         *sent((1, 0), (2, 1), (3, 3)),
         *polled((1, 0), (2, 1), (3, 2)),
@@ -567,7 +567,7 @@ def test_what_was_read_before_a_loss_of_power_binds_nobody() -> None:
 
 
 def test_a_log_that_lost_its_end_has_no_phantoms_and_no_duplicates() -> None:
-    """Nothing that nobody sent, and nothing twice."""
+    """A power loss excuses no phantom, no duplicate and no inconsistent offset."""
     before = sent((1, 0), (2, 1))
     assert kinds([*before, CUT, *last((1, 0), (2, 1), (7, 2))]) == ["phantom"]
     assert kinds([*before, CUT, *last((1, 0), (2, 1), (2, 2))]) == ["duplicate"]
@@ -575,8 +575,10 @@ def test_a_log_that_lost_its_end_has_no_phantoms_and_no_duplicates() -> None:
 
 
 def test_a_producer_epoch_that_is_given_twice() -> None:
-    """The coordinator has forgotten that it gave epoch 1. Given again, its first batch is taken for the one that is in
-    the log from before: 2 is acknowledged at the place of 1, and not written."""
+    """After a power loss, a coordinator may assign an epoch twice, and the log may take a new record for a duplicate.
+
+    Here the coordinator assigns epoch 1 again. Record 2 is acknowledged at the offset of record 1, and is not written.
+    """
     events = [
         *sent((1, 0), number=1, process="first"),
         CUT,
@@ -589,6 +591,6 @@ def test_a_producer_epoch_that_is_given_twice() -> None:
 
 
 def test_groups_and_transactions_may_suffer_from_a_loss_of_power() -> None:
-    """Where their coordinators may forget, nothing of them is certain."""
+    """After a power loss, a group may have lost an acknowledged commit."""
     events = [*LOG, *GROUP_READS, *committed(4), CUT, *fetch(2), *last((1, 0), (2, 1), (3, 2), (4, 3))]
     assert kinds(events) == []

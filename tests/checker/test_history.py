@@ -1,4 +1,4 @@
-"""Histories are written as things happen, by several processes, and are read in the order in which they were."""
+"""Tests that several processes can write one history, and that its events are read in time order."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ for number in range(500):
 
 
 def test_events_are_read_as_they_were_written(tmp_path: Path) -> None:
-    """Each kind, with all that may be in it, in order."""
+    """Events of every kind are read in order and with all their fields."""
     path = tmp_path / "history.jsonl"
     recorder = Recorder(path)
     for event in EVENTS:
@@ -71,7 +71,7 @@ def test_events_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_a_line_that_was_cut_off_costs_no_other(tmp_path: Path) -> None:
-    """A process was killed while it wrote; what others write after it is whole."""
+    """A line that a killed process left unfinished does not affect the lines of other writers."""
     path = tmp_path / "history.jsonl"
     first, second = Recorder(path), Recorder(path)
     first.record(Fault("a", "1"))
@@ -84,7 +84,7 @@ def test_a_line_that_was_cut_off_costs_no_other(tmp_path: Path) -> None:
 
 
 def test_several_processes_write_one_history(tmp_path: Path) -> None:
-    """No event is lost, and those of each process are in its order."""
+    """When several processes write one history, no event is lost, and the events of each process keep their order."""
     path = tmp_path / "history.jsonl"
     names = ("a", "b", "c")
     writers = [subprocess.Popen([sys.executable, "-c", _WRITER, str(path), name], cwd=_ROOT) for name in names]

@@ -1,4 +1,4 @@
-"""Time limits begin again with each progress, and are longer on a machine that is slow."""
+"""Tests that time limits restart with each progress, and are longer on a slow machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.support.patience import Limit, slowness
 
 
 class Clock:
-    """A clock that stands still."""
+    """A clock that advances only when a test sets it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -17,12 +17,12 @@ class Clock:
 
 
 def limit(clock: Clock, stretch: float) -> Limit:
-    """Ten seconds."""
+    """Returns a limit of ten seconds with this measured slowness."""
     return Limit(10, clock=clock, measure=lambda: stretch)
 
 
 def test_a_limit_is_over_when_its_time_is() -> None:
-    """And not before."""
+    """A limit is over when its time has passed, and not before."""
     clock = Clock()
     ten = limit(clock, 1.0)
     clock.now += 9.9
@@ -34,7 +34,7 @@ def test_a_limit_is_over_when_its_time_is() -> None:
 
 
 def test_progress_begins_the_time_again() -> None:
-    """However long it all takes."""
+    """Each progress restarts the time limit, however long the whole operation takes."""
     clock = Clock()
     ten = limit(clock, 1.0)
     for _ in range(5):
@@ -46,7 +46,7 @@ def test_progress_begins_the_time_again() -> None:
 
 
 def test_a_slow_machine_has_more_time() -> None:
-    """As many times as it is slower than an idle one; what was measured once stays."""
+    """On a slow machine the limit is multiplied by the measured slowness. The slowness is measured only once."""
     clock = Clock()
     measured = iter([3.0, 1.0])
     ten = Limit(10, clock=clock, measure=lambda: next(measured))
@@ -59,7 +59,7 @@ def test_a_slow_machine_has_more_time() -> None:
 
 
 def test_where_all_is_well_nothing_is_measured() -> None:
-    """A measurement takes time itself."""
+    """The slowness is not measured before the limit's time has passed, because a measurement takes time."""
 
     def measure() -> float:
         raise AssertionError
@@ -71,5 +71,5 @@ def test_where_all_is_well_nothing_is_measured() -> None:
 
 
 def test_no_machine_is_faster_than_an_idle_one() -> None:
-    """Limits never get shorter."""
+    """The slowness is at least 1, so limits never get shorter."""
     assert slowness() >= 1

@@ -1,4 +1,4 @@
-"""The checks find nothing in what a perfect log does, and something as soon as it is made worse."""
+"""Tests that the checks find no anomaly in the history of a perfect log, and find each kind of damage to it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[Hea
 @_SETTINGS
 @given(seed=st.integers(0, 2**32), steps=st.integers(0, 150))
 def test_a_perfect_log_never_gives_cause_for_complaint(seed: int, steps: int) -> None:
-    """Lost answers, aborts, transactions of unknown outcome, and partitions that are handed on are no anomalies."""
+    """Lost answers, aborts, transactions of unknown outcome and partitions with a new owner are no anomalies."""
     random = Random(seed)
     _, anomalies = check(entries_of(history(random, steps)))
     assert anomalies == []
 
 
 def _without(events: list[Event], value: int) -> list[Event]:
-    """The history as if the record had vanished from the log after its producer was answered."""
+    """Returns the history as if the record had vanished from the log after its producer got the answer."""
     changed: list[Event] = []
     for event in events:
         if isinstance(event, Poll):
@@ -43,7 +43,7 @@ def _without(events: list[Event], value: int) -> list[Event]:
 @_SETTINGS
 @given(seed=st.integers(0, 2**32), steps=st.integers(20, 100))
 def test_a_log_that_loses_any_acknowledged_record_is_found_out(seed: int, steps: int) -> None:
-    """Whichever it is: it is missed."""
+    """The checks report any acknowledged record that vanishes from the log."""
     random = Random(seed)
     events = history(random, steps)
     facts, _ = check(entries_of(events))
@@ -58,7 +58,7 @@ def test_a_log_that_loses_any_acknowledged_record_is_found_out(seed: int, steps:
 @_SETTINGS
 @given(seed=st.integers(0, 2**32), steps=st.integers(20, 100))
 def test_a_log_that_holds_any_record_twice_is_found_out(seed: int, steps: int) -> None:
-    """Whichever it is, whoever gave up on what: in one epoch of its producer it is a duplicate."""
+    """A record that the log holds twice in one producer epoch is a duplicate, even if clients gave up on records."""
     random = Random(seed)
     *events, end = history(random, steps)
     facts, _ = check(entries_of([*events, end]))
@@ -80,7 +80,7 @@ def test_a_log_that_holds_any_record_twice_is_found_out(seed: int, steps: int) -
 @_SETTINGS
 @given(seed=st.integers(0, 2**32), steps=st.integers(20, 100))
 def test_a_reader_that_misses_any_record_is_found_out(seed: int, steps: int) -> None:
-    """One poll leaves out a record that others see."""
+    """A poll that leaves out a record which other consumers see is reported as `int-poll-skip`."""
     random = Random(seed)
     events = history(random, steps)
     places = [

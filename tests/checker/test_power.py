@@ -1,4 +1,4 @@
-"""What is lost with the power is what was not synced, and what was synced is known."""
+"""Tests that a power cut takes only unsynced data, and that `Power` knows which records are synced."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ def _needs_a_faulty_disk() -> None:
 
 @pytest.mark.parametrize(("fsync", "seed"), [("os", 1), ("os", 2), ("ack", 3)])
 def test_a_log_that_lost_its_power_holds_what_was_synced(tmp_path: Path, fsync: str, seed: int) -> None:
-    """I8: all that was synced, and of the rest a part without gaps. With klamm.fsync=ack everything was synced;
-    without it what was there when a segment was full, and nothing after that."""
+    """I8: after a power cut, the log holds all synced records and a prefix of the others, without gaps.
+
+    With klamm.fsync=ack all records were synced. With klamm.fsync=os only some of them were.
+    """
     power = Power(tmp_path / "disk", tmp_path / "data", Random(seed))
     process = BrokerProcess(tmp_path, CONFIG | {"klamm.fsync": fsync}, power.environment)
     create(process.bootstrap_servers, 1)
@@ -34,7 +36,7 @@ def test_a_log_that_lost_its_power_holds_what_was_synced(tmp_path: Path, fsync: 
         assert writer.flush(60) == 0
     partition = f"{TOPIC}-0"
     while not power.synced([partition])[partition]:
-        time.sleep(0.05)  # the first segment is full, and is synced in the background
+        time.sleep(0.05)  # the broker syncs the full first segment in the background
     writer.send(10)
     assert writer.flush(60) == 0
     written = writer.acknowledged[0]
@@ -55,6 +57,6 @@ def test_a_log_that_lost_its_power_holds_what_was_synced(tmp_path: Path, fsync: 
 
 
 def test_nothing_is_synced_of_a_partition_that_is_not_there(tmp_path: Path) -> None:
-    """Its folder may not have been made yet."""
+    """A partition whose folder does not exist yet has no synced records."""
     power = Power(tmp_path / "disk", tmp_path / "data", Random(1))
     assert power.synced(["records-0"]) == {"records-0": 0}

@@ -1,4 +1,4 @@
-"""Short runs against a real broker; `make faults` has long ones."""
+"""Short runs of the checker against a real broker; `make faults` has long ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GROUPS = {"eager", "cooperative", "consumer", "processors", "klamm"}
 
 
 def _assert_could_have_found_something(report: Report) -> None:
-    """All kinds of clients and outcomes were there to be checked."""
+    """Asserts that all kinds of clients and outcomes occurred in the run."""
     facts = report.facts
     assert any(record.outcome == "ok" and record.transaction is None for record in facts.records.values())
     assert any(record.source is not None for record in facts.records.values())
@@ -40,7 +40,7 @@ def _assert_could_have_found_something(report: Report) -> None:
 
 @pytest.mark.timeout(600)
 def test_clients_of_a_broker_that_is_killed_and_paused(tmp_path: Path) -> None:
-    """I4, I10 to I12, I16 to I18, I26: nothing that should not happen, as the clients saw it."""
+    """I4, I10 to I12, I16 to I18, I26: clients see no anomaly while the broker is killed and paused."""
     faults = ("kill", "pause", "kill a client")
     report = run(tmp_path, seconds=12, seed=1, faults=faults)
     assert report.facts.is_whole, report.facts.end_reason
@@ -52,7 +52,7 @@ def test_clients_of_a_broker_that_is_killed_and_paused(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_clients_of_a_broker_that_loses_its_power(tmp_path: Path) -> None:
-    """I8: with klamm.fsync=ack nothing that was acknowledged is lost, and all checks hold as after a kill."""
+    """I8: with klamm.fsync=ack a power cut takes no acknowledged record, and all checks hold as after a kill."""
     if (reason := faulty_disk.why_not()) is not None:
         pytest.skip(reason)
     report = run(tmp_path, seconds=10, seed=2, faults=("kill",), config={"klamm.fsync": "ack"}, has_power_cuts=True)
@@ -65,14 +65,14 @@ def test_clients_of_a_broker_that_loses_its_power(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_run_that_is_interrupted(tmp_path: Path) -> None:
-    """It says so and when, judges what it has, and leaves no process behind."""
+    """An interrupted run reports the reason and the time, checks its history so far, and leaves no process behind."""
     command = [sys.executable, "-m", "tests.checker", "--seconds", "300", "--seed", "3", "--folder", str(tmp_path)]
     checker = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
     history = tmp_path / HISTORY
     _wait_for_answers(history)
     checker.send_signal(signal.SIGINT)
     time.sleep(0.05)
-    checker.send_signal(signal.SIGTERM)  # while it ends its clients: whoever is in a hurry loses nothing
+    checker.send_signal(signal.SIGTERM)  # a second signal while the checker stops its clients has no effect
     told, _ = checker.communicate(timeout=300)
     assert checker.returncode == 2, told
     assert "the run ended early, after " in told
@@ -89,7 +89,7 @@ def test_a_run_that_is_interrupted(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_run_whose_broker_does_not_come_back(tmp_path: Path) -> None:
-    """It ends with the reason, and what was done before is judged."""
+    """If the broker does not come back, the run ends with the reason, and the history up to that point is checked."""
 
     def break_the_configuration() -> None:
         _wait_for_answers(tmp_path / HISTORY)

@@ -1,4 +1,4 @@
-"""Aborted and uncommitted reads: records that should not have been seen, or not yet (Jepsen's G1a; I5, I11)."""
+"""Aborted and uncommitted reads: records that must not be seen, or not yet (Jepsen's G1a; I5, I11)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ __all__ = ["find"]
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`aborted-read`: a record that was refused, or one of an aborted transaction read as committed;
-    `uncommitted-read`: one that was read as committed before its producer had asked for that."""
+    """Yields `aborted-read` for a refused record that was read, and for an aborted record that was read as committed.
+
+    Yields `uncommitted-read` for a record that was read as committed before its producer requested the commit.
+    """
     for isolation, sights in facts.sights.items():
         for value, places in sights.items():
             record = facts.records.get(value)

@@ -1,7 +1,7 @@
-"""Lost commits: a group's offset that was acknowledged is what is read afterwards, or a later one (I17).
+"""Lost commits: a group reads the offset that was acknowledged, or a later one (I17).
 
-A partition has one owner at a time, whoever comes next begins at the committed offset, and stale commits are refused;
-so a group's offsets only rise here, and one that is read must not be below the highest that was acknowledged before.
+A partition has one owner at a time, the next owner begins at the committed offset, and stale commits are refused. So a
+group's offsets only rise in these runs. An offset that is read must not be below the highest one acknowledged before.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tests.checker.history import Assign, Entry, Poll, Revoke
 __all__ = ["find"]
 
 _Acknowledged = dict[tuple[str, str], list[tuple[int, int]]]
-"""By group and partition: where a commit was acknowledged, and the highest offset so far."""
+"""By group and partition: the event that acknowledged a commit, and the highest offset so far."""
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`lost-commit`: an offset that was fetched, or a group member's first record, lies below a commit that was
-    acknowledged before; or an offset was fetched that nobody had committed."""
+    """Yields `lost-commit` if a fetched offset, or a group member's first record, lies below a commit that was
+    acknowledged before, and also if a fetched offset was never committed."""
     acknowledged = _acknowledged(facts)
     tried: dict[tuple[str, str], set[int]] = defaultdict(set)
     for commit in facts.commits:

@@ -1,7 +1,7 @@
-"""Exactly once: records made from others in transactions that also commit the others' offsets (I12).
+"""Exactly once: processors write outputs in transactions that also commit the offsets of their inputs (I12).
 
-Each input below the group's committed offset has one output that is read as committed, each one above it none. A record
-that its client wrote twice (`duplicates.py`) is as many inputs.
+Each input below the group's committed offset has one output that is read as committed, and each input above it has
+none. A record that its client wrote twice (`duplicates.py`) counts as that many inputs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ __all__ = ["find"]
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`processed-twice`: two outputs of one input; `torn-offsets`: an input was committed without its output, or the
-    other way round."""
+    """Yields `processed-twice` for two outputs of one input, and `torn-offsets` for an input that was committed without
+    its output or has an output without being committed."""
     outputs: dict[int, list[Record]] = {}
     for record in facts.records.values():
         if record.source is not None and facts.is_seen(record.value, "read_committed"):
@@ -32,7 +32,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
                 frozenset({source, *values}),
             )
     if not facts.is_whole:
-        return  # what was committed goes on to change until producers have ended
+        return  # committed offsets change until producers have ended
     groups = {commit.group for commit in facts.commits if commit.transaction is not None and commit.transaction.records}
     fetches = last_fetches(facts)
     for group in sorted(groups & set(fetches)):

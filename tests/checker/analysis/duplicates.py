@@ -1,11 +1,12 @@
-"""Duplicates: one record at two offsets (I4, I10). Producers are idempotent, and nobody sends a value twice.
+"""Duplicates: one record at two offsets (I4, I10). Producers are idempotent, and no client sends a value twice.
 
-A producer may do so all the same, by Kafka's own rules: its client gives up on a record when `message.timeout.ms` is
-over, which leaves a gap in the sequence. So it begins again with a new producer epoch, and sends what was not answered
-before once more: the broker, which knows records by epoch and sequence, can't recognize them. (librdkafka:
-`rd_kafka_idemp_drain_epoch_bump`, called when messages time out; the Java client does the same since KIP-360.) Such
-copies are the client's: they are in batches of different epochs, outside of transactions, and the client has said that
-it gave up on a record. Two copies of one epoch, and copies of a client that gave up on nothing, are the broker's.
+By Kafka's own rules a producer may still write a duplicate: its client gives up on a record after `message.timeout.ms`,
+which leaves a gap in the sequence. So the client begins a new producer epoch and sends the unanswered records again.
+The broker identifies records by epoch and sequence, so it cannot recognize them. (librdkafka:
+`rd_kafka_idemp_drain_epoch_bump`, called when messages time out; the Java client does the same since KIP-360.) The
+client causes a copy if three conditions hold: the copies are in batches of different epochs, they are outside of
+transactions, and the client reported that it gave up on a record. The broker causes two copies in one epoch, and copies
+of a client that gave up on no record.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ _Place = tuple[str, int]
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`duplicate`: a value that was seen at two places, or at another one than its producer was told; `phantom`: a
-    value that nobody sent."""
+    """Yields `duplicate` for a value that was seen at two places, or at another place than its producer was told.
+
+    Yields `phantom` for a value that no producer sent.
+    """
     seen: dict[int, dict[_Place, int]] = {}
     for sights in facts.sights.values():
         for value, places in sights.items():
@@ -50,11 +53,11 @@ def find(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _is_of_client(facts: Facts, record: Record, places: set[_Place]) -> bool:
-    """Whether the client itself sent the record again, in a way in which no broker can recognize it."""
+    """Returns whether the client itself sent the record again in a way that no broker can recognize."""
     writers = {facts.writer(*place) for place in places}
     if record.transaction is not None or None in writers or len(writers) < len(places):
         return False
-    # After a loss of power a client that finds a gap in the log begins a new epoch too.
+    # After a power loss, a client that finds a gap in the log begins a new epoch too.
     return record.process in facts.gave_up or facts.may_lose
 
 

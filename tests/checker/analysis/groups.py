@@ -1,6 +1,7 @@
-"""Skipped by a group: what lies below its committed offsets was handed to one of its members, and at the end all is.
+"""Records that a group skipped: a member receives each record below the committed offset, and at the end every record.
 
-Polls of one member say nothing of what is left out between two owners of a partition; this does (I18, I26).
+The polls of one member do not show records that are left out between two owners of a partition. These checks do (I18,
+I26).
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ __all__ = ["find", "last_fetches"]
 
 
 def last_fetches(facts: Facts) -> dict[str, GroupFetch]:
-    """By group, the offsets that were fetched last."""
+    """Returns, by group, the last fetched offsets."""
     return {fetch.group: fetch for fetch in facts.fetches}
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`group-skip`: below the committed offset and seen by others, but by no member; `group-unread`: not below it, at
-    the end of a run that has come to its end."""
+    """Yields `group-skip` for records below the committed offset that other consumers saw but no member of the group
+    did.
+
+    Yields `group-unread` for records at or above the committed offset at the end of a complete run.
+    """
     polled: dict[tuple[str, str], set[int]] = defaultdict(set)
     for entries in facts.reading.values():
         for entry in entries:

@@ -11,7 +11,7 @@ __all__ = ["find"]
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`inconsistent-offsets`: producers and consumers differ on the value at an offset."""
+    """Yields `inconsistent-offsets` if producers and consumers report different values at one offset."""
     places: dict[tuple[str, int], dict[int, int]] = {}
     for record in facts.records.values():
         if record.offset is not None and facts.is_certain(record):

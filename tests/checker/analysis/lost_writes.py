@@ -1,4 +1,4 @@
-"""Lost writes and unseen records: what was acknowledged and nobody read (I4, I12, I26)."""
+"""Lost writes and unseen records: acknowledged records that no consumer read (I4, I12, I26)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ __all__ = ["find"]
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`lost-write`: somebody who reads this way has read further in the partition; `unseen`: nobody has.
+    """Yields `lost-write` if a consumer with this isolation level read further in the partition, and `unseen`
+    otherwise.
 
-    Acknowledged records have to be seen by those who read all; by those who read what is committed too, if they were
-    sent without a transaction, or in one that was committed. One record of a transaction that was seen proves that
-    it was. Where a run ended early nobody may have read so far.
+    Consumers with read_uncommitted must see every acknowledged record. Consumers with read_committed must see it too,
+    if it was sent without a transaction or in a committed one. One seen record of a transaction proves that the
+    transaction was committed. In a run that ended early, consumers may not have reached the record, so `unseen` is not
+    reported.
     """
     last = {
         isolation: {partition: offsets[-1] for partition, offsets in partitions.items()}
@@ -49,7 +51,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
 
 def _must_be_seen(facts: Facts, record: Record, isolation: Isolation, committed: set[int]) -> bool:
     if facts.may_lose:
-        # Of a transaction the markers may be lost, and what its coordinator knows.
+        # A power loss may take a transaction's markers and its coordinator's state.
         return record.outcome == "ok" and isolation == "read_uncommitted" and facts.is_certain(record)
     if record.transaction is not None and id(record.transaction) in committed:
         return True

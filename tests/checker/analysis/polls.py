@@ -1,7 +1,7 @@
-"""Skipped and reordered polls: a consumer gets the records of a partition one after the other, none left out.
+"""Skipped and reordered polls: a consumer receives the records of a partition in order, and none is left out.
 
-What there is to be seen is what anybody who reads at the same isolation level has seen. Positions begin anew where
-partitions are assigned; after an assignment with an offset the first record is the next one from there.
+The visible records are all that any consumer with the same isolation level has seen. An assignment resets a consumer's
+positions; after an assignment with an offset, the first record is the next visible one from that offset on.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ __all__ = ["find"]
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`poll-skip` and `nonmonotonic-poll` between two polls of a consumer, `int-poll-skip` and
-    `int-nonmonotonic-poll` within one."""
+    """Yields `poll-skip` and `nonmonotonic-poll` between two polls of a consumer.
+
+    Yields `int-poll-skip` and `int-nonmonotonic-poll` within one poll.
+    """
     for entries in facts.reading.values():
         last: dict[str, tuple[int, int]] = {}  # the offset that was read last, and the event
         for entry in entries:

@@ -1,7 +1,7 @@
-"""Non-monotonic sends: what one producer sends to a partition is there in the order in which it was sent (I10).
+"""Non-monotonic sends: the log has one producer's records of a partition in the order in which they were sent (I10).
 
-In each epoch of the producer: a client that has given up on a record begins a new one, and may send again what the one
-before has written (`duplicates.py`).
+The order holds within each epoch of the producer. A client that has given up on a record begins a new epoch, and may
+then send records again that the epoch before has written (`duplicates.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ __all__ = ["find"]
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`int-nonmonotonic-send` within one operation or transaction, `nonmonotonic-send` otherwise.
+    """Yields `int-nonmonotonic-send` within one operation or transaction, and `nonmonotonic-send` otherwise.
 
-    Where a producer was not told the offset it is taken from who read the record.
+    If the producer was not told the offset, the offset comes from a consumer that read the record.
     """
     last: dict[tuple[str, str, Writer | None], tuple[Record, int]] = {}
     for record in facts.records.values():  # in the order in which they were sent
@@ -40,7 +40,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _places(facts: Facts, record: Record) -> Iterator[tuple[Writer | None, int]]:
-    """Where the record is, at one place for each epoch in which it was written."""
+    """Yields the record's offsets, one for each epoch in which it was written."""
     found: dict[Writer | None, int] = {}
     if record.offset is not None and facts.is_certain(record):
         found[facts.writer(record.partition, record.offset)] = record.offset

@@ -1,7 +1,7 @@
-"""Sequences: a partition's batches follow one another, and so do those of a producer in one epoch (I1, I10, I14).
+"""Sequences: the batches of a partition are contiguous, and so are a producer's batches in one epoch (I1, I10, I14).
 
-As the headers of the batches in the log say. A broker takes a batch of an idempotent producer only if it follows the
-one before it, and none of an epoch that a later one has fenced.
+The data are the headers of the batches in the log. A broker accepts a batch of an idempotent producer only if it
+follows the batch before it, and accepts no batch of a fenced epoch.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ _SEQUENCES = 2**31
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`offset-gap`: nothing is between two batches, and there are offsets; `sequence-gap`: a batch does not follow its
-    producer's batch before it; `stale-epoch`: it has an earlier epoch than that; `inconsistent-offsets`: there were
-    different batches at one offset."""
+    """Yields `offset-gap` for offsets between two batches that belong to no batch.
+
+    Yields `sequence-gap` if a batch does not follow its producer's previous batch, and `stale-epoch` if it has an
+    earlier epoch than the previous batch. Yields `inconsistent-offsets` for different batches at one offset.
+    """
     for partition, batches in facts.origins.items():
         for offset, found in batches.items():
             if len(found) > 1:
@@ -35,7 +37,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
                 )
             end = this[1] + 1
             producer_id, sequence = this[2], this[4]
-            # Plain producers have no sequence, and markers are no part of one.
+            # Plain producers and transaction markers have no sequence.
             if producer_id >= 0 and sequence >= 0:
                 before = last.get(producer_id)
                 last[producer_id] = this

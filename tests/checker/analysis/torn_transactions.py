@@ -1,6 +1,7 @@
-"""Torn transactions: one part was seen, another never (I12). Commits of unknown outcome too: all of it, or nothing.
+"""Torn transactions: some records of a transaction were read as committed, others never (I12).
 
-Where a run ended early only those records count as missing that somebody must have passed.
+A commit of unknown outcome must also be complete or absent. In a run that ended early, a record counts as missing only
+if a consumer must have passed it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["find"]
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
-    """`torn-transaction`: of its records some were read as committed, and others by nobody up to the end."""
+    """Yields `torn-transaction` if some records of a transaction were read as committed and others never were."""
     last = {partition: offsets[-1] for partition, offsets in facts.visible["read_committed"].items()}
     for transaction in facts.transactions.values():
         values = [record.value for record in transaction.records]

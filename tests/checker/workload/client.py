@@ -1,6 +1,6 @@
-"""One client in a process of its own, so that it can be killed, and that its end is nobody else's.
+"""Runs one client in its own process, so that a kill or a crash affects only that client.
 
-python -m tests.checker.workload.client HISTORY BOOTSTRAP SEED NUMBER SLOWNESS NAME; it ends after SIGTERM.
+Call: python -m tests.checker.workload.client HISTORY BOOTSTRAP SEED NUMBER SLOWNESS NAME. SIGTERM ends it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["call_at_sigterm", "main"]
 
 
 def call_at_sigterm(stop: Callable[[], None]) -> None:
-    """Has a thread of its own wait for SIGTERM, and calls `stop` there; to be called before other threads exist.
+    """Starts a thread that waits for SIGTERM and then calls `stop`. Must be called before other threads exist.
 
-    A signal handler would run in the main thread, now and then inside a call of confluent-kafka that already has an
+    A signal handler would run in the main thread, sometimes inside a call of confluent-kafka that already has an
     exception to raise. In that state Python finds no inherited attribute (seen: "'TransactionalProducer' object has no
     attribute 'stop'").
     """
@@ -35,8 +35,8 @@ def call_at_sigterm(stop: Callable[[], None]) -> None:
 
 
 def main() -> None:
-    """Runs it."""
-    # Ctrl-C is for the checker, which then ends its clients.
+    """Runs the client."""
+    # Ctrl-C goes to the checker, which then stops its clients.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     history, bootstrap_servers, seed, number, slowness, name = sys.argv[1:]
     recorder = Recorder(Path(history))

@@ -1,4 +1,4 @@
-"""Consumers: those that assign themselves partitions, and members of groups."""
+"""Consumers: readers that assign partitions to themselves, and members of groups."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["AssignedReader", "GroupMember", "PollingConsumer", "committed_offset
 _TURN_S = 0.05
 _RECORDS = 200
 _LEAST = 0.004
-"""How often one leaves its group, or an assigned reader goes elsewhere, by chance, at each turn."""
+"""Probability, per turn, that a member leaves its group or that an assigned reader goes to another position."""
 
 
 def partition_name(named: TopicPartition) -> str:
-    """`topic-0`."""
+    """Returns the name as in `topic-0`."""
     return f"{named.topic}-{named.partition}"
 
 
 def committed_offsets(
     client: Consumer, partitions: Sequence[TopicPartition], timeout_s: float
 ) -> dict[str, int | None]:
-    """What the client's group has committed; None for nothing. Raises KafkaException."""
+    """Returns the committed offsets of the client's group; None for no commit. Raises KafkaException."""
     found: dict[str, int | None] = {}
     for each in client.committed(list(partitions), timeout_s):
         if each.error is not None:
@@ -35,8 +35,10 @@ def committed_offsets(
 
 
 class PollingConsumer:
-    """A consumer that records what it is handed, in the order of its assignments: one record is polled at a time, and
-    what has gathered is written before an assignment is."""
+    """A consumer that records its assignments and the records it receives, in order.
+
+    It polls one record at a time, and writes the gathered records to the history before it writes an assignment.
+    """
 
     def __init__(
         self, setting: Setting, process: str, isolation: Isolation, config: dict[str, str | int | bool]
@@ -47,9 +49,9 @@ class PollingConsumer:
         self._isolation = isolation
         self._gathered: dict[str, list[tuple[int, int]]] = {}
         self.ends: dict[str, int] = {}
-        """Where partitions ended when their end was reached last."""
+        """By partition: the end offset when the consumer last reached the end."""
         self.positions: dict[str, int] = {}
-        """The next offset of each partition that something came from since it was assigned."""
+        """By partition: the next offset, if the consumer received a record since the assignment."""
         self.client = Consumer(
             setting.client_config()
             | {
@@ -77,13 +79,15 @@ class PollingConsumer:
         self.client.assign(named)
 
     def subscribe(self, group: str, topics: Sequence[str]) -> None:
-        """Becomes a member of its group."""
+        """Becomes a member of the group."""
         self.group = group
         self.client.subscribe(list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     def turn(self, most: int = _RECORDS) -> list[tuple[str, int, int]]:
-        """Polls for a moment, and returns (partition, offset, value) of what came. Raises KafkaException for errors
-        that end it."""
+        """Polls for a moment and returns (partition, offset, value) of each record.
+
+        Raises KafkaException for an error after which the consumer cannot be used.
+        """
         polled: list[tuple[str, int, int]] = []
         while len(polled) < most:
             message = self.client.poll(_TURN_S if not polled else 0)
@@ -113,7 +117,7 @@ class PollingConsumer:
         return polled
 
     def flush(self) -> None:
-        """Writes down what has gathered."""
+        """Writes the gathered records to the history."""
         if self._gathered:
             batches = tuple(
                 (partition, tuple(offset for offset, _ in records), tuple(value for _, value in records))
@@ -123,7 +127,7 @@ class PollingConsumer:
             self._recorder.record(Poll(self.process, self._isolation, batches, self.group))
 
     def close(self) -> None:
-        """Leaves its group."""
+        """Leaves the group and closes the client."""
         self.flush()
         self.client.close()
 
@@ -143,7 +147,7 @@ class PollingConsumer:
 
 
 class AssignedReader(Worker):
-    """Follows the end of all partitions, and now and then goes back some way."""
+    """A reader that follows the end of all partitions, and sometimes goes back some records."""
 
     def __init__(self, setting: Setting, name: str, partitions: Sequence[str], isolation: Isolation) -> None:
         super().__init__(setting, name)
@@ -152,7 +156,7 @@ class AssignedReader(Worker):
         self._consumer: PollingConsumer | None = None
 
     def renew(self) -> None:
-        """Goes on from where the one before was."""
+        """Starts a new consumer at the positions of the previous one."""
         positions = dict.fromkeys(self._partitions, 0)
         if self._consumer is not None:
             positions |= self._consumer.positions
@@ -162,7 +166,7 @@ class AssignedReader(Worker):
         self._consumer.assign(positions)
 
     def step(self) -> None:
-        """Reads on."""
+        """Reads the next records."""
         assert self._consumer is not None
         self._consumer.turn()
         if self.random.random() < _LEAST:
@@ -170,13 +174,13 @@ class AssignedReader(Worker):
             self._consumer.assign({name: max(0, at - back) for name, at in self._consumer.positions.items()})
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Closes the consumer."""
         if self._consumer is not None:
             self._consumer.close()
 
 
 class GroupMember(Worker):
-    """Reads what its group gives it, commits after each turn or some, leaves and comes back."""
+    """A group member that commits after about every second turn, and sometimes leaves and joins again."""
 
     def __init__(self, setting: Setting, name: str, group: str, topics: Sequence[str], protocol: str) -> None:
         super().__init__(setting, name)
@@ -190,7 +194,7 @@ class GroupMember(Worker):
         self._consumer: PollingConsumer | None = None
 
     def renew(self) -> None:
-        """A new member."""
+        """Starts a new member."""
         if self._consumer is not None:
             self._consumer.close()
         self.begin_life()
@@ -199,11 +203,11 @@ class GroupMember(Worker):
         self._consumer.subscribe(self._group, self._topics)
 
     def step(self) -> None:
-        """Reads on, and commits."""
+        """Reads the next records, and commits."""
         consumer = self._consumer
         assert consumer is not None
         consumer.turn()
-        # Also without records: what could not be committed before is committed again, and so is what nobody else has.
+        # Commits even without new records, so that a commit that failed before is tried again.
         if consumer.positions and self.random.random() < 0.5:
             self._commit(consumer)
         if self.random.random() < _LEAST:
@@ -228,6 +232,6 @@ class GroupMember(Worker):
         self.recorder.record(Committed(self.process, operation, "unknown" if errors else "ok", ", ".join(errors)))
 
     def finish(self) -> None:
-        """Leaves."""
+        """Leaves the group."""
         if self._consumer is not None:
             self._consumer.close()

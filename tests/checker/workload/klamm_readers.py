@@ -1,4 +1,4 @@
-"""Readers with klamm's own client: one that goes where it wants, and members of a group."""
+"""Readers with klamm's own client: a reader that chooses its positions, and members of a group."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 __all__ = ["KlammConsumer", "KlammGroupMember", "KlammReader"]
 
 _MOST: Final = 2_000
-"""Offsets of a partition that one turn goes over."""
+"""Number of offsets that one turn reads of a partition at most."""
 _IDLE_S: Final = 0.05
 _ELSEWHERE: Final = 0.02
-"""How often a reader goes back, or a member leaves, by chance, at each turn."""
+"""Probability, per turn, that a reader goes back. A member leaves with half this probability."""
 _PASSING: Final = (GaveUp, ConnectionFailed)
-"""What happens to a client whose broker is away for long."""
+"""The errors that a client raises while its broker is away for long."""
 
 
 def _named(partition: str) -> TopicPartition:
@@ -53,7 +53,7 @@ def _config(setting: Setting, isolation: Isolation) -> ClientConfig:
         retry_backoff_ms=50,
         retry_backoff_max_ms=500,
         fetch_max_wait_ms=50,
-        # A Fetch brings few batches, so that there are many.
+        # A small limit makes each Fetch return few batches, so that there are many Fetch requests.
         max_partition_fetch_bytes=20_000,
         session_timeout_ms=int(setting.stretched(4) * 1000),
         heartbeat_interval_ms=500,
@@ -61,9 +61,9 @@ def _config(setting: Setting, isolation: Isolation) -> ClientConfig:
 
 
 class KlammConsumer:
-    """Reads partitions up to their ends, and records what an application would be handed.
+    """A consumer that reads partitions up to their ends, and records what an application would receive.
 
-    Its methods raise what the client raises.
+    Its methods raise the client's errors.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class KlammConsumer:
         self._recorder.record(Assign(self.process, tuple(positions.items())))
 
     def ends(self) -> dict[str, int]:
-        """Where its partitions end for whoever reads as it does."""
+        """Returns the end offset of each assigned partition at the consumer's isolation level."""
         names = {_named(partition): partition for partition in self.positions}
         listed = list_offsets(self._cluster, dict.fromkeys(names, LATEST))
         return {names[each]: found.offset for each, found in listed.items()}
 
     def turn(self, most: int = _MOST) -> int:
-        """Reads each partition for a while, up to its present end; returns how many offsets that were."""
+        """Reads each partition for a while, up to its present end, and returns the number of offsets read."""
         before = sum(self.positions.values())
         ranges = [
             FetchRange(
@@ -98,7 +98,7 @@ class KlammConsumer:
             for partition, end in self.ends().items()
             if end > self.positions[partition]
         ]
-        # Small ranges of many partitions are fetched together first, as for a Spark task.
+        # As in a Spark task, small ranges of many partitions are fetched together first.
         if ranges and self._random.random() < 0.3:
             for number, fetched in fetch_together(self._cluster, ranges):
                 self._take(ranges[number].topic_partition, fetched)
@@ -143,12 +143,12 @@ class KlammConsumer:
         self.positions[partition] = fetched.next_offset
 
     def close(self) -> None:
-        """Closes its connections."""
+        """Closes the connections."""
         self._cluster.close()
 
 
 class KlammReader(Worker):
-    """Follows the end of all partitions, and now and then goes back some way."""
+    """A reader that follows the end of all partitions, and sometimes goes back some records."""
 
     passing = _PASSING
 
@@ -159,7 +159,7 @@ class KlammReader(Worker):
         self._consumer: KlammConsumer | None = None
 
     def renew(self) -> None:
-        """Goes on from where the one before was."""
+        """Starts a new consumer at the positions of the previous one."""
         positions = dict.fromkeys(self._partitions, 0)
         if self._consumer is not None:
             positions = self._consumer.positions
@@ -169,14 +169,14 @@ class KlammReader(Worker):
         self._consumer.assign(positions)
 
     def step(self) -> None:
-        """Reads on."""
+        """Reads the next records."""
         consumer = self._consumer
         assert consumer is not None
         try:
             if not consumer.turn():
                 self.pause(_IDLE_S)
         except OffsetOutOfRange as error:
-            # A log that has lost its end with the power; where that may not be, the checks miss what was there.
+            # A power loss took the end of the log. If no data may be lost, the checks report the missing records.
             self.recorder.record(Problem(self.process, str(error)))
             consumer.assign(dict.fromkeys(self._partitions, 0))
         if self.random.random() < _ELSEWHERE:
@@ -184,19 +184,19 @@ class KlammReader(Worker):
             consumer.assign({name: max(0, at - back) for name, at in consumer.positions.items()})
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Closes the consumer."""
         if self._consumer is not None:
             self._consumer.close()
 
 
 class _OutOfDate(Exception):
-    """A commit was refused because the member is none of this generation."""
+    """A commit was refused because the member is not in the group's current generation."""
 
 
 class KlammGroupMember(Worker):
-    """A member of a classic group: it reads what the group gives it and commits; leaves, and comes back.
+    """A member of a classic group that reads its partitions, commits, and sometimes leaves and joins again.
 
-    Its process does one thing after the other, so it heartbeats between turns and not meanwhile.
+    The process has one thread, so the member sends heartbeats only between turns.
     """
 
     passing = _PASSING
@@ -212,7 +212,7 @@ class KlammGroupMember(Worker):
         self._heartbeat_at = 0.0
 
     def renew(self) -> None:
-        """A new member."""
+        """Starts a new member."""
         self._close()
         self.begin_life()
         config = _config(self.setting, "read_committed")
@@ -226,22 +226,25 @@ class KlammGroupMember(Worker):
         )
         self._must_join = True
 
-    # What commits ask for
+    # Called by commits
 
     def epoch(self) -> MemberEpoch:
-        """What a commit carries."""
+        """Returns the generation and member id for a commit."""
         assert self._member is not None
         return MemberEpoch(self._member.generation_id, self._member.member_id)
 
     def refused(self, code: ErrorCode) -> None:
-        """The group has another generation, or is on its way to one."""
+        """Handles a refused commit: the group has another generation, or is rebalancing."""
         self._answered(code)
         raise _OutOfDate
 
-    # One turn
+    # Turns
 
     def step(self) -> None:
-        """Joins if that is to be done, else reads on, and commits. While the broker is away it stays who it is."""
+        """Joins the group if necessary; otherwise reads the next records and commits.
+
+        The member keeps its identity while the broker is away.
+        """
         try:
             self._turn()
         except ConnectionFailed as error:
@@ -306,7 +309,7 @@ class KlammGroupMember(Worker):
         self._heartbeat_at = 0.0
 
     def _assignments(self, member_ids: Sequence[str]) -> dict[str, bytes]:
-        """The partitions in turn to the members."""
+        """Returns the assignments: the partitions are dealt to the members in turn."""
         assignments = {}
         for number, member_id in enumerate(member_ids):
             mine = [_named(partition) for partition in self._partitions[number :: len(member_ids)]]
@@ -327,7 +330,7 @@ class KlammGroupMember(Worker):
             self.recorder.record(Committed(self.process, operation, "ok"))
 
     def finish(self) -> None:
-        """Leaves."""
+        """Leaves the group."""
         self._close()
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Consume, transform, produce: members of a group that commit its offsets in the transactions of what they write."""
+"""Consume, transform, produce: group members that commit their offsets in the transactions of their outputs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from tests.checker.workload.worker import PATIENCE_S, Setting, Worker, code_of
 __all__ = ["Processor"]
 
 _RECORDS = (40, 40, 400)
-"""How many a transaction has at most, by chance; a processor that is behind catches up with the large ones."""
+"""Maximum sizes of a transaction, chosen by chance. The large one lets a processor catch up."""
 
 
 class Processor(Worker):
-    """Makes one record of each that it reads; a fifth of its transactions is aborted, and some it abandons."""
+    """A group member that writes one record for each record it reads.
+
+    It aborts about a fifth of its transactions and abandons some.
+    """
 
     def __init__(self, setting: Setting, name: str, group: str, topic: str, targets: Sequence[str]) -> None:
         super().__init__(setting, name)
@@ -29,7 +32,7 @@ class Processor(Worker):
         self._client: TransactionalClient
 
     def renew(self) -> None:
-        """A new member with a new producer, which settles what the one before left."""
+        """Starts a new member with a new producer, which ends the open transaction of the previous one."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
@@ -44,7 +47,7 @@ class Processor(Worker):
                 "group.id": self._group,
                 "auto.offset.reset": "earliest",
                 "session.timeout.ms": 4000,
-                # A rebalance waits so long for a member that is stuck in its transaction.
+                # A rebalance waits this long for a member that is stuck in its transaction.
                 "max.poll.interval.ms": 20_000,
                 "heartbeat.interval.ms": 500,
             },
@@ -52,7 +55,7 @@ class Processor(Worker):
         self._consumer.subscribe(self._group, [self._topic])
 
     def step(self) -> None:
-        """One transaction, if there is something to do."""
+        """Runs one transaction, if there are records to read."""
         consumer = self._consumer
         assert consumer is not None
         polled = consumer.turn(self.random.choice(_RECORDS))
@@ -62,7 +65,7 @@ class Processor(Worker):
         for partition, offset, _ in polled:
             offsets[partition] = offset + 1
         self._client.begin()
-        # A record's copy goes where all who copy it would put it: by its value.
+        # The value decides the target partition, so that every processor would choose the same one.
         targets = [self._targets[zlib.crc32(b"%d" % value) % len(self._targets)] for _, _, value in polled]
         self._client.send(targets, sources=[value for _, _, value in polled])
         try:
@@ -80,7 +83,7 @@ class Processor(Worker):
             self._rewind(consumer)
 
     def _rewind(self, consumer: PollingConsumer) -> None:
-        """Reads again what was not committed."""
+        """Seeks to the committed offsets, so that uncommitted records are read again."""
         assignment = consumer.client.assignment()
         operation = self.setting.next_operation()
         self.recorder.record(Fetch(self.process, operation, self._group))
@@ -92,7 +95,7 @@ class Processor(Worker):
             consumer.client.seek(TopicPartition(each.topic, each.partition, positions[partition_name(each)]))
 
     def finish(self) -> None:
-        """Leaves, with nothing open."""
+        """Leaves the group and ends an open transaction."""
         if self._consumer is not None:
             self._consumer.close()
         self.begin_life()

@@ -1,4 +1,4 @@
-"""Producers: an idempotent one, and one that writes in transactions, dies in the middle, and comes back as a zombie."""
+"""Producers: an idempotent one, and one that writes in transactions, abandons some and returns as a zombie."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.checker.workload.worker import PATIENCE_S, Setting, Worker
 __all__ = ["PlainProducer", "TransactionalProducer"]
 
 _PENDING = 6
-"""Operations that may be on their way at once."""
+"""Number of operations that may be in flight at once."""
 _RECORDS = 20
 
 
 class PlainProducer(Worker):
-    """Sends without transactions. With a short `timeout_ms` it gives up on records while the broker is away."""
+    """A producer without transactions. With a short `timeout_ms` it gives up on records while the broker is away."""
 
     def __init__(self, setting: Setting, name: str, partitions: Sequence[str], timeout_ms: int) -> None:
         super().__init__(setting, name)
@@ -28,7 +28,7 @@ class PlainProducer(Worker):
         self._producer: Producer
 
     def renew(self) -> None:
-        """A new producer id."""
+        """Starts a new client, which gets a new producer id."""
         self.begin_life()
         self._pending.clear()
         self._producer = Producer(
@@ -42,7 +42,7 @@ class PlainProducer(Worker):
         )
 
     def step(self) -> None:
-        """Some records, each to any partition."""
+        """Sends some records to random partitions."""
         chosen = self.random.choices(self._partitions, k=self.random.randint(1, _RECORDS))
         self._pending.append(send(self.setting, self.process, self._producer, chosen))
         self._producer.poll(0)
@@ -58,7 +58,10 @@ class PlainProducer(Worker):
 
 
 class TransactionalProducer(Worker):
-    """Transactions over several partitions; a third is aborted, and some are left open for the next life to settle."""
+    """A producer of transactions over several partitions.
+
+    It aborts about a third of the transactions, and leaves some open for its next life to end.
+    """
 
     def __init__(self, setting: Setting, name: str, partitions: Sequence[str]) -> None:
         super().__init__(setting, name)
@@ -66,13 +69,13 @@ class TransactionalProducer(Worker):
         self._client: TransactionalClient
 
     def renew(self) -> None:
-        """Fences the one before, and settles what it left."""
+        """Starts a new client, which fences the previous one and ends its open transaction."""
         self.begin_life()
         self._client = TransactionalClient(self.setting, self.name, self.process)
         self._client.initialize()
 
     def step(self) -> None:
-        """One transaction."""
+        """Runs one transaction."""
         client = self._client
         client.begin()
         for _ in range(self.random.randint(1, 3)):
@@ -88,7 +91,7 @@ class TransactionalProducer(Worker):
             client.end(commits=chance < 0.7)
 
     def _rise_again(self, zombie: TransactionalClient) -> None:
-        """The one before wants to commit what its successor has settled."""
+        """Lets the previous client try to commit a transaction that its successor has ended."""
         try:
             zombie.send(self._partitions)
             zombie.end(commits=True, is_fenced=True)
@@ -97,5 +100,5 @@ class TransactionalProducer(Worker):
         zombie.discard()
 
     def finish(self) -> None:
-        """A last life, so that nothing is left open."""
+        """Starts a last client, so that no transaction stays open."""
         self.renew()

@@ -1,4 +1,4 @@
-"""Who takes part in a run, by name."""
+"""The clients of a run, by name."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ COPIES = "copies"
 PARTITIONS = {RECORDS: 4, COPIES: 2}
 
 _ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky", "consumer": "consumer"}
-"""Groups that read, and what they assign with; "consumer" is the protocol of KIP-848."""
+"""Reading groups and their assignors; "consumer" is the protocol of KIP-848."""
 _PROCESSORS = "processors"
 _KLAMM = "klamm"
 GROUPS = (*_ASSIGNORS, _PROCESSORS, _KLAMM)
 
 
 def partitions_of(*topics: str) -> list[str]:
-    """Their names."""
+    """Returns the names of the topics' partitions."""
     return [f"{topic}-{index}" for topic in topics for index in range(PARTITIONS[topic])]
 
 
 def named(partitions: Sequence[str]) -> list[TopicPartition]:
-    """The same, as clients take them."""
+    """Returns the partitions as the client's TopicPartition objects."""
     split = (partition.rpartition("-") for partition in partitions)
     return [TopicPartition(topic, int(index)) for topic, _, index in split]
 
@@ -62,6 +62,6 @@ READERS: dict[str, Role] = _MEMBERS | {
     "klamm-member-1": partial(KlammGroupMember, group=_KLAMM, partitions=_records),
     "klamm-member-2": partial(KlammGroupMember, group=_KLAMM, partitions=_records),
 }
-"""Those who go on until all there is has been read."""
+"""The clients that run until all records have been read."""
 OWN_CLIENTS = frozenset(name for name in READERS if name.startswith("klamm-"))
-"""Those with klamm's own client: nothing excuses one that crashes or hangs."""
+"""The readers that use klamm's own client. A crash or a hang of one of them fails the run."""

@@ -1,4 +1,4 @@
-"""Sends records and records what came of each: what plain and transactional producers have in common."""
+"""Sends records and records the outcome of each, for plain and transactional producers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _NEVER_SENT = {
     KafkaError.INVALID_RECORD,
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
 }
-"""Errors after which a record is certainly not in the log. Timeouts and purges are none."""
+"""Errors after which a record is certainly not in the log. Timeouts and purges are not among them."""
 
 
 _PADDING = " " + "x" * 500
-"""So that segments fill up."""
+"""Makes records large enough to fill segments."""
 
 
 def value_of(content: str | bytes | memoryview) -> int:
-    """The value of a record that `send` sent."""
+    """Returns the value in the content of a record that `send` sent."""
     text = bytes(content) if isinstance(content, memoryview) else content
     return int(text.split(maxsplit=1)[0])
 
 
 class Operation:
-    """Some records on their way; the event `Sent` is written when the last of them has its answer."""
+    """Some records in flight. The event `Sent` is recorded when the last of them has its answer."""
 
     def __init__(self, recorder: Recorder, process: str, number: int, count: int) -> None:
         self._recorder = recorder
@@ -43,16 +43,16 @@ class Operation:
 
     @property
     def is_done(self) -> bool:
-        """Whether all have been answered."""
+        """Whether all records have their answers."""
         return self._left == 0
 
     def answered(self, place: int) -> Callable[[KafkaError | None, Message], None]:
-        """The callback of one record."""
+        """Returns the delivery callback of one record."""
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 offset = message.offset()
-                # Of a retry that the broker recognized only as one of long ago it does not know the offset.
+                # The broker does not know the offset of a retry that it recognizes only as an old duplicate.
                 self._outcomes[place], self._offsets[place] = "ok", None if offset is None or offset < 0 else offset
             else:
                 self._errors.add(error.name())
@@ -80,7 +80,7 @@ def send(
     transaction: int | None = None,
     sources: Sequence[int] = (),
 ) -> Operation:
-    """Sends one record to each of `partitions`, in this order. Raises KafkaException when the client takes none."""
+    """Sends one record to each of `partitions`, in this order. Raises KafkaException if the client refuses one."""
     records = tuple((partition, setting.next_value()) for partition in partitions)
     number = setting.next_operation()
     setting.recorder.record(Send(process, number, records, transaction, tuple(sources)))

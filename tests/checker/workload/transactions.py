@@ -1,4 +1,4 @@
-"""A client that writes in transactions, and records what came of each."""
+"""A client that writes in transactions and records the outcome of each."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _ONE_CALL_S = 10
 
 
 class TransactionalClient:
-    """One life of a transactional id. After a KafkaException of its methods it is of no more use.
+    """One life of a transactional id. After one of its methods raises KafkaException, it must not be used again.
 
-    A transaction whose end was asked for and got no clear answer has an unknown outcome, also if it could be aborted
-    afterwards: the client may have settled that with a new epoch, which tells nothing of a commit before.
+    A transaction has an unknown outcome if its end was requested and got no clear answer. This holds even if the client
+    could abort it later: the client may have ended it with a new epoch, which does not tell whether the commit
+    happened.
     """
 
     def __init__(self, setting: Setting, transactional_id: str, process: str) -> None:
@@ -41,7 +42,7 @@ class TransactionalClient:
         )
 
     def initialize(self) -> None:
-        """Returns when it has its epoch, and what was open before is settled."""
+        """Gets an epoch from the broker, which also ends the previous client's open transaction."""
         deadline = time.monotonic() + self._setting.stretched(PATIENCE_S / 2)
         while True:
             try:
@@ -51,17 +52,17 @@ class TransactionalClient:
                     raise
 
     def begin(self) -> None:
-        """A transaction begins."""
+        """Begins a transaction."""
         self._producer.begin_transaction()
         self._number += 1
 
     def send(self, partitions: Sequence[str], sources: Sequence[int] = ()) -> None:
-        """One record to each of the partitions, in the transaction."""
+        """Sends one record to each of the partitions, in the transaction."""
         send(self._setting, self.process, self._producer, partitions, transaction=self._number, sources=sources)
         self._producer.poll(0)
 
     def send_offsets(self, group: str, offsets: dict[str, int], consumer: Consumer) -> None:
-        """Offsets of the consumer's group become part of the transaction."""
+        """Adds offsets of the consumer's group to the transaction."""
         event = Commit(self.process, self._setting.next_operation(), group, tuple(offsets.items()), self._number)
         self._setting.recorder.record(event)
         named = []
@@ -70,17 +71,17 @@ class TransactionalClient:
             named.append(TopicPartition(topic, int(index), offset))
         signal.alarm(
             int(3 * self._one_call_s)
-        )  # librdkafka 2.16 may wait for ever here, after the broker died (its issue 5511)
+        )  # librdkafka 2.16 may wait forever here after the broker died (its issue 5511)
         self._producer.send_offsets_to_transaction(named, consumer.consumer_group_metadata(), self._one_call_s)
 
     def flush(self) -> None:
-        """What was sent is on its way, or given up."""
+        """Waits until each record is answered or given up, for one call's time at most."""
         self._producer.flush(self._one_call_s)
 
     def end(self, *, commits: bool, is_fenced: bool = False) -> bool:
-        """Commits or aborts, and returns whether it did; False after an abort instead of a commit.
+        """Commits or aborts, and returns True. Returns False after an abort instead of a commit.
 
-        `is_fenced`: a successor has settled the transaction before, so that a failure is certain to be one.
+        `is_fenced`: a successor has already ended the transaction, so that a failure is certain.
         """
         recorder = self._setting.recorder
         recorder.record(End(self.process, self._number, commits))
@@ -97,14 +98,14 @@ class TransactionalClient:
         return True
 
     def abort(self) -> None:
-        """Gives the transaction up after a KafkaException that asks for it; nobody had asked to commit it."""
+        """Aborts the transaction after a KafkaException that requires it, when no commit was requested."""
         self.end(commits=False)
 
     def discard(self) -> None:
-        """Lets go of what is left in a client that was fenced: librdkafka 2.16 corrupts its memory when it is destroyed
-        with that."""
+        """Empties a fenced client's queue: librdkafka 2.16 corrupts its memory if it destroys a client with queued
+        records."""
         self._producer.purge()
-        # That it was fenced is raised once more here, if nobody has heard of it yet.
+        # The client raises the fencing error here if it has not raised it before.
         with contextlib.suppress(KafkaException), AsExceptions():
             self._producer.flush(self._one_call_s)
 

@@ -1,4 +1,4 @@
-"""What a client process does: one thing after the other until it is told to stop."""
+"""The loop of a client process, which repeats one step until it is stopped."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.checker.history import Problem, Recorder
 __all__ = ["PATIENCE_S", "AsExceptions", "Setting", "Worker", "code_of"]
 
 PATIENCE_S = 60.0
-"""How long anything may take on an idle machine while nothing is wrong with the broker."""
+"""Upper limit for any wait, on an idle machine and with a healthy broker."""
 
 _STUCK_S = 60
 
 
 class Setting:
-    """What a process needs to take part.
+    """The parameters of a client process.
 
-    `number` is one that no other process of the run has, `slowness` how many times slower the machine is than an idle
-    one.
+    `number` is unique among the processes of a run. `slowness` is the machine's slowness as a multiple of an idle
+    machine's time.
     """
 
     def __init__(
@@ -40,37 +40,37 @@ class Setting:
         self._operations = itertools.count()
 
     def next_value(self) -> int:
-        """A value that no other record has."""
+        """Returns a value that no other record has."""
         return next(self._values)
 
     def next_operation(self) -> int:
-        """A number that no other operation of this process has."""
+        """Returns a number that no other operation of this process has."""
         return next(self._operations)
 
     def stretched(self, seconds: float) -> float:
-        """So many seconds of an idle machine, on this one."""
+        """Returns the seconds on this machine that correspond to `seconds` on an idle one."""
         return seconds * self.slowness
 
     def client_config(self) -> dict[str, str | int | float | bool]:
-        """What every client needs: they come back quickly after the broker did, and say little."""
+        """Returns the settings of every client: fast reconnects after the broker returns, and little logging."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "log_level": 0,
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,
-            # A paused broker is left for a new connection; what was sent on the old one it may still read.
+            # The client leaves a paused broker for a new connection; the broker may still read the old one's requests.
             "socket.timeout.ms": 10_000,
         }
 
 
 class Worker(ABC):
-    """`step` is done again and again.
+    """A client that repeats `step`.
 
-    Some errors are things that happen here: they are recorded, and `renew` is called for a new client.
+    Errors in `passing` are expected: they are recorded, and `renew` is called for a new client.
     """
 
     passing: tuple[type[Exception], ...] = (KafkaException,)
-    """Those errors; any other one ends the run."""
+    """The expected errors; any other error ends the run."""
 
     def __init__(self, setting: Setting, name: str) -> None:
         self.setting = setting
@@ -82,24 +82,24 @@ class Worker(ABC):
         self._is_stopping = threading.Event()
 
     def stop(self) -> None:
-        """It finishes what it is at."""
+        """Asks the worker to stop after its current step."""
         self._is_stopping.set()
 
     def pause(self, seconds: float) -> None:
-        """Waits, or until it is stopped."""
+        """Waits for `seconds`, or until the worker is stopped."""
         self._is_stopping.wait(seconds)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether the worker was asked to stop."""
         return self._is_stopping.is_set()
 
     def begin_life(self) -> None:
-        """A new client has a new name."""
+        """Sets a new process name for a new client."""
         self.process = f"{self.name}.{self.setting.number}.{next(self._lives)}"
 
     def run(self) -> None:
-        """Until it is stopped."""
+        """Runs until the worker is stopped."""
         self._attempt(self.renew)
         while not self.is_stopping:
             self._attempt(self.step)
@@ -108,7 +108,7 @@ class Worker(ABC):
 
     def _attempt(self, action: Callable[[], None]) -> None:
         while True:
-            # A client that hangs in its library ends with SIGALRM, and another one takes its place.
+            # SIGALRM ends a client that hangs in its library, and the checker starts another one.
             signal.alarm(int(self.setting.stretched(_STUCK_S)))
             try:
                 with AsExceptions():
@@ -122,20 +122,23 @@ class Worker(ABC):
 
     @abstractmethod
     def renew(self) -> None:
-        """Begins a new life, with a new client."""
+        """Begins a new life with a new client."""
 
     @abstractmethod
     def step(self) -> None:
-        """One thing to do."""
+        """Does one unit of work."""
 
     @abstractmethod
     def finish(self) -> None:
-        """The last thing to do."""
+        """Does the last unit of work."""
 
 
 class AsExceptions:
-    """confluent-kafka 2.16 at times raises a client's fatal error as the KafkaError itself, which is no exception and
-    which no `except` can name. It becomes the KafkaException that it was meant to be."""
+    """A context manager that raises a KafkaError as a KafkaException.
+
+    confluent-kafka 2.16 sometimes raises a client's fatal error as the KafkaError itself. A KafkaError is no exception,
+    so no `except` can name it.
+    """
 
     def __enter__(self) -> None:
         pass
@@ -146,7 +149,7 @@ class AsExceptions:
 
 
 def code_of(error: KafkaException) -> KafkaError:
-    """The error that it carries."""
+    """Returns the KafkaError in the exception."""
     carried = error.args[0]
     assert isinstance(carried, KafkaError), carried
     return carried

@@ -1,4 +1,4 @@
-"""All clients of a run, from their start to the last reads, after which everything that is there has been seen."""
+"""Runs all clients of a run, from their start to the last reads, after which every record has been read."""
 
 from __future__ import annotations
 
@@ -37,22 +37,23 @@ _ROOT = Path(__file__).parents[3]
 
 
 class Workload:
-    """Begins with `start`; after `finish` the history is whole; `close` ends what still runs."""
+    """The clients of a run. `start` starts them, `finish` completes the history, and `close` kills the rest."""
 
     def __init__(self, folder: Path, history: Path, recorder: Recorder, bootstrap_servers: str, seed: int) -> None:
         self._history = history
         self._recorder = recorder
         self.slowness = slowness()
-        """How many times slower the machine is than an idle one; time limits of clients are as much longer."""
+        """The machine's slowness as a multiple of an idle machine's time, by which clients' time limits are
+        multiplied."""
         self._setting = Setting(recorder, bootstrap_servers, seed, slowness=self.slowness)
         self._numbers = itertools.count(1)
         self._log = (folder / "clients.log").open("w", encoding="utf-8")
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.crashes = 0
-        """Clients that died of themselves, or hung."""
+        """Number of clients that crashed or hung."""
 
     def start(self) -> None:
-        """Makes the topics, and returns when all clients are at work."""
+        """Creates the topics, and returns when all clients have recorded an event."""
         admin = AdminClient(self._setting.client_config())
         topics = [NewTopic(name, count, 1) for name, count in PARTITIONS.items()]
         for future in admin.create_topics(topics).values():
@@ -62,7 +63,10 @@ class Workload:
         self._wait_until_all_work()
 
     def _wait_until_all_work(self) -> None:
-        """On a busy machine some processes need long to begin. Raises RuntimeError for one that never does."""
+        """Waits until every client has recorded an event. Raises RuntimeError if one makes no progress.
+
+        On a busy machine some processes need long to start.
+        """
         limit = Limit(2 * PATIENCE_S)
         missing = {*PRODUCERS, *READERS}
         while missing:
@@ -82,7 +86,7 @@ class Workload:
         self._processes[name] = subprocess.Popen(command, cwd=_ROOT, stderr=self._log)
 
     def kill_client(self, random: Random) -> None:
-        """kill -9 of one of the clients; another one takes its place."""
+        """Kills a random client with kill -9 and starts another one in its place."""
         name = random.choice(list(self._processes))
         self._processes[name].kill()
         self._processes[name].wait()
@@ -90,8 +94,10 @@ class Workload:
         self._start(name)
 
     def watch(self) -> None:
-        """Starts clients anew that crashed, for libraries have bugs too. Raises RuntimeError for one that failed: then
-        the run says nothing."""
+        """Restarts clients that crashed, because client libraries have bugs too.
+
+        Raises RuntimeError if a client failed with an error of its own, which makes the run useless.
+        """
         for name, process in self._processes.items():
             status = process.poll()
             if status is not None and status < 0:
@@ -110,9 +116,10 @@ class Workload:
         self._recorder.record(Problem(name, what))
 
     def finish(self) -> None:
-        """Producers end, groups come to the end of what there is, and all of it is read once more.
+        """Stops the producers, waits until groups reach the end of the log, and reads all records once more.
 
-        Nothing is done to the broker meanwhile. What isn't finished in time is in the history, for the checks to find.
+        No fault is injected meanwhile. A client that does not finish in time stays visible in the history for the
+        checks.
         """
         self._stop(PRODUCERS)
         ends = self._read_all(RECORDS)
@@ -126,7 +133,7 @@ class Workload:
             self._recorder.record(Fetched("last-fetch", operation, tuple(found.items())))
 
     def close(self) -> None:
-        """Kills who still runs."""
+        """Kills the clients that still run."""
         for process in self._processes.values():
             process.kill()
             process.wait()
@@ -151,7 +158,8 @@ class Workload:
                 self._note_crash(name, status)
 
     def _read_all(self, topic: str) -> dict[str, int]:
-        """Returns, by partition, the offset after the last record that is committed."""
+        """Reads the topic at both isolation levels. Returns, by partition, the offset after the last committed
+        record."""
         partitions = partitions_of(topic)
         ends: dict[str, int] = {}
         after_last: dict[str, int] = {}
@@ -160,7 +168,7 @@ class Workload:
             consumer.assign(dict.fromkeys(partitions, 0))
             after_last = {}
             limit = Limit(2 * PATIENCE_S)
-            # The last stable offset comes to the end of the log when the markers of all transactions are written.
+            # The last stable offset reaches the end of the log when the markers of all transactions are written.
             while len(consumer.ends) < len(partitions) or any(consumer.ends[each] < ends[each] for each in ends):
                 before = dict(consumer.ends)
                 polled = consumer.turn()

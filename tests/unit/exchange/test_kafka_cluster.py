@@ -1,4 +1,4 @@
-"""A Kafka cluster's metadata log, folded."""
+"""Tests how the records of a Kafka cluster's metadata log are folded into the cluster's state."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _config(name: str, value: str | None, topic: str = "orders") -> ConfigRecord
 
 
 def test_topics_with_their_partitions_and_settings() -> None:
-    """The last value of a setting counts; one that was unset is gone."""
+    """A topic has its partitions and the last value of each setting; a setting that was unset is gone."""
     cluster = _fold(
         TOPIC, PARTITION, _config("retention.ms", "1"), _config("segment.ms", "2"), _config("retention.ms", "3"),
         _config("segment.ms", None), NoOpRecord(), ProducerIdsRecord(next_producer_id=3000),
@@ -57,7 +57,10 @@ def test_topics_with_their_partitions_and_settings() -> None:
 
 
 def test_changes_of_partitions() -> None:
-    """Only what they name changes; the leader epoch rises with each leader, also when there is none any more."""
+    """A partition change affects only the fields it names, and each change of leader raises the leader epoch.
+
+    The epoch also rises if the partition has no leader any more.
+    """
     cluster = _fold(
         TOPIC,
         PARTITION,
@@ -70,14 +73,15 @@ def test_changes_of_partitions() -> None:
 
 
 def test_a_deleted_topic_takes_its_settings_with_it() -> None:
-    """A later one of that name has none of them."""
+    """A deleted topic's settings are removed, so that a later topic with its name has none of them."""
     cluster = _fold(TOPIC, PARTITION, _config("retention.ms", "1"), RemoveTopicRecord(topic_id=ID))
     assert not cluster.topics
     assert not cluster.configs
 
 
 def test_a_metadata_transaction_counts_when_it_ends() -> None:
-    """One that was aborted, or never ended, does not (KIP-866)."""
+    """Records of a metadata transaction count only if it ended; an aborted or open transaction does not count
+    (KIP-866)."""
     begin, end = BeginTransactionRecord(), EndTransactionRecord()
     assert [topic.name for topic in _fold(begin, TOPIC, PARTITION, end).topics.values()] == ["orders"]
     assert not _fold(begin, TOPIC, AbortTransactionRecord()).topics
@@ -86,7 +90,7 @@ def test_a_metadata_transaction_counts_when_it_ends() -> None:
 
 
 def test_features_tell_a_cluster_that_has_begun() -> None:
-    """Level 0 is the feature's absence."""
+    """A cluster is formatted if it has a feature; level 0 means that the feature is absent."""
     level = FeatureLevelRecord(name="metadata.version", feature_level=25)
     assert _fold(level).is_formatted
     assert not _fold(level, FeatureLevelRecord(name="metadata.version", feature_level=0)).is_formatted
@@ -94,7 +98,7 @@ def test_features_tell_a_cluster_that_has_begun() -> None:
 
 
 def test_what_klamm_has_not_is_counted() -> None:
-    """As far as it is still there."""
+    """Access rules, SCRAM credentials, quotas and tokens are counted, unless they were removed again."""
     entity = [EntityData(entity_type="user", entity_name="ann")]
     there = _fold(
         AccessControlEntryRecord(id=b"1" * 16),
@@ -126,6 +130,6 @@ def test_what_klamm_has_not_is_counted() -> None:
     ],
 )
 def test_records_about_what_is_not_there_are_refused(records: list[Message]) -> None:
-    """The log is not whole then."""
+    """A record about an unknown topic or partition is refused, because the log is then incomplete."""
     with pytest.raises(ValueError, match="not there"):
         _fold(*records)

@@ -1,4 +1,4 @@
-"""What is in a data directory of Apache Kafka."""
+"""Tests what klamm finds in a data directory of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def _partition(directory: Path, name: str, topic_id: bytes = b"t" * 16, content:
 
 
 def test_partitions_are_found_with_their_topic_ids(tmp_path: Path) -> None:
-    """The metadata log is none of them, and what is on its way out or elsewhere is named."""
+    """Partition folders are found with their topic ids, and deleted, moving and stray folders are named as unused.
+
+    The metadata log is not a partition.
+    """
     _partition(tmp_path, "my-topic-0")
     _partition(tmp_path, "my-topic-1", b"u" * 16)
     for name in (
@@ -47,7 +50,7 @@ def test_partitions_are_found_with_their_topic_ids(tmp_path: Path) -> None:
 
 
 def test_segments_of_an_old_format_are_found(tmp_path: Path) -> None:
-    """Apache Kafka 4 still reads them; klamm does not."""
+    """Segments of an old record format are found; Apache Kafka 4 still reads them, but klamm does not."""
     _partition(tmp_path, "new-0", content=bytes(16) + b"\x02" + bytes(100))
     old = _partition(tmp_path, "old-0", content=bytes(16) + b"\x01" + bytes(100))
     _partition(tmp_path, "empty-0")
@@ -55,7 +58,10 @@ def test_segments_of_an_old_format_are_found(tmp_path: Path) -> None:
 
 
 def test_a_broker_does_not_take_kafkas_directory_for_its_own(tmp_path: Path) -> None:
-    """It would set every topic aside; with its own metadata in it, the directory is klamm's."""
+    """A broker refuses Kafka's data directory, because it would set every topic aside.
+
+    A directory that has klamm's own metadata is accepted.
+    """
     refuse_kafka_directory(tmp_path)
     (tmp_path / METADATA_FOLDER).mkdir()
     with pytest.raises(BelongsToKafka, match="klamm log import-kafka"):
@@ -65,7 +71,10 @@ def test_a_broker_does_not_take_kafkas_directory_for_its_own(tmp_path: Path) -> 
 
 
 def test_gaps_that_kafkas_cleaner_left_are_noted(tmp_path: Path) -> None:
-    """Between two segments, and where it has emptied one. A start takes them for no damage, and others for one."""
+    """A gap that Kafka's cleaner left, between segments or as an empty segment, is noted, so that a start accepts it.
+
+    A gap without a note takes the partition offline.
+    """
     folder = LogFolder(tmp_path / "data")
     log = folder.create(cleanup_policy=frozenset({"compact"}))
     for _ in range(4):

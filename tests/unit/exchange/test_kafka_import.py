@@ -1,4 +1,4 @@
-"""A cluster of Apache Kafka as klamm's metadata, and klamm's metadata as a cluster of Apache Kafka."""
+"""Tests the import of a Kafka cluster's metadata into klamm, and the export of klamm's metadata to Kafka."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def _image(plan: Import, path: Path) -> MetadataImage:
 
 
 def test_names_ids_epochs_settings_and_producer_ids_are_kept(tmp_path: Path) -> None:
-    """Everything is led by the one node; the file is one that a broker opens."""
+    """An import keeps names, ids, epochs, settings and producer ids, and makes its node the leader of each partition.
+
+    klamm can open the metadata file.
+    """
     plan = _plan(_cluster())
     image = _image(plan, tmp_path)
     assert (plan.topics, plan.partitions) == (2, 3)
@@ -83,7 +86,8 @@ def test_names_ids_epochs_settings_and_producer_ids_are_kept(tmp_path: Path) -> 
 
 
 def test_what_is_left_behind_is_said() -> None:
-    """Settings that klamm refuses, other brokers', replicas elsewhere, and what klamm does not have."""
+    """An import reports refused settings, other brokers' settings and replicas, and features that klamm does not
+    have."""
     cluster = _cluster()
     cluster.topics[ORDERS].partitions[0] = _partition(replicas=(3, 5), isr=(5, 3))
     cluster.topics[TopicId(b"s" * 16)] = KafkaTopic("__share_group_state", TopicId(b"s" * 16))
@@ -109,7 +113,7 @@ def test_what_is_left_behind_is_said() -> None:
     ],
 )
 def test_a_directory_without_all_records_is_refused(partitions: dict[int, KafkaPartition], words: str) -> None:
-    """Half a topic would be taken for all of it."""
+    """A data directory that lacks a partition of a topic, or an in-sync replica of it, is refused."""
     cluster = _cluster()
     cluster.topics[ORDERS].partitions = partitions
     with pytest.raises(ImportRefused, match=words):
@@ -117,7 +121,7 @@ def test_a_directory_without_all_records_is_refused(partitions: dict[int, KafkaP
 
 
 def test_a_folder_of_another_topic_is_refused() -> None:
-    """A topic was deleted and made anew, and its new partition is elsewhere."""
+    """A folder of a deleted topic is refused if a new topic has the same name and another id."""
     cluster = _cluster()
     other = TopicId(b"x" * 16)
     cluster.topics[other] = KafkaTopic("forgotten", other, {0: _partition()})
@@ -126,7 +130,7 @@ def test_a_folder_of_another_topic_is_refused() -> None:
 
 
 def test_many_problems_are_not_all_told() -> None:
-    """Ten say enough."""
+    """The error names a few problems and gives the number of the others."""
     cluster = _cluster()
     cluster.topics[ORDERS].partitions = {index: _partition() for index in range(40)}
     with pytest.raises(ImportRefused, match="and 28 more"):
@@ -134,7 +138,7 @@ def test_many_problems_are_not_all_told() -> None:
 
 
 def test_what_was_exported_is_what_is_imported(tmp_path: Path) -> None:
-    """The same topics and settings come back through Kafka's records and their bytes."""
+    """An export and a new import through Kafka's record bytes give the same topics and settings."""
     image = _image(_plan(_cluster()), tmp_path)
     known: dict[int, set[str]] = {
         ResourceType.TOPIC: {"retention.ms"},
@@ -153,7 +157,7 @@ def test_what_was_exported_is_what_is_imported(tmp_path: Path) -> None:
 
 
 def test_settings_of_klamms_own_stay_with_klamm(tmp_path: Path) -> None:
-    """Kafka would not know them."""
+    """An export leaves out klamm's own settings, because Kafka does not know them, and reports them."""
     image = _image(_plan(_cluster()), tmp_path)
     exported = export_metadata(image, node_id=NODE, directory_id=DIRECTORY_ID, known_keys={})
     assert exported.left_behind[0] == "retention.ms=7 of topic orders, a key of klamm's own"
@@ -161,7 +165,7 @@ def test_settings_of_klamms_own_stay_with_klamm(tmp_path: Path) -> None:
 
 
 def test_a_store_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
-    """What an earlier attempt left is no hindrance; a store that is there is not touched."""
+    """A store is created completely or not at all: an unfinished file is replaced, and an existing store is kept."""
     path = tmp_path / "metadata.sqlite"
     with pytest.raises(MetadataStoreError, match="no metadata store"):
         read_commit(path)
@@ -175,7 +179,7 @@ def test_a_store_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_entries_of_a_later_version_are_refused(tmp_path: Path) -> None:
-    """As a broker refuses them."""
+    """A store with entries of a later version is refused, as by a broker."""
     path = tmp_path / "metadata.sqlite"
     create_store(path, [Change("novelties/1", b"{}")])
     with pytest.raises(MetadataStoreError, match="can't be understood"):

@@ -1,4 +1,4 @@
-"""The metadata log of Apache Kafka on disk: what is read of it, and what is written for it."""
+"""Tests how the metadata log of Apache Kafka is read from disk and written to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _batch(offset: int, *names: str) -> bytes:
 
 
 def test_bootstrap_records_are_read_as_they_were_written(tmp_path: Path) -> None:
-    """More than fit into a batch, in order; none where there is no file."""
+    """Bootstrap records are read in order, even if they fill several batches; a missing file has none."""
     assert read_bootstrap(tmp_path) == []
     records = [MetadataRecord(FeatureLevelRecord(name="metadata.version", feature_level=25), 0)]
     records += _topics(*(f"topic-{number}" for number in range(2500)))
@@ -41,7 +41,7 @@ def test_bootstrap_records_are_read_as_they_were_written(tmp_path: Path) -> None
 
 
 def test_the_log_goes_on_where_the_newest_snapshot_ends(tmp_path: Path) -> None:
-    """Older snapshots, and what of the log is in the snapshot, are not read again."""
+    """The log is read from the end of the newest snapshot on; older snapshots and records are skipped."""
     (tmp_path / f"{2:020d}-{1:010d}.checkpoint").write_bytes(_batch(0, "old"))
     (tmp_path / f"{4:020d}-{1:010d}.checkpoint").write_bytes(_batch(0, "a", "b"))
     (tmp_path / f"{0:020d}.log").write_bytes(_batch(0, "x", "x", "x") + _batch(3, "x", "c"))
@@ -51,14 +51,14 @@ def test_the_log_goes_on_where_the_newest_snapshot_ends(tmp_path: Path) -> None:
 
 
 def test_a_log_without_its_beginning_is_refused(tmp_path: Path) -> None:
-    """What was before is in a snapshot that isn't there."""
+    """A log that begins after offset 0 without a snapshot is refused, because its beginning is missing."""
     (tmp_path / f"{5:020d}.log").write_bytes(_batch(5, "d"))
     with pytest.raises(UnusableMetadataLog, match="begins at offset 5"):
         list(read_metadata_log(tmp_path))
 
 
 def test_damage_is_named_with_its_place(tmp_path: Path) -> None:
-    """Nothing is made of half a cluster."""
+    """A damaged log is refused as a whole, and the error names file and position."""
     path = tmp_path / f"{0:020d}.log"
     first = _batch(0, "a")
     path.write_bytes(first + _batch(1, "b")[:-1] + b"!")
@@ -67,7 +67,7 @@ def test_damage_is_named_with_its_place(tmp_path: Path) -> None:
 
 
 def test_a_record_of_a_later_kafka_is_refused(tmp_path: Path) -> None:
-    """It may matter."""
+    """A record of an unknown type, as of a later Kafka, is refused, because it may matter."""
     known = _batch(0, "a")
     write_bootstrap(tmp_path, _topics("a"), now_ms=NOW_MS)
     from klamm.protocol.records import encode_batch
@@ -78,7 +78,7 @@ def test_a_record_of_a_later_kafka_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_first_snapshot_says_who_votes(tmp_path: Path) -> None:
-    """It holds control records only, so that the bootstrap records count."""
+    """The first snapshot holds the voters, and only control records, so that the bootstrap records apply."""
     endpoint = Endpoint(name="CONTROLLER", host="localhost", port=9093)
     voters = VotersRecord(voters=[Voter(voter_id=1, voter_directory_id=bytes(range(16)), endpoints=[endpoint])])
     write_first_snapshot(tmp_path, voters, now_ms=NOW_MS)
@@ -90,7 +90,7 @@ def test_the_first_snapshot_says_who_votes(tmp_path: Path) -> None:
 
 
 def test_snapshots_are_told_by_their_names() -> None:
-    """Unfinished and deleted ones are none."""
+    """Snapshots are recognized by their names; unfinished and deleted ones are not snapshots."""
     assert parse_snapshot_name(FIRST_SNAPSHOT) == (0, 0)
     assert parse_snapshot_name(f"{120:020d}-{7:010d}.checkpoint") == (120, 7)
     for name in (

@@ -1,4 +1,4 @@
-"""A data directory in a temporary folder for every test."""
+"""Fixtures for storage tests: each test gets a data directory in a temporary folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.log_folder import LogFolder
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[LogFolder]:
-    """A fresh data directory, open."""
+    """Yields a new, open data directory."""
     folder = LogFolder(tmp_path / "data")
     yield folder
     folder.close()

@@ -1,4 +1,4 @@
-"""A disk that is full, that fails, that lies: what was acknowledged stays readable, what was not is not there."""
+"""Tests full and failing disks: acknowledged records stay readable, and others do not appear."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _assert_storage_error(call: Callable[[], object]) -> None:
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("after_bytes", [0, 1, 40, 90])
 def test_a_failed_write_leaves_nothing(folder: LogFolder, error: int, after_bytes: int) -> None:
-    """Torn bytes are cut away, and writing goes on when there is room again, without a restart."""
+    """After a failed write the log cuts the torn bytes, and appends work again without a restart."""
     log = folder.create(index_interval_bytes=0)
     append(log, batch(2, sequence=0, producer_id=1, epoch=0))
     size = log.size_bytes
@@ -41,7 +41,7 @@ def test_a_failed_write_leaves_nothing(folder: LogFolder, error: int, after_byte
 
 
 def test_a_log_that_can_not_be_cut_back_is_offline(folder: LogFolder) -> None:
-    """Nobody may write behind torn bytes; recovery cuts them."""
+    """A log that cannot cut its torn bytes goes offline, so that no batch follows them; recovery cuts the bytes."""
     log = folder.create()
     append(log)
     with failing("pwritev", errno.EIO, after_bytes=30), failing("ftruncate", errno.EIO):
@@ -53,7 +53,7 @@ def test_a_log_that_can_not_be_cut_back_is_offline(folder: LogFolder) -> None:
 
 
 def test_a_roll_that_fails_leaves_the_log_as_it_was(folder: LogFolder) -> None:
-    """No half segment, and the roll is tried again with the next batch."""
+    """A failed roll leaves no files of a new segment, and the next append tries the roll again."""
     log = folder.create(segment_bytes=150)
     append(log)
     names = sorted(os.listdir(log.directory))
@@ -67,8 +67,10 @@ def test_a_roll_that_fails_leaves_the_log_as_it_was(folder: LogFolder) -> None:
 
 
 def test_an_index_that_can_not_be_written_waits(folder: LogFolder) -> None:
-    """The segment is rolled all the same, and its records are synced; no snapshot vouches for the index until it is
-    there."""
+    """If the index cannot be written, the log still rolls and syncs, and writes the index later.
+
+    No snapshot is written before the index, because a snapshot vouches for it.
+    """
     log = folder.create(index_interval_bytes=0)
     for _ in range(5):
         append(log)
@@ -90,7 +92,7 @@ def test_an_index_that_can_not_be_written_waits(folder: LogFolder) -> None:
 
 @pytest.mark.parametrize("name", ["fdatasync", "fsync"])
 def test_a_failed_sync_takes_the_log_offline_for_good(folder: LogFolder, name: str) -> None:
-    """A second sync might report success for pages that the first one lost."""
+    """A failed sync takes the log offline. A second sync might report success for pages that the first one lost."""
     log = folder.create()
     append(log)
     with failing(name, errno.EIO, times=1):
@@ -102,7 +104,7 @@ def test_a_failed_sync_takes_the_log_offline_for_good(folder: LogFolder, name: s
 
 
 def test_a_failed_sync_in_the_background_takes_the_log_offline(folder: LogFolder) -> None:
-    """Whoever notices it."""
+    """A failed sync in the background takes the log offline, and the next append is refused."""
     log = folder.create()
     append(log)
     with failing("fdatasync", errno.EIO):
@@ -112,7 +114,7 @@ def test_a_failed_sync_in_the_background_takes_the_log_offline(folder: LogFolder
 
 
 def test_a_batch_that_must_last_is_not_acknowledged_without(folder: LogFolder) -> None:
-    """flush.messages=1 and a disk that does not sync."""
+    """With flush.messages=1, an append whose sync fails is not acknowledged."""
     log = folder.create(flush_messages=1)
     append(log)
     with failing("fdatasync", errno.EIO):
@@ -121,7 +123,7 @@ def test_a_batch_that_must_last_is_not_acknowledged_without(folder: LogFolder) -
 
 
 def test_a_file_whose_sync_failed_is_not_written_again(tmp_path: Path) -> None:
-    """The next attempt makes a file of its own: of the first one's pages nobody knows which are on the disk."""
+    """After a failed sync, the next attempt writes a new file, because some pages of the first file may be lost."""
     path = tmp_path / "checkpoint"
     with failing("fsync", errno.EIO, times=1), pytest.raises(OSError, match="Input/output error"):
         write_atomically(path, b"first")
@@ -133,7 +135,7 @@ def test_a_file_whose_sync_failed_is_not_written_again(tmp_path: Path) -> None:
 
 
 def test_a_stop_without_a_sync_is_no_clean_one(folder: LogFolder) -> None:
-    """The next start looks through the log."""
+    """A stop whose sync fails leaves no mark of a clean stop, so that the next start runs a recovery."""
     append(folder.create())
     with failing("fdatasync", errno.EIO):
         folder.directory.close()
@@ -143,7 +145,7 @@ def test_a_stop_without_a_sync_is_no_clean_one(folder: LogFolder) -> None:
 
 
 def test_a_read_that_fails_is_reported(folder: LogFolder) -> None:
-    """KAFKA_STORAGE_ERROR, and the log stays online."""
+    """A failed read is answered with KAFKA_STORAGE_ERROR, and the log stays online."""
     log = folder.create()
     append(log)
     with failing("pread", errno.EIO):
@@ -152,7 +154,7 @@ def test_a_read_that_fails_is_reported(folder: LogFolder) -> None:
 
 
 def test_a_topic_that_can_not_be_made_leaves_no_folder(folder: LogFolder) -> None:
-    """A full disk refuses the topic, not the next one of that name."""
+    """A topic that a full disk refuses leaves no folder, and can be created later."""
     with failing("open", errno.ENOSPC):
         _assert_storage_error(folder.create)
     assert not (folder.path / "orders-0").exists()
@@ -160,7 +162,7 @@ def test_a_topic_that_can_not_be_made_leaves_no_folder(folder: LogFolder) -> Non
 
 
 def _log_with_a_torn_index(folder: LogFolder, suffix: str) -> tuple[Log, Path]:
-    """A log with a record each at three times, of whose first segment an index lacks a byte; and that index."""
+    """Returns a log with records at three times, and the path of an index of its first segment that lacks one byte."""
     log = folder.create(index_interval_bytes=0)
     for timestamp_ms in (NOW_MS, NOW_MS + 10, NOW_MS + 20):
         append(log, batch(timestamp_ms=timestamp_ms))
@@ -175,7 +177,7 @@ def _log_with_a_torn_index(folder: LogFolder, suffix: str) -> tuple[Log, Path]:
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_indexes_that_could_not_be_built_anew_are_built_by_the_next_read(folder: LogFolder, suffix: str) -> None:
-    """I9: where the log can't be read, half an index is not taken for the whole one."""
+    """I9: if the rebuild of a torn index fails, the read fails too, and the next read rebuilds the index."""
     log, _ = _log_with_a_torn_index(folder, suffix)
     for call in ("pread", "open"):
         with failing(call, errno.EIO, only_to_make=False):
@@ -186,7 +188,8 @@ def test_indexes_that_could_not_be_built_anew_are_built_by_the_next_read(folder:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("call", ["open", "fsync", "replace"])
 def test_indexes_are_built_anew_on_a_full_disk_too(folder: LogFolder, suffix: str, call: str) -> None:
-    """They are kept in memory then, and the file is as it was: a part of an index would be believed."""
+    """On a full disk a rebuilt index is kept in memory, and its file stays as it was, because a partial one would be
+    trusted."""
     log, path = _log_with_a_torn_index(folder, suffix)
     torn = path.read_bytes()
     with failing(call, errno.ENOSPC):
@@ -197,7 +200,7 @@ def test_indexes_are_built_anew_on_a_full_disk_too(folder: LogFolder, suffix: st
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_a_log_with_a_torn_index_takes_records_at_once(folder: LogFolder, suffix: str) -> None:
-    """The index is built anew before the first append, and no producer hears of it."""
+    """The first append rebuilds a torn index, and succeeds."""
     log = folder.create(index_interval_bytes=0)
     for _ in range(3):
         append(log)

@@ -1,4 +1,4 @@
-"""A bound on open files."""
+"""Tests the limit on the number of open files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _File:
 
 
 def test_files_in_use_stay_open_and_others_go() -> None:
-    """Who was used since the pool last looked gets a second chance."""
+    """A full pool closes the oldest file first, but spares a file that was used since its last check."""
     pool = FilePool(3)
     files = [_File() for _ in range(5)]
     for file in files[:3]:
@@ -29,7 +29,7 @@ def test_files_in_use_stay_open_and_others_go() -> None:
 
 
 def test_a_closed_file_makes_room() -> None:
-    """And closing one that the pool closed before is harmless."""
+    """A closed file makes room for another one, and closing a file again is harmless."""
     pool = FilePool(1)
     first, second = _File(), _File()
     pool.opened(first)
@@ -41,5 +41,5 @@ def test_a_closed_file_makes_room() -> None:
 
 
 def test_the_default_leaves_descriptors_for_connections() -> None:
-    """Half at most, and some in any case."""
+    """The default limit lies between 64 and 16,384 files."""
     assert 64 <= default_open_files() <= 16_384

@@ -1,4 +1,4 @@
-"""Bits that fell over while nobody looked: found when the log is first read, before anybody is served them."""
+"""Tests that bits which flipped on the disk are found at the first read, and are never served."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from klamm.storage.recovery_progress import RecoveryProgress
 BATCHES = 40
 BATCH_BYTES = len(batch(value=b"00"))
 _UNCOVERED_BYTES = 16
-"""Base offset, length and leader epoch are outside of a batch's CRC."""
+"""Size of the base offset, length and leader epoch, which a batch's CRC does not cover."""
 
 
 def _filled(path: Path, *, segment_bytes: int = 1000) -> LogFolder:
@@ -48,8 +48,10 @@ def _flip(path: Path, position: int) -> None:
 def test_a_flipped_bit_is_never_served(
     tmp_path_factory: pytest.TempPathFactory, hit: int, at: int, start: int, step: int
 ) -> None:
-    """I8, I9: after a clean stop, wherever a reader begins, what it gets is what was written; the damaged batch takes
-    the log offline, and the reason names file, offset and position."""
+    """I8, I9: after a clean stop, a reader at any offset receives only records as they were written.
+
+    The damaged batch takes the log offline, and the reason names file, offset and position.
+    """
     folder = _filled(tmp_path_factory.mktemp("flip"))
     sizes = [path.stat().st_size for path in folder.log_files()]
     before = read_all(folder.log())
@@ -87,7 +89,7 @@ def test_a_flipped_bit_is_never_served(
 
 
 def test_damage_that_an_append_meets_takes_the_log_offline(tmp_path: Path) -> None:
-    """I8: the timestamps of a segment are looked up before the first append to it. The reason says what to do."""
+    """I8: the first append reads the timestamps of the segment, and a damaged batch takes the log offline."""
     folder = LogFolder(tmp_path / "data")
     log = folder.create(index_interval_bytes=0)
     for _ in range(3):
@@ -105,8 +107,10 @@ def test_damage_that_an_append_meets_takes_the_log_offline(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("at", ["the value", "the number of records"])
 def test_a_damaged_batch_is_no_answer_to_a_search_by_time(tmp_path: Path, at: str) -> None:
-    """I8: a batch that is opened for the timestamps of its records is checked as one that is read: where it is damaged
-    the log goes offline, whether its records could still be told apart or not."""
+    """I8: a search by time checks each batch that it opens. A damaged batch takes the log offline.
+
+    This holds whether or not the records of the batch can still be decoded.
+    """
     folder = LogFolder(tmp_path / "data")
     log = folder.create()
     for number in range(3):
@@ -125,7 +129,7 @@ def test_a_damaged_batch_is_no_answer_to_a_search_by_time(tmp_path: Path, at: st
 
 
 def test_each_byte_is_checked_once(tmp_path: Path) -> None:
-    """What a log has read to its end it need not look at again, and what it wrote itself not at all."""
+    """A log checks each byte only at the first read, and does not check bytes that it wrote itself."""
     folder = _filled(tmp_path, segment_bytes=100_000)
     segments = list(folder.log()._segments)
     assert [segment.unchecked_end for segment in segments] == [0]
@@ -140,7 +144,7 @@ def test_each_byte_is_checked_once(tmp_path: Path) -> None:
 
 
 def test_after_a_crash_only_what_may_be_missing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the active segment too: recovery begins where the index on the disk leads, next to the recovery point."""
+    """Recovery begins near the recovery point, also in the active segment, and uses the index on the disk."""
     folder = _filled(tmp_path, segment_bytes=100_000)
     size = folder.log().size_bytes
     folder.restart()
@@ -162,7 +166,7 @@ def test_after_a_crash_only_what_may_be_missing_is_read(tmp_path: Path, monkeypa
 @pytest.mark.parametrize("index_name", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["zeros", "gone", "cut"])
 def test_an_index_that_a_crash_harmed_is_not_relied_on(tmp_path: Path, index_name: str, damage: str) -> None:
-    """It is built anew from the log, whichever part of it is there."""
+    """A missing, cut or partly zeroed index is rebuilt from the log after a crash."""
     folder = _filled(tmp_path, segment_bytes=100_000)
     folder.restart()
     path = folder.log_files()[0].with_suffix(index_name)

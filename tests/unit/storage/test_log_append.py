@@ -1,4 +1,4 @@
-"""Appending to a log: offsets, duplicates, rolls, and what is refused."""
+"""Tests appends to a log: offsets, duplicates, rolls and refused batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klamm.protocol.types import LeaderEpoch, Offset
 
 
 def test_offsets_are_consecutive(folder: LogFolder) -> None:
-    """I1, and each append tells its own."""
+    """I1: offsets are consecutive, and each append returns its own offsets."""
     log = folder.create()
     infos = [append(log, batch(count)) for count in (1, 3, 2)]
     assert [(info.first_offset, info.last_offset) for info in infos] == [(0, 0), (1, 3), (4, 5)]
@@ -20,7 +20,7 @@ def test_offsets_are_consecutive(folder: LogFolder) -> None:
 
 
 def test_the_bytes_are_the_producers_but_for_offset_and_leader_epoch(folder: LogFolder) -> None:
-    """I9: the CRC that the producer computed still holds."""
+    """I9: the log stores the producer's bytes, except for offset and leader epoch, so that the CRC still holds."""
     log = folder.create()
     append(log)
     records = batch(2, value=b"as it was")
@@ -32,7 +32,7 @@ def test_the_bytes_are_the_producers_but_for_offset_and_leader_epoch(folder: Log
 
 
 def test_what_follows_the_batch_is_not_stored(folder: LogFolder) -> None:
-    """A client's partial second batch is left out."""
+    """Bytes after the batch, such as a client's partial second batch, are not stored."""
     log = folder.create()
     records = batch()
     append(log, records + b"rest")
@@ -40,7 +40,7 @@ def test_what_follows_the_batch_is_not_stored(folder: LogFolder) -> None:
 
 
 def test_a_retry_is_answered_with_the_first_offset(folder: LogFolder) -> None:
-    """I10: and nothing is written."""
+    """I10: a retry returns the offset of the original batch, and nothing is written."""
     log = folder.create()
     append(log)
     first = batch(2, sequence=0, producer_id=1, epoch=0)
@@ -54,7 +54,7 @@ def test_a_retry_is_answered_with_the_first_offset(folder: LogFolder) -> None:
 
 
 def test_a_gap_in_the_sequences_is_refused(folder: LogFolder) -> None:
-    """OUT_OF_ORDER_SEQUENCE_NUMBER, and nothing is written."""
+    """A gap in the sequences is refused with OUT_OF_ORDER_SEQUENCE_NUMBER, and nothing is written."""
     log = folder.create()
     append(log, batch(sequence=0, producer_id=1, epoch=0))
     with pytest.raises(KafkaError) as refused:
@@ -64,7 +64,7 @@ def test_a_gap_in_the_sequences_is_refused(folder: LogFolder) -> None:
 
 
 def test_a_batch_larger_than_a_segment_is_refused(folder: LogFolder) -> None:
-    """RECORD_LIST_TOO_LARGE: it would never fit."""
+    """A batch that is larger than a segment is refused with RECORD_LIST_TOO_LARGE."""
     log = folder.create(segment_bytes=1000)
     with pytest.raises(KafkaError) as refused:
         append(log, batch(value=bytes(1000)))
@@ -72,14 +72,14 @@ def test_a_batch_larger_than_a_segment_is_refused(folder: LogFolder) -> None:
 
 
 def test_log_append_time_is_told_to_the_producer(folder: LogFolder) -> None:
-    """And stands on every record."""
+    """With LogAppendTime, the append time is in the answer to the producer and in every record."""
     log = folder.create(message_timestamp_type="LogAppendTime")
     assert append(log, batch(timestamp_ms=5)).log_append_time_ms == NOW_MS
     assert [record.timestamp_ms for record in read_all(log)] == [NOW_MS]
 
 
 def test_segments_are_rolled_at_their_size(folder: LogFolder) -> None:
-    """Each begins where the one before it ended, with a snapshot of the producers."""
+    """A full segment is rolled: the next one begins at its end, with a snapshot of the producers."""
     size = len(batch(2))
     log = folder.create(segment_bytes=3 * size)
     for _ in range(8):
@@ -92,7 +92,7 @@ def test_segments_are_rolled_at_their_size(folder: LogFolder) -> None:
 
 
 def test_a_segment_is_rolled_when_it_is_old_enough(folder: LogFolder) -> None:
-    """By the timestamps of the records."""
+    """A segment is rolled when its records span more than segment.ms by their timestamps."""
     log = folder.create(segment_ms=1000)
     append(log, batch(timestamp_ms=NOW_MS))
     append(log, batch(timestamp_ms=NOW_MS + 1000))
@@ -102,14 +102,14 @@ def test_a_segment_is_rolled_when_it_is_old_enough(folder: LogFolder) -> None:
 
 
 def test_an_empty_segment_is_not_rolled(folder: LogFolder) -> None:
-    """Two segments can't have one base offset."""
+    """An empty segment is not rolled, because two segments cannot have the same base offset."""
     log = folder.create()
     log.roll(NOW_MS)
     assert log.segment_count == 1
 
 
 def test_a_leader_epoch_begins_at_its_first_record(folder: LogFolder) -> None:
-    """end_offset_for_epoch tells where each ended."""
+    """A leader epoch begins at its first record, and `end_offset_for_epoch` returns where each epoch ended."""
     log = folder.create()
     for epoch in (0, 0, 2, 3):
         append(log, leader_epoch=epoch)
@@ -121,7 +121,7 @@ def test_a_leader_epoch_begins_at_its_first_record(folder: LogFolder) -> None:
 
 
 def test_an_epoch_can_be_assigned_before_its_first_record(folder: LogFolder) -> None:
-    """As a broker does when it begins to lead."""
+    """A leader epoch can be assigned before its first record, as when a broker becomes the leader."""
     log = folder.create()
     append(log)
     log.assign_leader_epoch(LeaderEpoch(4))
@@ -131,7 +131,7 @@ def test_an_epoch_can_be_assigned_before_its_first_record(folder: LogFolder) -> 
 
 
 def test_the_high_watermark_only_rises_and_never_beyond_the_end(folder: LogFolder) -> None:
-    """I5."""
+    """I5: the high watermark only rises, and never passes the log end."""
     log = folder.create()
     log.appender.append_as_leader(batch(5), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
     assert log.high_watermark == 0
@@ -143,7 +143,7 @@ def test_the_high_watermark_only_rises_and_never_beyond_the_end(folder: LogFolde
 
 
 def test_coordinators_write_through_the_same_door(folder: LogFolder) -> None:
-    """Their batches need neither keys nor data."""
+    """A coordinator may append a batch without keys to a compacted log."""
     log = folder.create(cleanup_policy=frozenset({"compact"}))
     info = log.appender.append_as_leader(
         batch(2, key=None), leader_epoch=LeaderEpoch(1), now_ms=NOW_MS, from_client=False
@@ -153,7 +153,7 @@ def test_coordinators_write_through_the_same_door(folder: LogFolder) -> None:
 
 @pytest.mark.parametrize("messages", [1, 3])
 def test_flush_messages_moves_the_recovery_point(folder: LogFolder, messages: int) -> None:
-    """What is below it outlasts a power failure."""
+    """With flush.messages, the log is synced after that many records, and the recovery point moves to the log end."""
     log = folder.create(flush_messages=messages)
     points = []
     for _ in range(6):
@@ -163,7 +163,7 @@ def test_flush_messages_moves_the_recovery_point(folder: LogFolder, messages: in
 
 
 def test_flush_ms_is_honoured(folder: LogFolder) -> None:
-    """When somebody looks."""
+    """With flush.ms, a check after that time syncs the log."""
     log = folder.create(flush_ms=1000)
     append(log)
     folder.advance(999)
@@ -177,7 +177,7 @@ def test_flush_ms_is_honoured(folder: LogFolder) -> None:
 
 
 def test_a_rolled_segment_is_synced_in_the_background(folder: LogFolder) -> None:
-    """So that recovery never has more to read than the active segment, or little more."""
+    """A rolled segment is synced in the background, so that recovery reads little more than the active segment."""
     log = folder.create()
     append(log, batch(7))
     log.roll(NOW_MS)
@@ -186,7 +186,7 @@ def test_a_rolled_segment_is_synced_in_the_background(folder: LogFolder) -> None
 
 
 def test_producers_and_batches_survive_a_restart(folder: LogFolder) -> None:
-    """The last batch of each producer is still recognized."""
+    """After a restart, the last batch of a producer is still recognized as a retry."""
     log = folder.create()
     append(log, batch(sequence=0, producer_id=1, epoch=0))
     last = batch(2, sequence=1, producer_id=1, epoch=0)

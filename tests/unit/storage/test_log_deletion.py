@@ -1,4 +1,4 @@
-"""What goes: by retention, by DeleteRecords, by truncation."""
+"""Tests the removal of records by retention, DeleteRecords and truncation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from klamm.protocol.types import LeaderEpoch, Millis, Offset
 
 
 def _segmented(folder: LogFolder, count: int = 12, **config: Any) -> None:
-    """Segments of three records each, a second between records."""
+    """Fills the log with segments of three records each, with one second between records."""
     log = folder.create(segment_bytes=3 * len(batch()), **config)
     for number in range(count):
         append(log, batch(timestamp_ms=NOW_MS + 1000 * number), now_ms=NOW_MS + 1000 * number)
@@ -23,7 +23,8 @@ def _offsets(folder: LogFolder) -> list[int]:
 
 
 def test_old_segments_go_and_their_files_follow_later(folder: LogFolder) -> None:
-    """retention.ms, and file.delete.delay.ms for who still reads them."""
+    """retention.ms removes old segments, and their files go file.delete.delay.ms later, because readers may still use
+    them."""
     _segmented(folder, retention_ms=5000, file_delete_delay_ms=100)
     log = folder.log()
     now = Millis(NOW_MS + 11_000)
@@ -43,7 +44,7 @@ def test_old_segments_go_and_their_files_follow_later(folder: LogFolder) -> None
 
 
 def test_even_the_active_segment_goes_when_it_is_too_old(folder: LogFolder) -> None:
-    """A new one takes its place; offsets go on."""
+    """An active segment that is too old is replaced by a new one, and offsets continue."""
     _segmented(folder, retention_ms=5000)
     log = folder.log()
     assert log.delete_old_segments(Millis(NOW_MS + 60_000)) == 4
@@ -55,14 +56,14 @@ def test_even_the_active_segment_goes_when_it_is_too_old(folder: LogFolder) -> N
 
 
 def test_a_log_is_kept_within_its_size(folder: LogFolder) -> None:
-    """retention.bytes, in whole segments."""
+    """retention.bytes removes whole segments."""
     _segmented(folder, retention_ms=-1, retention_bytes=7 * len(batch()))
     assert folder.log().delete_old_segments(NOW_MS) == 1
     assert folder.log().log_start_offset == 3
 
 
 def test_what_is_not_committed_stays(folder: LogFolder) -> None:
-    """The log start offset never passes the high watermark."""
+    """Retention never moves the log start offset past the high watermark."""
     log = folder.create(segment_bytes=len(batch()), retention_ms=0)
     for _ in range(4):
         log.appender.append_as_leader(batch(), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
@@ -72,13 +73,13 @@ def test_what_is_not_committed_stays(folder: LogFolder) -> None:
 
 
 def test_compacted_logs_are_kept_whole(folder: LogFolder) -> None:
-    """Age and size are no reason without `delete` in the policy."""
+    """Without `delete` in the policy, age and size remove no segment."""
     _segmented(folder, retention_ms=0, cleanup_policy=frozenset({"compact"}))
     assert folder.log().delete_old_segments(Millis(NOW_MS + 10**9)) == 0
 
 
 def test_deleted_records_are_gone_at_once_and_stay_gone(folder: LogFolder) -> None:
-    """KIP-107: also within a batch, and after a restart and a crash."""
+    """KIP-107: deleted records are gone at once, also within a batch, and stay gone after a restart and a crash."""
     log = folder.create()
     append(log, batch(10))
     assert log.delete_records_before(Offset(4)) == 4
@@ -95,7 +96,7 @@ def test_deleted_records_are_gone_at_once_and_stay_gone(folder: LogFolder) -> No
 
 
 def test_records_above_the_high_watermark_can_not_be_deleted(folder: LogFolder) -> None:
-    """OFFSET_OUT_OF_RANGE."""
+    """DeleteRecords above the high watermark is refused with OFFSET_OUT_OF_RANGE."""
     log = folder.create()
     append(log)
     with pytest.raises(KafkaError) as refused:
@@ -104,7 +105,7 @@ def test_records_above_the_high_watermark_can_not_be_deleted(folder: LogFolder) 
 
 
 def test_segments_below_the_log_start_offset_go(folder: LogFolder) -> None:
-    """Whatever the policy."""
+    """Segments below the log start offset are removed, also without a retention limit."""
     _segmented(folder, retention_ms=-1)
     log = folder.log()
     log.delete_records_before(Offset(7))
@@ -114,7 +115,7 @@ def test_segments_below_the_log_start_offset_go(folder: LogFolder) -> None:
 
 
 def test_leader_epochs_below_the_log_start_offset_are_forgotten(folder: LogFolder) -> None:
-    """The one it falls into begins there."""
+    """Leader epochs below the log start offset are removed, and the epoch at that offset begins there."""
     log = folder.create()
     for epoch in (1, 1, 2, 2, 5):
         append(log, leader_epoch=epoch)
@@ -125,7 +126,7 @@ def test_leader_epochs_below_the_log_start_offset_are_forgotten(folder: LogFolde
 
 @pytest.mark.parametrize("offset", [0, 1, 3, 5, 6, 11])
 def test_a_truncated_log_ends_before_the_batch_of_the_offset(folder: LogFolder, offset: int) -> None:
-    """I7's tool: what is left is a prefix, and it can be written on."""
+    """I7: a truncated log is a prefix that ends before the offset's batch, and appends continue there."""
     log = folder.create(segment_bytes=3 * len(batch(2)))
     for number in range(6):
         append(log, batch(2, sequence=2 * number, producer_id=1, epoch=0), leader_epoch=number // 2)
@@ -143,7 +144,7 @@ def test_a_truncated_log_ends_before_the_batch_of_the_offset(folder: LogFolder, 
 
 
 def test_truncating_at_or_behind_the_end_changes_nothing(folder: LogFolder) -> None:
-    """Except that epochs that wrote nothing are forgotten."""
+    """A truncation at the log end removes no record, but removes epochs without records."""
     log = folder.create()
     append(log)
     log.assign_leader_epoch(LeaderEpoch(7))
@@ -152,7 +153,7 @@ def test_truncating_at_or_behind_the_end_changes_nothing(folder: LogFolder) -> N
 
 
 def test_a_crash_during_a_truncation_does_not_look_like_damage(folder: LogFolder) -> None:
-    """The recovery point is lowered before the log is cut."""
+    """A truncation lowers the recovery point first, so that the log is not taken for damaged after a crash."""
     log = folder.create()
     for _ in range(5):
         append(log)
@@ -165,7 +166,7 @@ def test_a_crash_during_a_truncation_does_not_look_like_damage(folder: LogFolder
 
 
 def test_a_crash_after_a_truncation_within_a_batch_does_not_look_like_damage(folder: LogFolder) -> None:
-    """The recovery point is lowered to where the log ends then, which is before the batch."""
+    """A truncation within a batch lowers the recovery point to the beginning of the batch, where the log then ends."""
     log = folder.create()
     append(log, batch(4))
     log.flush()

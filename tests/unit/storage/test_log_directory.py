@@ -1,4 +1,4 @@
-"""A data directory: one broker, its partitions, what is kept beside them."""
+"""Tests a data directory: its partitions, checkpoints and metadata files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _now() -> Millis:
 
 
 def test_a_folder_of_another_cluster_is_refused(folder: LogFolder) -> None:
-    """Before anything is written to it."""
+    """A data directory of another cluster is refused."""
     assert folder.directory.cluster_id is None
     folder.directory.write_meta_properties(cluster_id="c1", node_id=1, broker_epoch=7)
     folder.restart()
@@ -29,7 +29,7 @@ def test_a_folder_of_another_cluster_is_refused(folder: LogFolder) -> None:
 
 
 def test_the_mark_of_a_clean_stop_has_the_broker_epoch(folder: LogFolder) -> None:
-    """KIP-966 reads it."""
+    """The mark of a clean stop has the broker epoch, which KIP-966 reads."""
     folder.directory.write_meta_properties(cluster_id="c1", node_id=1, broker_epoch=7)
     folder.directory.close()
     assert (folder.path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":7}'
@@ -37,7 +37,7 @@ def test_the_mark_of_a_clean_stop_has_the_broker_epoch(folder: LogFolder) -> Non
 
 
 def test_partitions_are_found_again(folder: LogFolder) -> None:
-    """With topic id, records and high watermark; whatever the topic's name."""
+    """A restart finds each partition with its topic id, records and high watermark, whatever the topic's name."""
     names = [TopicPartition(topic, PartitionIndex(3)) for topic in ("a", "a-1", "with.dots_and-dashes")]
     for topic_partition in names:
         append(folder.create(topic_partition), batch(2))
@@ -51,7 +51,7 @@ def test_partitions_are_found_again(folder: LogFolder) -> None:
 
 
 def test_other_folders_and_files_are_left_alone(folder: LogFolder) -> None:
-    """Only names of partitions are partitions."""
+    """Folders and files whose names are no partition names are left alone."""
     for name in ("lost+found", "no_number-", "topic-x", "t-1.abc-stray"):
         (folder.path / name).mkdir()
     (folder.path / "file-0").write_text("")
@@ -61,7 +61,10 @@ def test_other_folders_and_files_are_left_alone(folder: LogFolder) -> None:
 
 
 def test_checkpoints_are_written_in_kafkas_format(folder: LogFolder) -> None:
-    """Recovery points, log start offsets (also where the files tell them: they may be lost), high watermarks."""
+    """The checkpoints of recovery points, log start offsets and high watermarks have Kafka's format.
+
+    Log start offsets are written even if the files' names show them, because the files may be lost.
+    """
     log = folder.create()
     append(log, batch(5))
     log.roll(NOW_MS)
@@ -78,7 +81,7 @@ def test_checkpoints_are_written_in_kafkas_format(folder: LogFolder) -> None:
 
 
 def test_a_malformed_checkpoint_only_costs_time(folder: LogFolder) -> None:
-    """Everything is read then."""
+    """A malformed recovery point checkpoint loses no record: the start reads the whole log."""
     append(folder.create(), batch(5))
     folder.kill()
     (folder.path / "recovery-point-offset-checkpoint").write_text("nonsense")
@@ -87,7 +90,7 @@ def test_a_malformed_checkpoint_only_costs_time(folder: LogFolder) -> None:
 
 
 def test_a_deleted_partition_is_gone_at_once_and_its_files_later(folder: LogFolder) -> None:
-    """A topic of the same name may follow immediately."""
+    """A deleted partition is gone at once and its files later; a topic with the same name may follow immediately."""
     old = folder.create()
     append(old, batch(9))
     old.flush()
@@ -109,7 +112,10 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_later(folder: LogFold
 
 @pytest.mark.parametrize("logs", [1, 600])
 def test_the_start_of_a_deleted_log_says_nothing_of_the_next_of_that_name(folder: LogFolder, logs: int) -> None:
-    """Whether its checkpoint was written, or is being gathered while the topic is made anew."""
+    """The log start offset of a deleted topic does not apply to a new topic with the same name.
+
+    This holds if the checkpoint was already written, and if it is being gathered while the topic is created again.
+    """
     old = folder.create()
     append(old, batch(9))
     old.delete_records_before(Offset(5))
@@ -132,7 +138,7 @@ def test_the_start_of_a_deleted_log_says_nothing_of_the_next_of_that_name(folder
 
 
 def test_a_restart_finishes_a_deletion(folder: LogFolder) -> None:
-    """The folder has its suffix already."""
+    """A restart finishes a deletion, because the folder's name already has the suffix."""
     append(folder.create())
     folder.directory.delete(ORDERS)
     folder.crash()
@@ -143,7 +149,7 @@ def test_a_restart_finishes_a_deletion(folder: LogFolder) -> None:
 
 
 def test_a_name_that_is_too_long_is_cut(folder: LogFolder) -> None:
-    """A topic may have 249 characters."""
+    """The folder name of a deleted topic is cut to 255 characters; a topic name may have 249."""
     long = TopicPartition("t" * 249, PartitionIndex(9))
     folder.create(long)
     folder.directory.delete(long)
@@ -151,7 +157,8 @@ def test_a_name_that_is_too_long_is_cut(folder: LogFolder) -> None:
 
 
 def test_folders_of_topics_that_are_no_more_are_set_aside(folder: LogFolder) -> None:
-    """Their records are not those of a new topic of that name."""
+    """Folders of topics that no longer exist are set aside, so that a new topic of that name does not get their
+    records."""
     gone = TopicPartition("gone", PartitionIndex(0))
     for topic_partition in (ORDERS, gone):
         append(folder.create(topic_partition))
@@ -166,7 +173,7 @@ def test_folders_of_topics_that_are_no_more_are_set_aside(folder: LogFolder) -> 
 
 
 def test_producers_are_forgotten_in_time(folder: LogFolder) -> None:
-    """producer.id.expiration.ms, a day by default."""
+    """An idle producer is removed after producer.id.expiration.ms, a day by default."""
     log = folder.create(retention_ms=-1)
     append(log, batch(sequence=0, producer_id=1, epoch=0))
     folder.directory.housekeep(Millis(NOW_MS + 86_399_999))
@@ -176,7 +183,7 @@ def test_producers_are_forgotten_in_time(folder: LogFolder) -> None:
 
 
 def test_logs_may_come_and_go_between_two_steps_of_housekeeping(folder: LogFolder) -> None:
-    """A log that is deleted is left alone, a new one has its turn the next time, and all others have theirs now."""
+    """Housekeeping skips a log that is deleted between two steps, and still processes the others."""
     logs = [folder.create(TopicPartition("orders", PartitionIndex(index)), retention_ms=-1) for index in range(3)]
     for log in logs:
         append(log, batch(sequence=0, producer_id=1, epoch=0))
@@ -189,7 +196,7 @@ def test_logs_may_come_and_go_between_two_steps_of_housekeeping(folder: LogFolde
 
 
 def test_a_new_configuration_holds_from_the_next_append_on(folder: LogFolder) -> None:
-    """Without a restart."""
+    """A new configuration applies from the next append on, without a restart."""
     log = folder.create()
     append(log)
     log.update_config(replace(log.config, segment_bytes=len(batch())))
@@ -198,7 +205,7 @@ def test_a_new_configuration_holds_from_the_next_append_on(folder: LogFolder) ->
 
 
 def test_closing_twice_is_harmless(tmp_path: Path) -> None:
-    """Also when it never opened."""
+    """A data directory can be closed twice, and without having been opened."""
     folder = LogFolder(tmp_path / "data")
     folder.close()
     folder.close()
@@ -206,7 +213,7 @@ def test_closing_twice_is_harmless(tmp_path: Path) -> None:
 
 
 def test_many_partitions_are_closed_and_opened(tmp_path: Path) -> None:
-    """More than are closed at a time, with fewer descriptors than partitions."""
+    """A directory with more partitions than file descriptors can be closed and opened."""
     folder = LogFolder(tmp_path / "data", open_files=10)
     names = [TopicPartition("many", PartitionIndex(index)) for index in range(150)]
     for topic_partition in names:

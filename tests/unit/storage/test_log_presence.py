@@ -1,4 +1,4 @@
-"""What was on the disk and is not there any more: the partition is offline, and says what to do next."""
+"""Tests that a partition with missing data is offline, and that the reason says what to do next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STARTS = "log-start-offset-checkpoint"
 
 
 def _filled(path: Path) -> LogFolder:
-    """Four segments, the last of them with a single batch, and all of it synced."""
+    """Returns a synced log of four segments, the last of them with a single batch."""
     folder = LogFolder(path / "data")
     log = folder.create()
     for number in range(4):
@@ -53,7 +53,7 @@ def _empty(path: Path) -> None:
 
 
 def _cut(path: Path) -> None:
-    """Between two batches, so that everything there is can be read."""
+    """Cuts the file between two batches, so that all remaining batches can be read."""
     os.truncate(path, path.stat().st_size // 5)
 
 
@@ -84,8 +84,11 @@ def test_a_segment_that_is_gone_takes_the_partition_offline(
     end: Callable[[LogFolder], None],
     policy: str,
 ) -> None:
-    """I8: deleted, emptied or cut, after a stop or a kill. Nothing is changed, so that a copy brings it back, and until
-    then each start says so."""
+    """I8: a segment that is deleted, emptied or cut takes the partition offline after a stop and after a kill.
+
+    Each start reports it until a copy brings the segment back. The starts change no file, so that the copy completes
+    the log.
+    """
     folder = _filled(tmp_path)
     folder.config = folder.config.from_mapping({"cleanup.policy": policy}, folder.config)
     expected = read_all(folder.log())
@@ -111,7 +114,7 @@ def test_a_segment_that_is_gone_takes_the_partition_offline(
 
 @pytest.mark.parametrize("end", [_stop, _kill])
 def test_a_folder_that_is_gone_takes_the_partition_offline(tmp_path: Path, end: Callable[[LogFolder], None]) -> None:
-    """I8: also in the starts that follow; with the folder brought back all is as it was. The topic can be deleted."""
+    """I8: a missing partition folder takes the partition offline at every start, and the topic can still be deleted."""
     folder = _filled(tmp_path)
     end(folder)
     copy = tmp_path / "copy"
@@ -135,7 +138,7 @@ def test_a_folder_that_is_gone_takes_the_partition_offline(tmp_path: Path, end: 
 
 
 def test_nothing_is_removed_from_a_log_that_lacks_a_segment(tmp_path: Path) -> None:
-    """What belongs to the segment is needed when it comes back: its index of aborted transactions is not built anew."""
+    """No file is removed from a log that lacks a segment, because a restored segment needs its index files."""
     folder = _filled(tmp_path)
     folder.directory.close()
     path = folder.log_files()[1]
@@ -149,7 +152,7 @@ def test_nothing_is_removed_from_a_log_that_lacks_a_segment(tmp_path: Path) -> N
 
 
 def test_a_folder_that_never_had_records_is_no_loss(tmp_path: Path) -> None:
-    """A topic that was made just now, or that nobody has written to."""
+    """A missing folder of a new or empty partition is no loss."""
     folder = LogFolder(tmp_path / "data")
     folder.create()
     folder.restart()
@@ -162,7 +165,7 @@ def test_a_folder_that_never_had_records_is_no_loss(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_takes_the_name_of_a_deleted_one_is_not_lost(tmp_path: Path) -> None:
-    """The broker is killed when the metadata has the new topic, and nothing was made of it yet."""
+    """A new topic with a deleted topic's name is not reported as lost if a kill comes before its folder is created."""
     folder = _filled(tmp_path)
     folder.directory.delete(ORDERS)
     steps = folder.directory.forget_in_steps(["orders"])
@@ -179,7 +182,7 @@ def test_a_topic_that_takes_the_name_of_a_deleted_one_is_not_lost(tmp_path: Path
 
 
 def test_a_stray_leaves_nothing_noted_of_its_name(tmp_path: Path) -> None:
-    """The broker is killed when the folder has its other name, and the topic's own is not made yet."""
+    """A topic is not reported as lost if a kill comes after a stray folder of its name was renamed."""
     folder = _filled(tmp_path)
     folder.restart()
     other_id = type(TOPIC_ID)(bytes(reversed(TOPIC_ID)))
@@ -192,7 +195,7 @@ def test_a_stray_leaves_nothing_noted_of_its_name(tmp_path: Path) -> None:
 
 
 def test_a_log_whose_start_was_not_noted_may_begin_anywhere(tmp_path: Path) -> None:
-    """As in a directory of Apache Kafka, which notes only what the files don't tell."""
+    """A log without a checkpointed log start offset may begin at any offset, as in a directory of Apache Kafka."""
     folder = _filled(tmp_path)
     folder.directory.close()
     (folder.path / STARTS).write_text("0\n0\n")
@@ -203,7 +206,7 @@ def test_a_log_whose_start_was_not_noted_may_begin_anywhere(tmp_path: Path) -> N
 
 
 def test_an_unread_log_does_not_note_where_it_begins(tmp_path: Path) -> None:
-    """Else it would be missing its beginning once it can be read again."""
+    """An offline log checkpoints no log start offset; otherwise it would later seem to lack its beginning."""
     folder = _filled(tmp_path)
     folder.directory.close()
     (folder.path / STARTS).write_text("0\n0\n")
@@ -221,7 +224,7 @@ def test_an_unread_log_does_not_note_where_it_begins(tmp_path: Path) -> None:
     folder.close()
 
 
-# -- what a broker removes itself --------------------------------------------------------------------------------------
+# -- files that the broker removes -------------------------------------------------------------------------------------
 
 
 def _retained(path: Path) -> LogFolder:
@@ -233,7 +236,11 @@ def _retained(path: Path) -> LogFolder:
 
 
 def test_deleted_segments_keep_a_name_until_the_log_start_is_on_the_disk(tmp_path: Path) -> None:
-    """A kill in between is no loss, and records that retention has deleted don't come back."""
+    """Deleted segments keep a renamed file until the log start offset is checkpointed, so that a kill in between is no
+    loss.
+
+    The deleted records do not come back.
+    """
     folder = _retained(tmp_path)
     log = folder.log()
     assert log.delete_old_segments(folder.now_ms) == 2
@@ -256,7 +263,7 @@ def test_deleted_segments_keep_a_name_until_the_log_start_is_on_the_disk(tmp_pat
 
 
 def test_a_start_that_ends_at_once_forgets_nothing(tmp_path: Path) -> None:
-    """The names stay until the start has noted what they tell."""
+    """Renamed files stay until a start has checkpointed the log start offset, even if several starts are killed."""
     folder = _retained(tmp_path)
     folder.log().delete_old_segments(folder.now_ms)
     for _ in range(3):
@@ -269,7 +276,7 @@ def test_a_start_that_ends_at_once_forgets_nothing(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_gets_its_space_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the log start offset can't be noted: the files are emptied, and removed later."""
+    """On a full disk, where no checkpoint can be written, deleted segment files are emptied, and removed later."""
     folder = _retained(tmp_path)
     log = folder.log()
     log.delete_old_segments(folder.now_ms)
@@ -299,7 +306,7 @@ def _delete_records(log: Log) -> None:
 
 
 def test_deleted_records_are_no_loss(tmp_path: Path) -> None:
-    """DeleteRecords, and the segments that go with it."""
+    """Records and segments that DeleteRecords removed are no loss."""
     folder = _filled(tmp_path)
     _delete_records(folder.log())
     folder.crash()
@@ -312,7 +319,7 @@ def test_deleted_records_are_no_loss(tmp_path: Path) -> None:
 
 
 def test_an_empty_last_segment_is_right_after_a_roll(tmp_path: Path) -> None:
-    """And so is one that lost what was not synced."""
+    """An empty last segment is no damage after a roll, or if its records were not synced."""
     folder = LogFolder(tmp_path / "data")
     append(folder.create(), batch(3))
     folder.log().roll(NOW_MS)

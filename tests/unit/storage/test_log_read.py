@@ -1,4 +1,4 @@
-"""Reading a log: whole batches, from any offset, up to any bound."""
+"""Tests reads of whole batches, from any offset, up to any bound."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ END = ENDS[-1]
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    """Batches of several sizes in several segments, with an index entry every few of them."""
+    """Returns a log with batches of several sizes in several segments, and with some index entries."""
     folder = LogFolder(tmp_path_factory.mktemp("read") / "data")
     log = folder.create(segment_bytes=1500, index_interval_bytes=150)
     for count in COUNTS:
@@ -42,7 +42,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 def test_a_read_returns_the_whole_batches_that_fit(
     log: Log, offset: int, max_bytes: int, upper_bound: int, minimum_one_batch: bool
 ) -> None:
-    """From the batch that holds the offset on, never beyond the bound (I5), at most to the segment's end."""
+    """A read returns whole batches from the offset's batch on, up to the bound (I5) or to the segment's end."""
     data = log.read(Offset(offset), max_bytes, upper_bound=Offset(upper_bound), minimum_one_batch=minimum_one_batch)
     batches = [header for _, header in iterate_batches(data)]
     assert sum(header.size_bytes for header in batches) == len(data)
@@ -63,12 +63,12 @@ def test_a_read_returns_the_whole_batches_that_fit(
 
 @pytest.mark.parametrize("max_bytes", [1, 100, 500, 10**6])
 def test_reading_on_and_on_finds_everything_once(log: Log, max_bytes: int) -> None:
-    """Whatever the size of a read."""
+    """Consecutive reads of any size return each record once."""
     assert [record.offset for record in read_all(log, max_bytes=max_bytes)] == list(range(END))
 
 
 def test_an_offset_outside_the_log_is_out_of_range(log: Log) -> None:
-    """The end itself is not: there is nothing yet."""
+    """A read at the log end returns no records, and a read outside the log fails with OFFSET_OUT_OF_RANGE."""
     assert log.read(Offset(END), 100, upper_bound=Offset(END), minimum_one_batch=True) == b""
     for offset in (-1, END + 1):
         with pytest.raises(KafkaError) as refused:
@@ -77,7 +77,7 @@ def test_an_offset_outside_the_log_is_out_of_range(log: Log) -> None:
 
 
 def test_a_reader_at_the_end_gets_each_batch_as_it_comes(folder: LogFolder) -> None:
-    """Across rolls."""
+    """A reader at the log end receives each new batch, also across rolls."""
     log = folder.create(segment_bytes=400)
     for number in range(20):
         append(log, batch(2))
@@ -87,7 +87,7 @@ def test_a_reader_at_the_end_gets_each_batch_as_it_comes(folder: LogFolder) -> N
 
 
 def test_an_index_that_vanishes_is_built_anew(folder: LogFolder) -> None:
-    """While the log is in use: the reader does not notice."""
+    """An index that vanishes after a restart is rebuilt by the next read."""
     folder.create(segment_bytes=2000, index_interval_bytes=100)
     for _ in range(40):
         append(folder.log())
@@ -109,7 +109,7 @@ def test_an_index_that_vanishes_is_built_anew(folder: LogFolder) -> None:
     ids=["read", "search by time", "largest timestamp"],
 )
 def test_a_damaged_file_is_reported_not_returned(folder: LogFolder, look: Callable[[Log], object]) -> None:
-    """Where no batch can be, the log goes offline and says where: in which file, and from which offset on."""
+    """A damaged batch takes the log offline, and the reason names file, offset and position."""
     log = folder.create()
     for number in range(3):
         append(log, batch(timestamp_ms=NOW_MS + number))
@@ -124,7 +124,7 @@ def test_a_damaged_file_is_reported_not_returned(folder: LogFolder, look: Callab
 
 
 def test_a_hundred_logs_share_few_descriptors(tmp_path: Path) -> None:
-    """Files are closed and opened as they are needed."""
+    """Logs close and open their files as needed, and stay within the limit of open files."""
     folder = LogFolder(tmp_path / "data", open_files=8)
     before = len(os.listdir("/proc/self/fd"))
     logs = [folder.create(TopicPartition("many", PartitionIndex(index))) for index in range(100)]
@@ -148,7 +148,7 @@ _LOGS = st.lists(st.integers(1, 12), min_size=1, max_size=40)
 def test_any_log_reads_back_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], segment_bytes: int, interval: int, data: st.DataObject
 ) -> None:
-    """I9, over rolls and a restart, from any offset."""
+    """I9: records are read as they were written, from any offset, over rolls and a restart."""
     folder = LogFolder(tmp_path_factory.mktemp("any") / "data")
     log = folder.create(segment_bytes=segment_bytes, index_interval_bytes=interval)
     for number, count in enumerate(counts):
@@ -164,7 +164,7 @@ def test_any_log_reads_back_as_it_was_written(
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["where it lies is not known", "where it lies is remembered"])
 def test_a_closed_log_is_not_read(tmp_path: Path, is_known: bool) -> None:
-    """A request that comes while the broker stops gets an error, and no file is opened again."""
+    """A read of a closed log, as while the broker stops, fails and opens no file."""
     log = LogFolder(tmp_path / "data").create()
     append(log, batch(1))
     append(log, batch(1))

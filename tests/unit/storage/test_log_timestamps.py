@@ -1,4 +1,4 @@
-"""Looking up by time, against looking at every record."""
+"""Compares searches by timestamp with a scan of all records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ def _first(records: list[Record], at_least: int) -> tuple[int, int] | None:
 def test_a_timestamp_finds_the_first_record_that_is_no_older(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]], start: int, restart: bool
 ) -> None:
-    """Of those that are left, in any order of timestamps, over segments; and the largest finds its first record."""
+    """A search finds the first remaining record that is not older, with timestamps in any order and over several
+    segments.
+
+    A search for the largest timestamp finds the first record that has it.
+    """
     folder = LogFolder(tmp_path_factory.mktemp("time") / "data")
     log = folder.create(segment_bytes=600, index_interval_bytes=80)
     for number, timestamps in enumerate(batches):
@@ -48,7 +52,7 @@ def test_a_timestamp_finds_the_first_record_that_is_no_older(
 
 
 def test_the_leader_epoch_of_the_record_is_told(folder: LogFolder) -> None:
-    """A client needs it to notice a truncation (KIP-320)."""
+    """A search by timestamp returns the record's leader epoch, with which a client detects a truncation (KIP-320)."""
     log = folder.create()
     for epoch in (1, 4):
         append(log, batch(timestamp_ms=NOW_MS + epoch), leader_epoch=epoch)
@@ -58,14 +62,14 @@ def test_the_leader_epoch_of_the_record_is_told(folder: LogFolder) -> None:
 
 
 def test_an_empty_log_has_no_records_of_any_time(folder: LogFolder) -> None:
-    """None for every question."""
+    """In an empty log, every search by timestamp returns None."""
     log = folder.create()
     assert found_by_time(log.search_timestamp(Millis(0))) is None
     assert found_by_time(log.search_max_timestamp()) is None
 
 
 def test_log_append_time_counts_as_the_records_time(folder: LogFolder) -> None:
-    """All records of a batch have it, so the first is found."""
+    """With LogAppendTime, all records of a batch have its append time, so that a search finds the first of them."""
     log = folder.create(message_timestamp_type="LogAppendTime")
     append(log, batch(3, timestamp_ms=1))
     append(log, batch(3, timestamp_ms=1), now_ms=NOW_MS + 10)

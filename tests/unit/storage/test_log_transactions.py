@@ -1,7 +1,7 @@
-"""Transactions in a log: the last stable offset, what was aborted, and all of that after restarts and crashes.
+"""Tests the last stable offset and the list of aborted transactions, also after restarts and crashes.
 
-A read_committed consumer is played over it: it reads up to the last stable offset, leaves out the batches of producers
-whose transaction is in the list of the aborted ones, and sees exactly what was committed.
+A simulated read_committed consumer reads up to the last stable offset and skips batches of producers with an aborted
+transaction. It must see exactly the committed records.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from klamm.storage.transaction_index import AbortedTransaction
 
 
 class Writer:
-    """Producers that write to one log, and what a consumer of committed records should see of it."""
+    """Producers that write to one log, and the records that a read_committed consumer should see."""
 
     def __init__(self) -> None:
         self.sequences: dict[int, int] = {}
@@ -38,7 +38,7 @@ class Writer:
         self._written = 0
 
     def write(self, log: Log, producer_id: int, *, size: int = 1, is_transactional: bool = True) -> None:
-        """A batch of a producer; the first of a transaction opens it."""
+        """Appends a batch of a producer. A transactional batch opens a transaction if the producer has none."""
         self._written += 1
         value = b"%d of producer %d" % (self._written, producer_id)
         if is_transactional:
@@ -54,14 +54,14 @@ class Writer:
         target += [(offset, value) for offset in range(info.first_offset, info.last_offset + 1)]
 
     def end(self, log: Log, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a producer's transaction, if it has one open."""
+        """Writes the marker for a producer's transaction."""
         mark(log, producer_id, is_commit=is_commit)
         records = self.open.pop(producer_id, [])
         if is_commit:
             self.visible += records
 
     def decided(self, log: Log) -> list[tuple[int, bytes]]:
-        """What is visible now: everything below the first record of the oldest open transaction."""
+        """Returns the records that are visible now: those below the first record of the oldest open transaction."""
         end = min((records[0][0] for records in self.open.values()), default=log.log_end_offset)
         return sorted(record for record in self.visible if record[0] < end)
 
@@ -80,7 +80,7 @@ def mark(log: Log, producer_id: int, *, is_commit: bool, epoch: int = 0, coordin
 
 
 def commit_all(log: Log) -> None:
-    """The replicas have followed."""
+    """Moves the high watermark to the log end, as when all replicas have the records."""
     log.advance_high_watermark(log.log_end_offset)
 
 
@@ -110,7 +110,7 @@ def consume(log: Log, *, max_bytes: int = 1_000_000, start: int = 0) -> list[tup
 
 
 def test_an_open_transaction_holds_back_all_that_comes_after_it(folder: LogFolder) -> None:
-    """Of others, too: what is read committed is read in order."""
+    """An open transaction holds back all records after it, because a read_committed consumer reads in order."""
     log, writer = folder.create(), Writer()
     writer.write(log, 0, is_transactional=False)
     writer.write(log, 1)
@@ -134,7 +134,7 @@ def test_records_that_were_deleted_hold_back_nothing_before_them(folder: LogFold
 
 
 def test_transactions_of_a_topic_without_readers_are_forgotten(folder: LogFolder) -> None:
-    """Nobody asks for the last stable offset, and still only what is undecided is remembered."""
+    """A log remembers only undecided transactions, even if no consumer asks for the last stable offset."""
     log, writer = folder.create(), Writer()
     for _ in range(100):
         writer.write(log, 1)
@@ -146,7 +146,10 @@ def test_transactions_of_a_topic_without_readers_are_forgotten(folder: LogFolder
 
 
 def test_what_a_crash_left_is_stable_only_when_it_is_committed(folder: LogFolder) -> None:
-    """Where the high watermark follows the disk, markers that were found are not on the disk yet."""
+    """After a crash, a transaction is stable only when the high watermark has passed its marker.
+
+    Recovered markers may not be on the disk yet, and here the high watermark follows the disk.
+    """
     log, writer = folder.create(), Writer()
     writer.write(log, 0, is_transactional=False)
     log.flush()
@@ -163,7 +166,7 @@ def test_what_a_crash_left_is_stable_only_when_it_is_committed(folder: LogFolder
 
 
 def test_a_transaction_that_was_not_verified_is_refused(folder: LogFolder) -> None:
-    """INVALID_TXN_STATE, and nothing is written."""
+    """A batch of an unverified transaction is refused with INVALID_TXN_STATE, and nothing is written."""
     log = folder.create()
     records = batch(producer_id=1, epoch=0, sequence=0, is_transactional=True)
     with pytest.raises(KafkaError) as refused:
@@ -178,7 +181,7 @@ def test_a_transaction_that_was_not_verified_is_refused(folder: LogFolder) -> No
 
 
 def test_a_marker_of_an_old_coordinator_is_not_written(folder: LogFolder) -> None:
-    """The partition remembers the coordinator's epoch, over restarts too."""
+    """A marker with an old coordinator epoch or producer epoch is refused, also after a restart."""
     log = folder.create()
     mark(log, 1, is_commit=True, epoch=4, coordinator_epoch=9)
     folder.restart()
@@ -194,7 +197,7 @@ def test_a_marker_of_an_old_coordinator_is_not_written(folder: LogFolder) -> Non
 
 
 def test_the_index_goes_with_its_segment(folder: LogFolder) -> None:
-    """Its file is renamed and removed with the others."""
+    """A transaction index is renamed and removed together with its segment."""
     log, writer = folder.create(retention_ms=1000), Writer()
     writer.write(log, 1)
     writer.end(log, 1, is_commit=False)
@@ -209,7 +212,7 @@ def test_the_index_goes_with_its_segment(folder: LogFolder) -> None:
 
 
 def test_an_index_that_is_damaged_is_built_anew(folder: LogFolder) -> None:
-    """Without it a consumer would take aborted records for committed ones."""
+    """A damaged transaction index is rebuilt; without it a consumer would take aborted records for committed ones."""
     log, writer = folder.create(), Writer()
     for producer_id in (1, 2):
         writer.write(log, producer_id)
@@ -232,7 +235,7 @@ def test_an_index_that_is_damaged_is_built_anew(folder: LogFolder) -> None:
 
 
 def damage_the_index(folder: LogFolder) -> tuple[Writer, list[AbortedTransaction]]:
-    """Makes a log with an aborted transaction whose index can't be read; tells what it said."""
+    """Creates a log with an aborted transaction and a damaged index, and returns the index's former entries."""
     log, writer = folder.create(), Writer()
     writer.write(log, 1)
     writer.end(log, 1, is_commit=False)
@@ -248,7 +251,7 @@ def damage_the_index(folder: LogFolder) -> tuple[Writer, list[AbortedTransaction
 
 @pytest.mark.parametrize("call", ["open", "write", "fsync", "replace"])
 def test_an_index_is_built_anew_on_a_full_disk_too(folder: LogFolder, call: str) -> None:
-    """It is kept in memory then. The next process finds the damaged file, not a part of the new one."""
+    """On a full disk a rebuilt index is kept in memory, and the next process rebuilds it again."""
     writer, expected = damage_the_index(folder)
     log = folder.log()
     commit_all(log)
@@ -264,7 +267,8 @@ def test_an_index_is_built_anew_on_a_full_disk_too(folder: LogFolder, call: str)
 
 
 def test_an_index_that_could_not_be_built_is_built_by_the_next_read(folder: LogFolder) -> None:
-    """I11: where the log can't be read, or no file can be opened, nobody is told that nothing was aborted."""
+    """I11: if the rebuild fails, the request for aborted transactions fails too, and the next one rebuilds the
+    index."""
     writer, expected = damage_the_index(folder)
     log = folder.log()
     commit_all(log)
@@ -277,8 +281,11 @@ def test_an_index_that_could_not_be_built_is_built_by_the_next_read(folder: LogF
 
 
 def test_an_index_that_is_no_good_is_not_built_from_a_damaged_log(folder: LogFolder) -> None:
-    """I8, I11: what can't be read may be an abort, so the partition goes offline. With the file as it was the index is
-    built."""
+    """I8, I11: the partition goes offline if its log is damaged during the rebuild, because the damaged batch may be an
+    abort.
+
+    With the original file, the index is rebuilt.
+    """
     log, writer = folder.create(), Writer()
     writer.write(log, 1)
     writer.end(log, 1, is_commit=False)
@@ -307,11 +314,13 @@ def test_an_index_that_is_no_good_is_not_built_from_a_damaged_log(folder: LogFol
 
 
 def test_a_log_that_is_cut_forgets_verifications(folder: LogFolder) -> None:
-    """I10: one was under way for the transaction that was to follow. With its marker cut off the one before goes on,
-    and its next batch is no batch of the other."""
+    """I10: a truncation drops verifications in progress, so that a batch of the verified transaction is refused.
+
+    The truncation removes the marker of the previous transaction, which is then open again.
+    """
     log, writer = folder.create(), Writer()
     writer.write(log, 1)
-    log.roll(NOW_MS)  # what is known of the producer after the cut comes from the snapshot of here
+    log.roll(NOW_MS)  # after the truncation, the producer state comes from the snapshot that this roll writes
     folder.directory.wait_for_background()
     writer.end(log, 1, is_commit=True)
     guard = log.transactions.begin_verification(
@@ -327,7 +336,7 @@ def test_a_log_that_is_cut_forgets_verifications(folder: LogFolder) -> None:
 
 
 def test_a_log_that_is_cut_forgets_markers_behind_the_cut(folder: LogFolder) -> None:
-    """What they ended is open again."""
+    """A transaction whose marker a truncation removes is open again."""
     log, writer = folder.create(), Writer()
     writer.write(log, 1)
     writer.end(log, 1, is_commit=False)
@@ -351,7 +360,7 @@ _STEP = st.one_of(
 def test_whatever_happens_exactly_what_was_committed_is_seen(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], max_bytes: int
 ) -> None:
-    """Transactions of three producers mixed, segments that end anywhere, restarts and crashes in between."""
+    """A consumer sees exactly the committed records after any mix of transactions, rolls, restarts and crashes."""
     folder = LogFolder(Path(tmp_path_factory.mktemp("log")))
     writer = Writer()
     log = folder.create(index_interval_bytes=100)
@@ -384,8 +393,7 @@ def test_whatever_happens_exactly_what_was_committed_is_seen(
 
 
 class Lagging:
-    """A log whose high watermark comes after, and what is decided in it: the records of each transaction, and where its
-    marker is, if it has one."""
+    """A log whose high watermark lags, and its transactions: the offsets of each, and the offset of its marker."""
 
     def __init__(self, folder: LogFolder) -> None:
         self.folder = folder
@@ -403,7 +411,7 @@ class Lagging:
         mark(self.log, producer_id, is_commit=is_commit)
 
     def reopen(self, reopen: Callable[[], None]) -> None:
-        """The high watermark begins where the records are sure to be on the disk."""
+        """Reopens the log. Its high watermark begins at the recovery point."""
         reopen()
         self.log = self.folder.log()
         self.log.advance_high_watermark(self.log.recovery_point)
@@ -413,7 +421,8 @@ class Lagging:
         self.log.delete_old_segments(NOW_MS)
 
     def check(self) -> None:
-        """Nothing undecided lies below the last stable offset (I11), and nothing else holds it back in the end."""
+        """Asserts I11: no undecided record is below the last stable offset, and only open transactions hold it back at
+        the end."""
         log = self.log
         stable = log.last_stable_offset
         assert log.log_start_offset <= stable <= log.high_watermark
@@ -440,7 +449,7 @@ _LAGGING_STEP = st.one_of(
 
 
 def test_a_producer_goes_on_after_a_crash_though_its_records_were_deleted(folder: LogFolder) -> None:
-    """Its next batch has the number that follows, and is no batch out of order: only the marker is above the start."""
+    """A producer continues after a crash with its next sequence, even if DeleteRecords left only its marker."""
     log, writer = folder.create(), Writer()
     writer.write(log, 1)
     writer.end(log, 1, is_commit=True)
@@ -458,7 +467,10 @@ def test_a_producer_goes_on_after_a_crash_though_its_records_were_deleted(folder
 def test_nothing_undecided_is_stable_while_the_high_watermark_lags(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
-    """As with klamm.fsync=ack: over rolls, restarts, crashes, and records and segments that are deleted."""
+    """While the high watermark lags, as with klamm.fsync=ack, no undecided record is stable.
+
+    This holds over rolls, restarts, crashes, and deleted records and segments.
+    """
     folder = LogFolder(Path(tmp_path_factory.mktemp("log")))
     lagging = Lagging(folder)
     for kind, number in steps:

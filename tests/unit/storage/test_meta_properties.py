@@ -1,4 +1,4 @@
-"""Whose a data directory is."""
+"""Tests meta.properties, which says to which cluster and node a data directory belongs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _ensure(directory: Path, cluster_id: str = "c1", node_id: int = 1) -> MetaPr
 
 
 def test_a_new_directory_gets_an_id_that_it_keeps(tmp_path: Path) -> None:
-    """KIP-858: the id tells a replaced disk."""
+    """KIP-858: a new directory gets an id and keeps it, so that a replaced disk is recognized."""
     first = _ensure(tmp_path)
     assert first.directory_id is not None
     assert len(first.directory_id) == 22
@@ -22,7 +22,7 @@ def test_a_new_directory_gets_an_id_that_it_keeps(tmp_path: Path) -> None:
 
 
 def test_the_file_is_javas(tmp_path: Path) -> None:
-    """With comments and spaces that Java writes and klamm does not."""
+    """A file with comments and spaces, as Java writes it and klamm does not, is read."""
     (tmp_path / "meta.properties").write_text(
         "#\n#Fri Nov 20 04:48:30 UTC 2026\ncluster.id=a-B_c\nversion = 1\ndirectory.id=xyz\nnode.id=3\n"
     )
@@ -30,14 +30,14 @@ def test_the_file_is_javas(tmp_path: Path) -> None:
 
 
 def test_a_file_without_directory_id_gets_one(tmp_path: Path) -> None:
-    """Kafka before 3.7 wrote none."""
+    """A file without a directory id, as Kafka before 3.7 wrote it, gets one."""
     (tmp_path / "meta.properties").write_text("version=1\ncluster.id=c1\nnode.id=1\n")
     assert _ensure(tmp_path).directory_id is not None
 
 
 @pytest.mark.parametrize(("cluster_id", "node_id"), [("c2", 1), ("c1", 2)])
 def test_another_cluster_or_node_is_refused(tmp_path: Path, cluster_id: str, node_id: int) -> None:
-    """The error says which it is and what to do."""
+    """A directory of another cluster or node is refused, and the error says which it is and what to do."""
     _ensure(tmp_path)
     with pytest.raises(InconsistentDataDirectory, match=r"belongs to the .*--data-dir"):
         _ensure(tmp_path, cluster_id, node_id)
@@ -48,7 +48,7 @@ def test_another_cluster_or_node_is_refused(tmp_path: Path, cluster_id: str, nod
     ["", "version=0\ncluster.id=c\nbroker.id=1\n", "version=1\n", "version=1\ncluster.id=c\nnode.id=x\n"],
 )
 def test_what_can_not_be_understood_is_refused(tmp_path: Path, content: str) -> None:
-    """Better than to take somebody else's data."""
+    """A malformed file is refused, so that a broker does not take another broker's data."""
     (tmp_path / "meta.properties").write_text(content)
     with pytest.raises(InconsistentDataDirectory):
         MetaProperties.read(tmp_path)

@@ -1,4 +1,4 @@
-"""The three checkpoints of a data directory, written by two threads."""
+"""Tests the three checkpoints of a data directory, which two threads write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from klamm.storage.offset_checkpoints import CheckpointContents, OffsetCheckpoin
 
 
 def test_what_was_gathered_earlier_does_not_undo_what_was_written_later(folder: LogFolder) -> None:
-    """A checkpoint waits in the background while a log is cut."""
+    """A checkpoint that was gathered earlier does not overwrite one that was gathered later and written first.
+
+    This occurs if a checkpoint waits in the background while a log is truncated.
+    """
     log = folder.create()
     append(log)
     log.flush()
@@ -25,7 +28,7 @@ def test_what_was_gathered_earlier_does_not_undo_what_was_written_later(folder: 
 
 
 def test_what_is_gathered_in_steps_is_what_is_gathered_at_once(folder: LogFolder) -> None:
-    """Of more logs than one step asks."""
+    """A checkpoint gathered in steps equals one gathered at once, with more logs than one step covers."""
     for index in range(600):
         append(folder.create(TopicPartition("many", PartitionIndex(index))), batch(1 + index % 3))
     checkpoints = OffsetCheckpoints(folder.path)
@@ -38,7 +41,7 @@ def test_what_is_gathered_in_steps_is_what_is_gathered_at_once(folder: LogFolder
 
 
 def test_a_recovery_point_that_is_lowered_between_two_steps_stays_so(folder: LogFolder) -> None:
-    """A log is cut while the checkpoint of all logs is being gathered, after it was asked."""
+    """A recovery point that a truncation lowers between two steps is not raised again by the checkpoint."""
     log = folder.create()
     append(log, batch(5))
     log.roll(NOW_MS)
@@ -64,7 +67,7 @@ def _run(steps: Generator[None, None, CheckpointContents | None]) -> tuple[int, 
 
 
 def test_files_that_do_not_change_are_not_written(folder: LogFolder) -> None:
-    """An idle broker leaves its disk alone."""
+    """An unchanged checkpoint is not written again."""
     append(folder.create())
     folder.directory.checkpoint().result()
     before = {path.name: path.stat().st_ino for path in folder.path.glob("*-checkpoint")}

@@ -1,4 +1,4 @@
-"""The offset index: entries found, cut, written and read again."""
+"""Tests lookup, truncation, writing and reading of the offset index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _index(path: Path, *entries: tuple[int, int]) -> OffsetIndex:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file that is not there yet."""
+    """Returns the path of a file that does not exist yet."""
     return tmp_path / "00000000000000001000.index"
 
 
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 def test_lookups_find_the_last_entry_that_is_not_above(
     steps: list[tuple[int, int]], target: int, position: int
 ) -> None:
-    """By offset, and by position."""
+    """A lookup by offset or by position returns the last entry that is not above it."""
     entries = []
     offset, at = BASE, 0
     for offset_step, position_step in steps:
@@ -46,14 +46,14 @@ def test_lookups_find_the_last_entry_that_is_not_above(
 
 
 def test_the_file_has_kafkas_format(path: Path) -> None:
-    """Relative offset and position, four bytes each, big-endian."""
+    """An entry has a relative offset and a position, four bytes each, big-endian."""
     index = _index(path, (1005, 0x1234), (1300, 0x5678))
     index.write()
     assert path.read_bytes() == bytes.fromhex("00000005 00001234 0000012c 00005678")
 
 
 def test_entries_are_written_once_and_read_when_needed(path: Path) -> None:
-    """What is unloaded comes back from the file; what is not written stays in memory."""
+    """An unloaded index is read from the file when needed, and unwritten entries stay in memory."""
     index = _index(path, (1005, 10))
     index.write()
     index.append(1010, 20)
@@ -68,7 +68,7 @@ def test_entries_are_written_once_and_read_when_needed(path: Path) -> None:
 
 @pytest.mark.parametrize(("offset", "left"), [(1004, 0), (1005, 0), (1006, 1), (1010, 1), (1011, 2)])
 def test_cutting_drops_entries_of_the_offset_and_above(path: Path, offset: int, left: int) -> None:
-    """In memory and in the file."""
+    """A truncation removes the entries at and above the offset, in memory and in the file."""
     index = _index(path, (1005, 10), (1010, 20))
     index.write()
     index.truncate_to(offset)
@@ -77,7 +77,7 @@ def test_cutting_drops_entries_of_the_offset_and_above(path: Path, offset: int, 
 
 
 def test_it_is_full_at_the_configured_size(path: Path) -> None:
-    """segment.index.bytes, rounded down to whole entries."""
+    """An index is full at segment.index.bytes, rounded down to whole entries."""
     index = OffsetIndex(path, BASE, 17)
     index.reset()
     index.append(1001, 1)
@@ -92,7 +92,7 @@ def test_it_is_full_at_the_configured_size(path: Path) -> None:
     ids=["part of an entry", "below the segment", "falling"],
 )
 def test_a_file_that_can_not_be_an_index_is_reported(path: Path, content: bytes) -> None:
-    """The caller builds it anew."""
+    """A malformed file raises CorruptIndex with the base offset, so that the caller can rebuild the index."""
     path.write_bytes(content)
     with pytest.raises(CorruptIndex) as corrupt:
         OffsetIndex(path, BASE, 1024).lookup(BASE)
@@ -100,7 +100,7 @@ def test_a_file_that_can_not_be_an_index_is_reported(path: Path, content: bytes)
 
 
 def test_a_missing_file_is_reported(path: Path) -> None:
-    """Also when only the last entry is asked for."""
+    """A missing file raises CorruptIndex for a lookup and for the last entry."""
     with pytest.raises(CorruptIndex, match="does not exist"):
         OffsetIndex(path, BASE, 1024).last_entry()
     with pytest.raises(CorruptIndex, match="does not exist"):

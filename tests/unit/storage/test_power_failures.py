@@ -1,4 +1,4 @@
-"""What a power failure, a full disk or a flipped bit may leave between two steps, as simulation has found it."""
+"""Tests states that a power failure, a full disk or a flipped bit may leave between two steps, found by simulation."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _LAST_OFFSET_DELTA_AT = 26
 _HEADER_BYTES = 61
 _MARKER_VALUE_BYTES = 8
-"""Of a marker's record what follows its key: the value with its length, and the number of headers."""
+"""Size of the end of a marker's record after its key: the length and content of the value, and the header count."""
 
 
 @contextmanager
 def _synced() -> Iterator[set[int]]:
-    """Collects the inodes of what is synced."""
+    """Collects the inodes of the files that are synced with fsync."""
     inodes: set[int] = set()
     real = os.fsync
 
@@ -42,7 +42,7 @@ def _synced() -> Iterator[set[int]]:
 
 @contextmanager
 def _forgotten() -> Iterator[set[int]]:
-    """Collects the inodes of the files whose pages the system is asked to forget."""
+    """Collects the inodes of the files whose pages the system is asked to drop from its cache."""
     inodes: set[int] = set()
     real = os.posix_fadvise
 
@@ -67,7 +67,8 @@ def _full(call: str) -> Iterator[None]:
 
 
 def test_names_of_a_killed_process_are_synced(folder: LogFolder) -> None:
-    """I8: it had not come to sync the partition's folder, nor the name of that; what is acknowledged now needs both."""
+    """I8: a flush after a crash syncs the partition's folder and its parent, which the killed process may have left
+    unsynced."""
     append(folder.create())
     folder.crash()
     append(folder.log())
@@ -77,8 +78,10 @@ def test_names_of_a_killed_process_are_synced(folder: LogFolder) -> None:
 
 
 def test_the_name_of_new_leader_epochs_is_synced(folder: LogFolder) -> None:
-    """I1: the checkpoint of the epochs is made anew and takes the old one's name. Below the recovery point no start
-    looks for epochs in the batches, so the name must last before the recovery point moves."""
+    """I1: a flush syncs the folder that holds a new leader epoch checkpoint before the recovery point moves.
+
+    Below the recovery point, no start looks for epochs in the batches, so the checkpoint's new name must be durable.
+    """
     append(folder.create())
     folder.restart()
     log = folder.log()
@@ -90,9 +93,11 @@ def test_the_name_of_new_leader_epochs_is_synced(folder: LogFolder) -> None:
 
 
 def test_indexes_that_recovery_wrote_are_synced_before_a_clean_stop(folder: LogFolder) -> None:
-    """I9: the next start trusts them, and the flush of an active segment leaves them out. Without them a search for the
-    largest timestamp finds none. Here a stop in order was killed before it could leave its mark, so that there is
-    nothing more to write."""
+    """I9: a clean stop syncs the indexes that recovery wrote, because the next start trusts them.
+
+    The flush of an active segment leaves indexes out, and without them a search for the largest timestamp finds none.
+    Here an earlier stop was killed before it could leave its mark, so there is nothing more to write.
+    """
     append(folder.create())
     folder.log().close()
     folder.directory.checkpoint().result()
@@ -105,8 +110,11 @@ def test_indexes_that_recovery_wrote_are_synced_before_a_clean_stop(folder: LogF
 
 
 def test_what_a_killed_process_had_not_synced_is_read_from_the_disk(folder: LogFolder) -> None:
-    """I8: the kill may have come while a sync failed, before the mark of that was left. Linux then takes pages for
-    clean that the disk does not have, and reports success for them from then on."""
+    """I8: after a crash, unsynced segments are read from the disk and not from the page cache.
+
+    The kill may have come while a sync failed, before the failure was marked. Linux then treats pages as clean that are
+    not on the disk, and reports success for them from then on.
+    """
     log = folder.create(segment_bytes=150)
     for _ in range(2):
         append(log)
@@ -121,7 +129,7 @@ def test_what_a_killed_process_had_not_synced_is_read_from_the_disk(folder: LogF
 
 
 def test_what_recovery_cuts_stays_cut(folder: LogFolder) -> None:
-    """Else it might come back behind what is written in its place."""
+    """Recovery syncs a file that it cuts, so that the removed bytes do not come back after later records."""
     log = folder.create(segment_bytes=150)
     for _ in range(3):
         append(log)
@@ -136,7 +144,7 @@ def test_what_recovery_cuts_stays_cut(folder: LogFolder) -> None:
 
 
 def test_a_flipped_bit_does_not_move_the_end_of_a_log(folder: LogFolder) -> None:
-    """I8: a start after a clean stop reads the last batch's offsets, and what is written next goes on from there."""
+    """I8: a start after a clean stop finds a flipped bit in the last batch's offsets, which determine the log end."""
     append(folder.create(), batch(2))
     folder.directory.close()
     path = folder.log_files()[0]
@@ -148,7 +156,7 @@ def test_a_flipped_bit_does_not_move_the_end_of_a_log(folder: LogFolder) -> None
 
 
 def test_a_stop_that_can_not_write_an_index_is_no_clean_one(folder: LogFolder) -> None:
-    """Though all records are on the disk."""
+    """A stop that cannot write an index leaves no mark of a clean stop, even if all records are synced."""
     log = folder.create(index_interval_bytes=0, flush_messages=1)
     for _ in range(3):
         append(log)
@@ -160,7 +168,8 @@ def test_a_stop_that_can_not_write_an_index_is_no_clean_one(folder: LogFolder) -
 
 
 def test_a_stop_that_can_not_write_a_snapshot_is_no_clean_one(folder: LogFolder) -> None:
-    """I10: the next start would take it that the log has no producers."""
+    """I10: a stop that cannot write a snapshot leaves no mark of a clean stop, so that the next start finds the
+    producers."""
     append(folder.create(), batch(sequence=0, producer_id=1, epoch=0))
 
     def fail(*arguments: Any, **options: Any) -> None:
@@ -175,7 +184,7 @@ def test_a_stop_that_can_not_write_a_snapshot_is_no_clean_one(folder: LogFolder)
 
 
 def test_a_transaction_that_begins_before_the_log_start_offset_is_open(folder: LogFolder) -> None:
-    """I11: the log begins within a batch after records were deleted, and the rest of it is still undecided."""
+    """I11: a transaction stays open after a crash if DeleteRecords moved the log start offset into its batch."""
     log = folder.create()
     log.appender.append_as_leader(
         batch(3, producer_id=1, epoch=0, sequence=0, is_transactional=True),
@@ -193,7 +202,7 @@ def test_a_transaction_that_begins_before_the_log_start_offset_is_open(folder: L
 
 
 def test_a_compacted_log_does_not_go_on_behind_a_hole(folder: LogFolder) -> None:
-    """I8: a power failure took the end of one segment and left the next. That is no gap that a cleaner makes."""
+    """I8: recovery cuts a compacted log at the lost end of a segment, because no cleaner leaves such a gap."""
     log = folder.create(cleanup_policy=frozenset({"compact"}), segment_bytes=200)
     for _ in range(4):
         append(log)
@@ -208,8 +217,7 @@ def test_a_compacted_log_does_not_go_on_behind_a_hole(folder: LogFolder) -> None
 
 
 def test_a_marker_that_is_damaged_is_not_believed(folder: LogFolder) -> None:
-    """I8, I11: a start that looks for transactions reads what their markers say. A bit that fell over makes an abort of
-    a commit."""
+    """I8, I11: a start that reads transaction markers checks them, as a flipped bit can turn a commit into an abort."""
     log = folder.create(index_interval_bytes=0)
     log.appender.append_as_leader(
         batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
@@ -234,8 +242,11 @@ def test_a_marker_that_is_damaged_is_not_believed(folder: LogFolder) -> None:
 
 
 def test_a_snapshot_of_before_the_first_segment_is_not_used(folder: LogFolder) -> None:
-    """I10, I11: retention removed the marker and the snapshot, and a power failure brought back the snapshot alone. The
-    transaction that it takes for open has no end any more, so it would hold the last stable offset for good."""
+    """I10, I11: a producer snapshot from before the first segment is removed and not used.
+
+    Retention removed a marker and the snapshot, and a power failure brought back only the snapshot. The snapshot's open
+    transaction has no marker any more, so it would hold back the last stable offset forever.
+    """
     log = folder.create()
     log.appender.append_as_leader(
         batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
@@ -263,8 +274,10 @@ def test_a_snapshot_of_before_the_first_segment_is_not_used(folder: LogFolder) -
 
 
 def test_an_abort_that_was_lost_is_forgotten(folder: LogFolder) -> None:
-    """I11: the disk has the entry of an aborted transaction, and lost its marker. The snapshot vouches for the index up
-    to the log's end, not for what lies behind it: the transaction may be committed now."""
+    """I11: an entry of the transaction index whose abort marker was lost is dropped, because a commit may follow.
+
+    The snapshot vouches for the index only up to the end of the log.
+    """
     log = folder.create()
     log.appender.append_as_leader(
         batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
@@ -291,8 +304,11 @@ def test_an_abort_that_was_lost_is_forgotten(folder: LogFolder) -> None:
 
 
 def test_a_log_that_begins_anew_knows_no_producers(folder: LogFolder) -> None:
-    """I10, I11: all that is left lies below the log start offset. As in Kafka (truncateFullyAndStartAt) the snapshots
-    go with it: a transaction that they take for open would hold the last stable offset for good."""
+    """I10, I11: a log that restarts at the log start offset after losing its records drops its producer snapshots.
+
+    Kafka does the same (truncateFullyAndStartAt). An open transaction in a snapshot would hold back the last stable
+    offset forever.
+    """
     log = folder.create()
     log.appender.append_as_leader(
         batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
@@ -321,8 +337,11 @@ def test_a_log_that_begins_anew_knows_no_producers(folder: LogFolder) -> None:
 
 
 def test_a_hole_that_was_taken_for_a_gap_stays_one(folder: LogFolder) -> None:
-    """I8: without a recovery point the lost end of a segment looks like what Kafka's cleaner leaves. The log goes on
-    behind it, so a later start must not find a recovery point in the hole, and then cut the log there or refuse it."""
+    """I8: a hole that a start has accepted as a cleaner's gap stays accepted at later starts.
+
+    Without a recovery point, the lost end of a segment looks like a gap that Kafka's cleaner leaves. The log continues
+    after the hole, so a later start must not find a recovery point in it and cut or refuse the log.
+    """
     log = folder.create(cleanup_policy=frozenset({"compact"}))
     append(log)
     log.flush()
@@ -351,8 +370,11 @@ def test_a_hole_that_was_taken_for_a_gap_stays_one(folder: LogFolder) -> None:
 
 
 def test_a_snapshot_that_knows_of_lost_records_is_not_used_later(folder: LogFolder) -> None:
-    """I10, I11: a power failure took a marker from the end of a segment, before there was a recovery point. So the
-    transaction is open again, also after the next crash, when the recovery point has passed the snapshot."""
+    """I10, I11: a snapshot that covers lost records is not used, also after a later crash with a higher recovery point.
+
+    A power failure took a marker from the end of a segment before there was a recovery point, so the transaction is
+    open again.
+    """
     log = folder.create(cleanup_policy=frozenset({"compact"}))
     log.appender.append_as_leader(
         batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),

@@ -1,4 +1,4 @@
-"""Producer snapshots, in Kafka's format."""
+"""Tests producer snapshots, which have Kafka's format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENTRIES = [
 
 
 def test_a_snapshot_reads_back(tmp_path: Path) -> None:
-    """With any number of producers."""
+    """A snapshot with producers and one without can be read back."""
     path = tmp_path / "00000000000000000100.snapshot"
     for entries in (ENTRIES, []):
         write_snapshot(path, entries, sync=False)
@@ -31,7 +31,8 @@ def test_a_snapshot_reads_back(tmp_path: Path) -> None:
 
 
 def test_the_layout_is_kafkas() -> None:
-    """ProducerSnapshot.json, version 1: version, CRC of what follows, count, entries of 46 bytes."""
+    """A snapshot is laid out as in ProducerSnapshot.json, version 1: version, CRC of the rest, count, entries of 46
+    bytes."""
     content = encode_snapshot(ENTRIES)
     assert content[:2] == b"\x00\x01"
     assert content[6:10] == b"\x00\x00\x00\x02"
@@ -43,7 +44,7 @@ def test_the_layout_is_kafkas() -> None:
 
 @pytest.mark.parametrize("at", range(0, 102, 7))
 def test_a_flipped_byte_is_noticed(at: int) -> None:
-    """Whichever it is."""
+    """A flipped bit in any part of a snapshot raises CorruptSnapshot."""
     content = bytearray(encode_snapshot(ENTRIES))
     content[at] ^= 0x40
     with pytest.raises(CorruptSnapshot):
@@ -52,6 +53,6 @@ def test_a_flipped_byte_is_noticed(at: int) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 9, 10, 55, 101])
 def test_a_cut_file_is_noticed(length: int) -> None:
-    """Down to nothing."""
+    """A truncated or empty snapshot raises CorruptSnapshot."""
     with pytest.raises(CorruptSnapshot):
         decode_snapshot(encode_snapshot(ENTRIES)[:length])

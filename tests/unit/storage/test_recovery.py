@@ -1,4 +1,4 @@
-"""What a crash may leave, and what is made of it."""
+"""Tests what recovery does with the files that a crash may leave."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _damage(path: Path, position: int, flip: int = 0x10) -> None:
 def test_a_log_cut_anywhere_is_recovered_as_a_prefix(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], data: st.DataObject
 ) -> None:
-    """I8 and I1: the batches before the cut, all of them, with valid CRCs, and it can be written on."""
+    """I8, I1: recovery of a log that is cut anywhere keeps all whole batches before the cut, and appends continue."""
     folder = _filled(tmp_path_factory.mktemp("cut"), counts)
     before = read_bytes(folder.log())
     folder.kill()
@@ -73,13 +73,13 @@ def test_a_log_cut_anywhere_is_recovered_as_a_prefix(
 def test_a_flipped_bit_is_cut_away_above_the_recovery_point_and_reported_below(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], data: st.DataObject
 ) -> None:
-    """I8: what was synced is never dropped without a word."""
+    """I8: recovery cuts a damaged batch above the recovery point. A damaged batch below it takes the log offline."""
     folder = _filled(tmp_path_factory.mktemp("flip"), counts, segment_bytes=10_000, leader_epochs=1)
     before = read_bytes(folder.log())
     folder.kill()
     bounds = [(position, header) for position, header in iterate_batches(before)]
     hit, header = data.draw(st.sampled_from(bounds))
-    # A leader epoch may be raised without harm to the batch, and no checksum covers it.
+    # A higher leader epoch leaves the batch valid, and no checksum covers the field.
     inside = data.draw(st.integers(0, header.size_bytes - 1).filter(lambda at: not 12 <= at < 16))
     point = data.draw(st.sampled_from([0, *(batch_header.next_offset for _, batch_header in bounds)]))
     _damage(folder.log_files()[0], hit + inside, 1 << data.draw(st.integers(0, 7)))
@@ -97,7 +97,10 @@ def test_a_flipped_bit_is_cut_away_above_the_recovery_point_and_reported_below(
 
 
 def test_damage_below_the_recovery_point_names_file_offset_and_position(tmp_path: Path) -> None:
-    """Every request is refused with KAFKA_STORAGE_ERROR, and the error says where to look and what to do."""
+    """Damage below the recovery point makes requests fail with KAFKA_STORAGE_ERROR.
+
+    The reason names file, offset and position, and says what to do.
+    """
     folder = _filled(tmp_path, [2, 2, 2], segment_bytes=10_000)
     size = folder.log().size_bytes // 3
     folder.kill()
@@ -124,7 +127,7 @@ def test_damage_below_the_recovery_point_names_file_offset_and_position(tmp_path
 
 
 def test_a_partition_that_comes_back_from_a_copy_is_online_again(tmp_path: Path) -> None:
-    """Nothing was changed in the meantime."""
+    """An offline partition is online again after its file is restored, because the start changed nothing."""
     folder = _filled(tmp_path, [2, 2, 2], segment_bytes=10_000)
     before = read_bytes(folder.log())
     folder.kill()
@@ -142,7 +145,7 @@ def test_a_partition_that_comes_back_from_a_copy_is_online_again(tmp_path: Path)
 
 
 def test_a_log_that_lacks_its_files_is_offline(tmp_path: Path) -> None:
-    """Also after a clean stop, which reads next to nothing."""
+    """A log without segment files is offline, even after a clean stop, when a start reads very little."""
     folder = _filled(tmp_path, [2, 2, 2])
     folder.directory.close()
     for path in (folder.path / "orders-0").glob("0*"):
@@ -153,7 +156,7 @@ def test_a_log_that_lacks_its_files_is_offline(tmp_path: Path) -> None:
 
 
 def test_a_log_cut_after_a_clean_stop_is_offline(tmp_path: Path) -> None:
-    """At a batch or within one: the recovery point tells."""
+    """A log that is cut after a clean stop, at a batch or within one, ends below its recovery point and is offline."""
     for cut in (0, 10):
         folder = _filled(tmp_path / str(cut), [2, 2, 2], segment_bytes=10_000)
         size = folder.log().size_bytes
@@ -166,7 +169,7 @@ def test_a_log_cut_after_a_clean_stop_is_offline(tmp_path: Path) -> None:
 
 
 def test_a_partition_that_is_offline_leaves_the_others_alone(folder: LogFolder) -> None:
-    """One damaged file is one damaged partition."""
+    """A damaged file takes only its own partition offline."""
     other = TopicPartition("other", PartitionIndex(3))
     for topic_partition in (ORDERS, other):
         append(folder.create(topic_partition), batch(5))
@@ -178,7 +181,7 @@ def test_a_partition_that_is_offline_leaves_the_others_alone(folder: LogFolder) 
 
 
 def test_segments_behind_a_cut_go_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A gap would break the order of offsets (I1). One line tells what was lost."""
+    """Recovery removes the segments after a cut, as a gap would break the order of offsets (I1), and logs one line."""
     folder = _filled(tmp_path, [2] * 20)
     files = folder.log_files()
     assert len(files) > 2
@@ -197,7 +200,7 @@ def test_segments_behind_a_cut_go_too(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 def test_a_segment_that_lost_its_tail_at_a_batch_is_noticed(tmp_path: Path) -> None:
-    """A power failure may take the end of one segment and leave the next."""
+    """Recovery cuts the log where a segment lost whole batches at its end, as a power failure may leave it."""
     folder = _filled(tmp_path, [2] * 20)
     files = folder.log_files()
     before = read_bytes(folder.log())
@@ -215,7 +218,7 @@ def test_a_segment_that_lost_its_tail_at_a_batch_is_noticed(tmp_path: Path) -> N
 
 
 def test_only_what_is_not_synced_is_read(tmp_path: Path) -> None:
-    """Damage in an old segment is found by who reads it, not by every start."""
+    """A start does not read synced segments, so that damage in them is found at the first read."""
     folder = _filled(tmp_path, [2] * 20)
     log = folder.log()
     log.flush()
@@ -230,7 +233,7 @@ def test_only_what_is_not_synced_is_read(tmp_path: Path) -> None:
 
 
 def test_leader_epochs_are_read_from_the_batches(tmp_path: Path) -> None:
-    """The checkpoint may be older than the log."""
+    """Recovery reads leader epochs from the batches, because the checkpoint may be older than the log."""
     folder = _filled(tmp_path, [1] * 9, leader_epochs=3)
     epochs = folder.log().leader_epochs
     folder.kill()
@@ -241,7 +244,7 @@ def test_leader_epochs_are_read_from_the_batches(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_epoch_checkpoint_is_made_up_for(tmp_path: Path) -> None:
-    """From the batches of the whole log, after a clean stop too."""
+    """An unreadable leader epoch checkpoint is rebuilt from all batches, even after a clean stop."""
     folder = _filled(tmp_path, [1] * 9, leader_epochs=3)
     epochs = folder.log().leader_epochs
     folder.directory.close()
@@ -252,7 +255,7 @@ def test_an_unreadable_epoch_checkpoint_is_made_up_for(tmp_path: Path) -> None:
 
 
 def test_producers_are_read_from_snapshot_and_batches(folder: LogFolder) -> None:
-    """I10: all of the last five batches of what is read again are recognized."""
+    """I10: recovery reads producers from the snapshot and the batches, and recognizes the last batches as retries."""
     log = folder.create()
     append(log, batch(sequence=0, producer_id=1, epoch=0))
     append(log, batch(sequence=0, producer_id=2, epoch=3))
@@ -268,7 +271,7 @@ def test_producers_are_read_from_snapshot_and_batches(folder: LogFolder) -> None
 
 
 def test_a_damaged_snapshot_is_passed_over(folder: LogFolder) -> None:
-    """An earlier one will do, or the whole log."""
+    """Recovery skips a damaged snapshot, and uses an earlier one or the whole log."""
     log = folder.create()
     append(log, batch(3, sequence=0, producer_id=1, epoch=0))
     log.roll(NOW_MS)
@@ -280,8 +283,10 @@ def test_a_damaged_snapshot_is_passed_over(folder: LogFolder) -> None:
 
 
 def test_damage_that_hides_producers_takes_the_partition_offline(folder: LogFolder) -> None:
-    """I8, I10: without a snapshot the batches tell who has written what; where one is damaged retries would be written
-    twice. With the file as it was they are recognized."""
+    """I8, I10: a damaged batch takes the partition offline if there is no readable snapshot.
+
+    Without the batch's producer, a retry would be written twice. With the original file, retries are recognized.
+    """
     log = folder.create()
     append(log, batch(3, sequence=0, producer_id=1, epoch=0))
     log.roll(NOW_MS)
@@ -303,7 +308,7 @@ def test_damage_that_hides_producers_takes_the_partition_offline(folder: LogFold
 
 
 def test_a_restart_removes_what_an_earlier_run_meant_to(folder: LogFolder) -> None:
-    """Segments with a suffix, indexes without a log, temporary files, snapshots above the end."""
+    """A start removes deleted segments, indexes without a log, temporary files, and snapshots above the log end."""
     append(folder.create())
     partition = folder.path / "orders-0"
     names = {path.name for path in partition.iterdir()}
@@ -319,7 +324,7 @@ def test_a_restart_removes_what_an_earlier_run_meant_to(folder: LogFolder) -> No
 
 
 def test_a_clean_stop_is_believed_once(folder: LogFolder) -> None:
-    """The mark is gone when the broker runs."""
+    """A start removes the mark of a clean stop, so that the mark counts for one start only."""
     append(folder.create())
     folder.directory.close()
     mark = folder.path / ".kafka_cleanshutdown"
@@ -330,7 +335,7 @@ def test_a_clean_stop_is_believed_once(folder: LogFolder) -> None:
 
 
 def test_recovered_indexes_are_those_that_were_built_on_the_way(tmp_path: Path) -> None:
-    """Recovery and append follow one rule."""
+    """Recovery builds the same indexes as appends."""
     folder = _filled(tmp_path, [1, 3, 2, 5, 4, 1, 1, 6] * 3)
     folder.restart()
     folder.directory.close()
@@ -346,8 +351,8 @@ def test_recovered_indexes_are_those_that_were_built_on_the_way(tmp_path: Path) 
 
 
 def test_a_new_segment_without_the_end_of_the_old_one_goes(tmp_path: Path) -> None:
-    """A power failure may leave the new file, empty or not, and lose what was written before it: the log goes on where
-    the old one ends, in the old one."""
+    """If a power failure took the end of a segment, recovery removes the next segment, and the log continues in the old
+    one."""
     for keeps_content in (False, True):
         folder = _filled(tmp_path / str(keeps_content), [1] * 12, segment_bytes=400, leader_epochs=1)
         folder.kill()

@@ -1,4 +1,4 @@
-"""Whoever waits for a recovery sees that it goes on."""
+"""Tests the log lines about the progress of a recovery."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from klamm.storage.recovery_progress import RecoveryProgress
 
 
 def test_a_line_every_few_seconds(caplog: pytest.LogCaptureFixture) -> None:
-    """With the partitions that are ready and the bytes that were read; none when nothing is left to wait for."""
+    """A recovery logs every few seconds how many partitions are ready and how many bytes were read, until all are
+    ready."""
     now_s = 0.0
     progress = RecoveryProgress(Path("/data"), 3, lambda: now_s)
     with caplog.at_level(logging.INFO):
@@ -31,7 +32,7 @@ def test_a_line_every_few_seconds(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_only_what_may_not_be_on_the_disk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a crash the segments below the recovery points are left alone."""
+    """After a crash, segments below the recovery points are not read."""
     folder = LogFolder(tmp_path)
     read: list[int] = []
     monkeypatch.setattr(RecoveryProgress, "read", lambda self, size_bytes: read.append(size_bytes))

@@ -1,4 +1,4 @@
-"""A segment: when index entries are made, when it is rolled, how it is found again."""
+"""Tests a segment: its index entries, when it is rolled, and lookups in it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PREFIX = Struct(">qii")
 
 @pytest.fixture
 def settings() -> SegmentSettings:
-    """An index entry about every 200 bytes."""
+    """Returns settings with an index entry about every 200 bytes."""
     return SegmentSettings(FilePool(2), index_interval_bytes=200, max_index_bytes=80, roll_jitter_ms=0)
 
 
 @pytest.fixture
 def segment(tmp_path: Path, settings: SegmentSettings) -> Segment:
-    """An empty segment."""
+    """Returns an empty segment."""
     return Segment.create(tmp_path, BASE, settings, created_ms=NOW_MS)
 
 
@@ -45,13 +45,14 @@ def _entries(segment: Segment) -> list[tuple[int, int]]:
 
 
 def test_a_new_segment_has_its_three_files(segment: Segment) -> None:
-    """Kafka takes a segment without an index for damaged."""
+    """A new segment has a log and two indexes, because Kafka treats a segment without an index as damaged."""
     names = sorted(path.name for path in segment.directory.iterdir())
     assert names == [file_name(100, suffix) for suffix in (".index", ".log", ".timeindex")]
 
 
 def test_an_entry_is_made_when_more_than_the_interval_went_by(segment: Segment) -> None:
-    """It names the batch that comes then: its last offset and its position. So Kafka's LogSegment.append does it."""
+    """After each interval, the next batch gets an index entry: its last offset and position (Kafka:
+    LogSegment.append)."""
     size = 0
     for offset in range(100, 110):
         size = _append(segment, offset)
@@ -60,7 +61,7 @@ def test_an_entry_is_made_when_more_than_the_interval_went_by(segment: Segment) 
 
 
 def test_the_time_index_follows_the_largest_timestamp(segment: Segment) -> None:
-    """An entry names the last offset of the batch that has it."""
+    """A time index entry has the largest timestamp so far and the last offset of its batch."""
     for offset, timestamp in [(100, 10), (101, 50), (102, 30), (103, 20), (104, 60)]:
         _append(segment, offset, batch(value=bytes(200), timestamp_ms=timestamp), timestamp)
     entries = [(timestamp, BASE + offset) for timestamp, offset in Struct(">qi").iter_unpack(segment.time_index.data)]
@@ -70,7 +71,7 @@ def test_the_time_index_follows_the_largest_timestamp(segment: Segment) -> None:
 
 
 def test_sealing_adds_the_largest_timestamp(segment: Segment) -> None:
-    """Kafka tells the age of a segment by its last entry."""
+    """Sealing adds an entry with the largest timestamp, from which Kafka takes the age of a segment."""
     _append(segment, 100, timestamp=77)
     segment.seal()
     segment.write_indexes()
@@ -88,7 +89,7 @@ def test_sealing_adds_the_largest_timestamp(segment: Segment) -> None:
 
 
 def test_without_timestamps_the_files_age_counts(segment: Segment) -> None:
-    """largest_timestamp is that of the file then."""
+    """Without timestamps, `largest_timestamp` returns the modification time of the file."""
     _append(segment, 100, timestamp=-1)
     assert segment.largest_timestamp() == segment.path.stat().st_mtime_ns // 1_000_000
 
@@ -107,7 +108,10 @@ def test_without_timestamps_the_files_age_counts(segment: Segment) -> None:
 def test_it_is_rolled_for_size_age_and_distance(
     segment: Segment, last_offset: int, batch_bytes: int, timestamp: int, is_rolled: bool
 ) -> None:
-    """Age runs from the first batch's timestamp to the one that is to be written."""
+    """A segment is rolled for its size, its age, or a relative offset that does not fit into 32 bits.
+
+    The age is the time from the timestamp of the first batch to that of the next batch.
+    """
     _append(segment, 100)
     assert is_rolled == segment.should_roll(
         batch_bytes, last_offset, timestamp, now_ms=NOW_MS, max_segment_bytes=1000, max_segment_ms=5000
@@ -115,7 +119,10 @@ def test_it_is_rolled_for_size_age_and_distance(
 
 
 def test_it_is_rolled_when_an_index_is_full(segment: Segment) -> None:
-    """80 bytes are ten entries of the offset index, but six of the time index, one of which is kept for the roll."""
+    """A segment is rolled when one of its indexes is full.
+
+    80 bytes are ten entries of the offset index, but six of the time index, one of which is kept for the roll.
+    """
     for number in range(6):
         assert not segment.should_roll(10, 200, NOW_MS, now_ms=NOW_MS, max_segment_bytes=10**6, max_segment_ms=5000)
         _append(segment, 100 + number, batch(value=bytes(300), timestamp_ms=NOW_MS + number), NOW_MS + number)
@@ -123,7 +130,7 @@ def test_it_is_rolled_when_an_index_is_full(segment: Segment) -> None:
 
 
 def test_without_timestamps_the_clock_tells_its_age(segment: Segment) -> None:
-    """From its creation on; an empty one is never too old."""
+    """Without timestamps, the age of a segment is the time since its creation; an empty segment is never too old."""
     later = Millis(NOW_MS + 5001)
     assert not segment.should_roll(10, 100, -1, now_ms=later, max_segment_bytes=1000, max_segment_ms=5000)
     _append(segment, 100, timestamp=-1)
@@ -131,7 +138,7 @@ def test_without_timestamps_the_clock_tells_its_age(segment: Segment) -> None:
 
 
 def test_batches_are_found_through_the_index(segment: Segment) -> None:
-    """Each by any of its offsets."""
+    """Each batch is found by any of its offsets."""
     offset, position = 100, 0
     bounds = []
     for count in (1, 3, 2, 5, 1, 7, 4, 2, 2, 6):
@@ -152,7 +159,7 @@ def test_batches_are_found_through_the_index(segment: Segment) -> None:
 
 
 def test_truncating_leaves_what_is_before(segment: Segment) -> None:
-    """The largest timestamp is that of what is left."""
+    """A truncation keeps the batches before the offset, and the largest timestamp is that of the remaining batches."""
     for number in range(8):
         _append(segment, 100 + number, batch(value=bytes(90), timestamp_ms=number * 10), number * 10)
     found = find_batch(segment, 105)
@@ -166,7 +173,7 @@ def test_truncating_leaves_what_is_before(segment: Segment) -> None:
 
 
 def test_the_pool_closes_the_file_that_was_used_least(tmp_path: Path, settings: SegmentSettings) -> None:
-    """A closed one is opened again as if nothing had happened."""
+    """A segment whose file the pool closed opens it again at the next use."""
     segments = [Segment.create(tmp_path, Offset(base), settings, created_ms=NOW_MS) for base in (0, 10, 20)]
     for segment in segments * 3:
         _append(segment, read_next_offset(segment))
@@ -178,7 +185,7 @@ def test_the_pool_closes_the_file_that_was_used_least(tmp_path: Path, settings: 
 
 
 def test_retired_files_keep_their_bytes_under_another_name(segment: Segment) -> None:
-    """They are removed later, so that who reads them can finish."""
+    """A retired segment's files are renamed and removed later, so that readers can finish."""
     _append(segment, 100)
     retired = segment.retire()
     assert sorted(path.name for path in segment.directory.iterdir()) == sorted(path.name for path in retired)
@@ -186,7 +193,7 @@ def test_retired_files_keep_their_bytes_under_another_name(segment: Segment) -> 
 
 
 def test_a_short_write_is_gone_on_with(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As happens shortly before a disk is full."""
+    """After a short write, as on a nearly full disk, the segment writes the rest."""
     pwritev = os.pwritev
 
     def a_little(descriptor: int, buffers: tuple[bytes | memoryview, ...], position: int) -> int:

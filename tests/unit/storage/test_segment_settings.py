@@ -1,4 +1,4 @@
-"""When segments are rolled by time, and how logs are kept from doing it all at once."""
+"""Tests when segments are rolled by age, and the jitter that spreads the rolls of several logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from klamm.protocol.types import PartitionIndex, TopicPartition
 
 
 def _rolled_after_ms(folder: LogFolder, partition: int, **config: int) -> int:
-    """The age of the first record at which a new segment is begun."""
+    """Returns the age of the first record at which the log begins a new segment."""
     log = folder.create(TopicPartition("orders", PartitionIndex(partition)), segment_ms=1000, **config)
     append(log, batch(timestamp_ms=NOW_MS))
     for age_ms in range(0, 2000, 10):
@@ -19,18 +19,18 @@ def _rolled_after_ms(folder: LogFolder, partition: int, **config: int) -> int:
 
 
 def test_a_segment_is_rolled_when_it_is_too_old(folder: LogFolder) -> None:
-    """segment.ms, by the records' timestamps."""
+    """A segment is rolled after segment.ms, by the timestamps of its records."""
     assert _rolled_after_ms(folder, 0) == 1010
 
 
 def test_jitter_brings_rolls_forward_by_chance(folder: LogFolder) -> None:
-    """segment.jitter.ms: each log less than so much earlier."""
+    """With segment.jitter.ms, each log rolls earlier by a random time below that limit."""
     ages_ms = [_rolled_after_ms(folder, partition, segment_jitter_ms=500) for partition in range(8)]
     assert all(500 < age_ms <= 1010 for age_ms in ages_ms)
     assert len(set(ages_ms)) > 1
 
 
 def test_jitter_never_exceeds_the_age_itself(folder: LogFolder) -> None:
-    """Otherwise a log would be rolled with every batch."""
+    """The jitter never exceeds segment.ms; otherwise a log would be rolled with every batch."""
     ages_ms = [_rolled_after_ms(folder, partition, segment_jitter_ms=1_000_000_000) for partition in range(8)]
     assert all(0 < age_ms <= 1010 for age_ms in ages_ms)

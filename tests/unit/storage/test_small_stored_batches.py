@@ -1,4 +1,4 @@
-"""Few bytes are read, whatever the reader's limits are: a small answer is not sent from the file."""
+"""Tests that a small answer is read into memory and not sent from the file, whatever the limits of the reader are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _LIMIT_BYTES = 70_000
 
 
 def test_a_small_batch_before_a_batch_beyond_the_limit_is_read(tmp_path: Path) -> None:
-    """The limit alone is large enough for the file; the batches within it are not."""
+    """A small batch before a batch beyond the limit is read into memory, although the limit allows sending from the
+    file."""
     log = LogFolder(tmp_path / "data").create()
     append(log, batch(1, value=b"small"))
     append(log, batch(1, value=bytes(100_000)))

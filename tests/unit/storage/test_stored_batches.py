@@ -1,4 +1,4 @@
-"""Batches that stay in their file until they are sent are those that a read would have given."""
+"""Tests that batches which are sent from their file equal the batches that a read returns."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ END = ENDS[-1]
 
 @pytest.fixture(scope="module", autouse=True)
 def any_number_stays() -> Iterator[None]:
-    """Few bytes stay in the file, too."""
+    """Makes answers of any size stay in the file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_reader, "SENT_FROM_FILE_BYTES", 1)
         yield
 
 
 def filled(path: Path) -> LogFolder:
-    """A log of several segments with batches of several sizes."""
+    """Returns a log of several segments with batches of several sizes."""
     folder = LogFolder(path / "data")
     log = folder.create(segment_bytes=1500, index_interval_bytes=150)
     for count in COUNTS:
@@ -55,7 +55,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 def test_what_stays_is_what_would_have_been_read(
     log: Log, offset: int, max_bytes: int, upper_bound: int, minimum_one_batch: bool
 ) -> None:
-    """Also where reading goes on behind it."""
+    """`read_to_send` gives the same bytes as `read`, also at the offsets that follow."""
     for _ in range(3):
         bound = Offset(upper_bound)
         read = log.read(Offset(offset), max_bytes, upper_bound=bound, minimum_one_batch=minimum_one_batch)
@@ -66,13 +66,13 @@ def test_what_stays_is_what_would_have_been_read(
 
 
 def test_most_reads_of_much_stay(log: Log) -> None:
-    """All but a first batch that is larger than what was asked for."""
+    """A read stays in the file, unless its first batch is larger than the limit."""
     assert isinstance(log.read_to_send(Offset(0), 1000, upper_bound=Offset(END), minimum_one_batch=True), StoredBatches)
     assert isinstance(log.read_to_send(Offset(0), 10, upper_bound=Offset(END), minimum_one_batch=True), bytes)
 
 
 def test_a_socket_gets_what_it_takes(log: Log) -> None:
-    """From any byte on, as many as are asked for."""
+    """`send` writes the requested number of bytes to a socket, from any byte on."""
     read = bytes(log.read(Offset(0), 1000, upper_bound=Offset(END), minimum_one_batch=True))
     left = log.read_to_send(Offset(0), 1000, upper_bound=Offset(END), minimum_one_batch=True)
     assert isinstance(left, StoredBatches)
@@ -85,7 +85,7 @@ def test_a_socket_gets_what_it_takes(log: Log) -> None:
 
 
 def test_what_lay_on_the_disk_before_is_checked_first(tmp_path: Path) -> None:
-    """The first reader gets it read, and all others from the file."""
+    """After a restart, the first read is checked in memory, and later reads are sent from the file."""
     folder = filled(tmp_path)
     folder.restart()
     log = folder.log()
@@ -97,7 +97,10 @@ def test_what_lay_on_the_disk_before_is_checked_first(tmp_path: Path) -> None:
 
 
 def test_a_file_that_lost_its_end_is_an_error_for_the_next_reader(tmp_path: Path) -> None:
-    """Who sends it finds out too late to tell; the log says it to who asks then."""
+    """If a file lost its end, sending from it fails, and the next read is answered with KAFKA_STORAGE_ERROR.
+
+    The sender finds the damage too late to report it to its client.
+    """
     log = filled(tmp_path).log()
     left = log.read_to_send(Offset(0), 1000, upper_bound=Offset(END), minimum_one_batch=True)
     assert isinstance(left, StoredBatches)

@@ -1,4 +1,4 @@
-"""An index that is another segment's: it is built anew, and nobody blames the log."""
+"""Tests that an index that belongs to another segment is rebuilt, and that the log stays online."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from klamm.protocol.types import Millis
 
 
 def _filled(path: Path) -> LogFolder:
-    """Three segments with batches of different sizes, and a fourth that is being written."""
+    """Returns a log of three segments with batches of different sizes, and an active fourth segment."""
     folder = LogFolder(path / "data")
     log = folder.create(index_interval_bytes=100)
     for number in range(4):
@@ -30,7 +30,8 @@ def _filled(path: Path) -> LogFolder:
 def test_an_index_of_another_segment_is_built_anew(
     tmp_path: Path, taken: int, given: int, is_clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One line says so; every record is found where it was, by offset and by time."""
+    """With another segment's index, all records are found by offset and timestamp, and at most one log line names the
+    index."""
     folder = _filled(tmp_path)
     expected = read_all(folder.log())
     if is_clean:

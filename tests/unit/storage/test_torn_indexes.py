@@ -1,4 +1,4 @@
-"""An index that a power failure has left with wrong bytes in it, behind entries that are right."""
+"""Tests indexes in which a power failure left wrong bytes after valid entries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _fill(log: Log) -> None:
 
 
 def _answers(log: Log) -> list[object]:
-    """Everything that is looked up with the indexes."""
+    """Returns the results of all lookups that use the indexes."""
     offsets = range(log.log_end_offset)
     return [
         [[record.offset for record in read_all(log, offset, 150)] for offset in offsets],
@@ -65,7 +65,10 @@ def _answers(log: Log) -> list[object]:
 def test_wrong_bytes_in_an_index_change_no_answer(
     tmp_path_factory: pytest.TempPathFactory, suffix: str, entry: int, at: int, value: int
 ) -> None:
-    """I8, I11: an index is not synced while its segment is written, so it may be torn below the recovery point, too."""
+    """I8, I11: wrong bytes in an index change no result of a lookup.
+
+    An active segment's index is not synced, so it may be torn below the recovery point, too.
+    """
     folder = LogFolder(tmp_path_factory.mktemp("torn") / "data")
     log = folder.create(index_interval_bytes=100)
     _fill(log)
@@ -92,7 +95,7 @@ def _tear(path: Path, position: int, value: int) -> None:
 
 
 def test_an_entry_behind_the_end_of_its_segment_hides_nothing(folder: LogFolder) -> None:
-    """I9: a power failure took records of a segment, and has left the entry of its time index that names them."""
+    """I9: a time index entry for a record that a power failure took does not change the results of searches."""
     log = folder.create()
     append(log, batch(timestamp_ms=NOW_MS))
     log.roll(NOW_MS)

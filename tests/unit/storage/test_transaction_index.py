@@ -1,4 +1,4 @@
-"""The index of aborted transactions: Kafka's file, and what a fetch is told from it."""
+"""Tests the index of aborted transactions: its file in Kafka's format, and the entries that a Fetch gets from it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _index(path: Path, *entries: AbortedTransaction, base_offset: int = 0) -> Tr
 
 
 def test_the_file_is_kafkas(tmp_path: Path) -> None:
-    """Version, producer id, first offset, last offset, last stable offset: 34 bytes, big-endian."""
+    """An entry has version, producer id, first offset, last offset and last stable offset: 34 bytes, big-endian."""
     index = _index(tmp_path, _entry(2, 9, 4, producer_id=7))
     index.write()
     assert index.path.read_bytes().hex() == "0000" + "0000000000000007" + "0000000000000002" + (
@@ -37,7 +37,7 @@ def test_the_file_is_kafkas(tmp_path: Path) -> None:
 
 
 def test_a_segment_without_aborted_transactions_has_no_file(tmp_path: Path) -> None:
-    """As in Kafka; one that was there before goes."""
+    """An empty index has no file, as in Kafka, and an older file is removed."""
     index = _index(tmp_path)
     index.write()
     assert not index.path.exists()
@@ -51,7 +51,7 @@ def test_a_segment_without_aborted_transactions_has_no_file(tmp_path: Path) -> N
 
 
 def test_entries_that_are_not_written_yet_stay(tmp_path: Path) -> None:
-    """When memory is freed only what the file has is dropped."""
+    """An unload keeps entries that are not in the file yet."""
     index = _index(tmp_path, _entry(0, 3))
     index.unload()
     assert list(index) == [_entry(0, 3)]
@@ -62,7 +62,7 @@ def test_entries_that_are_not_written_yet_stay(tmp_path: Path) -> None:
 
 
 def test_a_cut_takes_the_transactions_that_end_behind_it(tmp_path: Path) -> None:
-    """Their markers are gone, so they are not aborted any more."""
+    """A truncation removes the transactions whose markers it removes, because they are not aborted any more."""
     index = _index(tmp_path, _entry(0, 3), _entry(1, 8), _entry(5, 9))
     index.write()
     index.truncate_to(8)
@@ -80,7 +80,7 @@ def test_a_cut_takes_the_transactions_that_end_behind_it(tmp_path: Path) -> None
     ids=["torn", "unknown version", "not rising", "below the segment"],
 )
 def test_a_file_that_can_not_be_the_segments_is_not_believed(tmp_path: Path, content: bytes) -> None:
-    """The index is built anew from the log then."""
+    """A malformed file raises CorruptIndex, so that the index is rebuilt from the log."""
     index = _index(tmp_path, base_offset=5)
     index.path.write_bytes(content)
     with pytest.raises(CorruptIndex):
@@ -94,7 +94,10 @@ _TRANSACTIONS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 12)), max_s
 def test_a_fetch_is_told_of_every_transaction_that_it_overlaps(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], offset: int, upper_bound: int
 ) -> None:
-    """Whatever the order in which they began; and the search ends only where nothing more can come."""
+    """A Fetch gets every aborted transaction that overlaps its range, in whatever order the transactions began.
+
+    The search is complete only if no later entry can overlap the range.
+    """
     last = 0
     entries = []
     for step, length in steps:

@@ -1,4 +1,4 @@
-"""What each file that a stop or a crash leaves lets the next start believe: see `storage/log_sync.py`."""
+"""Tests which files of a stop or a crash the next start may trust: see `storage/log_sync.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 
 def _refuse_indexes(patch: pytest.MonkeyPatch) -> None:
-    """The disk takes batches and small files, and no entry of an index."""
+    """Makes the disk refuse index entries; batches and small files can still be written."""
 
     def fail(*_: object) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -43,8 +43,7 @@ def _aborted(folder: LogFolder) -> tuple[Log, Writer]:
 
 
 def test_a_stop_that_could_not_write_the_indexes_vouches_for_none(folder: LogFolder) -> None:
-    """I11: the batches are synced and the snapshot is written, but not what was aborted: the next start finds that
-    again in the log."""
+    """I11: if a stop cannot write the indexes, the next start finds the aborted transactions in the log."""
     log, writer = _aborted(folder)
     log.flush()
     with pytest.MonkeyPatch.context() as patch:
@@ -56,7 +55,10 @@ def test_a_stop_that_could_not_write_the_indexes_vouches_for_none(folder: LogFol
 
 
 def test_a_recovery_point_says_nothing_of_indexes(folder: LogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """I11: a flush of the active segment leaves its indexes out, and the next one begins just there."""
+    """I11: a start does not trust a missing transaction index below the recovery point.
+
+    A flush of the active segment leaves its indexes out, and the next segment begins at the recovery point.
+    """
     log, writer = _aborted(folder)
     log.flush()
     folder.directory.checkpoint().result()
@@ -66,15 +68,17 @@ def test_a_recovery_point_says_nothing_of_indexes(folder: LogFolder, monkeypatch
     monkeypatch.undo()
     folder.kill()
     for path in log.directory.glob("*.txnindex"):
-        path.unlink()  # the power has failed: it was not synced
+        path.unlink()  # a power failure takes the unsynced index
     folder.start()
     commit_all(folder.log())
     assert consume(folder.log()) == writer.decided(folder.log())
 
 
 def test_an_open_transaction_begins_where_it_did_however_the_log_is_cut(folder: LogFolder) -> None:
-    """I11: its first records were deleted, then the log was cut, and after a crash the deletion is forgotten. No reader
-    of committed records sees the records that are back."""
+    """I11: an open transaction begins at its first record, even if DeleteRecords, a truncation and a crash follow.
+
+    The crash undoes the deletion, and no read_committed consumer may see the restored records.
+    """
     log, writer = folder.create(), Writer()
     writer.write(log, 1)
     writer.write(log, 0, is_transactional=False)
@@ -92,8 +96,10 @@ def test_an_open_transaction_begins_where_it_did_however_the_log_is_cut(folder: 
 
 
 def test_an_empty_segment_has_no_aborted_transactions(folder: LogFolder) -> None:
-    """I11: a power failure has brought back the `.txnindex` of a segment that was cut and begun again. What it says is
-    not true of the records that come next."""
+    """I11: a start ignores the `.txnindex` of an empty segment.
+
+    Here a power failure restores the index of a segment that was truncated, and new records take its offsets.
+    """
     log, writer = folder.create(), Writer()
     writer.write(log, 0, size=3, is_transactional=False)
     commit_all(log)
@@ -115,8 +121,11 @@ def test_an_empty_segment_has_no_aborted_transactions(folder: LogFolder) -> None
 
 
 def test_names_are_synced_before_a_snapshot_is_believed(folder: LogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """I8: a flush writes the snapshot before it syncs the names of the files and of the folder. If the process is
-    killed in between, a power failure may still take the folder, so the next start syncs the names first."""
+    """I8: a start syncs the names of the files and of the folder before it trusts a snapshot.
+
+    A flush writes the snapshot before it syncs the names. If the process is killed in between, a power failure may
+    still take the folder.
+    """
     log, _ = _aborted(folder)
     log.flush()
     log.roll(NOW_MS)
@@ -139,7 +148,7 @@ def test_names_are_synced_before_a_snapshot_is_believed(folder: LogFolder, monke
 
 
 def test_a_snapshot_is_not_written_before_what_it_vouches_for(folder: LogFolder) -> None:
-    """At a roll and at a stop: batches and indexes are on the disk by then."""
+    """At a roll and at a stop, the snapshot is written after the batches and indexes are synced."""
     log, _ = _aborted(folder)
     synced: list[str] = []
     real = producer_snapshot.write_snapshot
@@ -165,7 +174,7 @@ def test_a_snapshot_is_not_written_before_what_it_vouches_for(folder: LogFolder)
 
 
 def test_a_snapshot_vouches_for_the_batches_below_it(folder: LogFolder) -> None:
-    """I8: though no checkpoint was written since, what is gone below the snapshot is damage and no torn tail."""
+    """I8: missing records below a snapshot are damage and not a torn tail, even if no later checkpoint was written."""
     log = folder.create()
     append(log, batch(3))
     log.roll(NOW_MS)
@@ -188,8 +197,10 @@ def _cut_between_batches(log: Log) -> None:
 
 @pytest.mark.parametrize("cut", [_cut_within_a_batch, _cut_between_batches])
 def test_a_log_that_is_cut_is_no_loss(folder: LogFolder, cut: Callable[[Log], None]) -> None:
-    """I8: the recovery point that is noted before a cut is not above where the log ends then, and vouches for no index
-    that the cut has reached."""
+    """I8: a log that is truncated and then crashes is not taken for damaged, and no stale index entry is used.
+
+    The checkpointed recovery point is not above the new log end, and covers no index that the truncation changed.
+    """
     log, writer = _aborted(folder)
     append(log, batch(3))
     log.flush()
@@ -204,7 +215,7 @@ def test_a_log_that_is_cut_is_no_loss(folder: LogFolder, cut: Callable[[Log], No
 
 
 def test_an_index_that_was_built_anew_is_on_the_disk(folder: LogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recovery point goes on vouching for it."""
+    """A rebuilt index is synced, because the recovery point continues to vouch for it."""
     log, _ = _aborted(folder)
     log.roll(NOW_MS)
     append(log)
@@ -224,8 +235,10 @@ def test_an_index_that_was_built_anew_is_on_the_disk(folder: LogFolder, monkeypa
 
 
 def test_a_late_flush_does_not_take_the_snapshot_of_another(folder: LogFolder) -> None:
-    """I10: two flushes were to write the same snapshot. The log was cut in between, not below it, so the one that is
-    there holds, and a stop relies on it."""
+    """I10: a flush that runs after a truncation keeps the snapshot that an earlier flush wrote.
+
+    Both flushes were to write the same snapshot. The truncation did not go below it, so a stop relies on it.
+    """
     log = folder.create()
     append(log, batch(sequence=0, producer_id=1, epoch=0))
     with pytest.MonkeyPatch.context() as patch:
@@ -242,8 +255,10 @@ def test_a_late_flush_does_not_take_the_snapshot_of_another(folder: LogFolder) -
 
 
 def test_indexes_that_a_start_has_cut_are_synced_before_a_snapshot_is_believed(folder: LogFolder) -> None:
-    """I9, I11: a stop has written the snapshot, and its indexes are on the disk with the entries of later records that
-    a power failure took. When the next start cuts them off, that must last: the segment may be rolled just there."""
+    """I9, I11: a start after a crash syncs the indexes, from which it may have cut entries of lost records.
+
+    The cut must be durable before a snapshot vouches for the indexes, because the segment may be rolled at the log end.
+    """
     _aborted(folder)
     folder.restart()
     folder.kill()
@@ -257,8 +272,8 @@ def test_indexes_that_a_start_has_cut_are_synced_before_a_snapshot_is_believed(f
 
 
 def test_a_start_that_finds_a_loss_cuts_no_index(folder: LogFolder) -> None:
-    """I11: the last file is gone, the partition goes offline, and the file is brought back. What was aborted in it is
-    known as before."""
+    """I11: a start that takes the partition offline cuts no index, so that a restored file has its aborted
+    transactions."""
     _log, writer = _aborted(folder)
     folder.restart()
     folder.kill()
@@ -275,8 +290,10 @@ def test_a_start_that_finds_a_loss_cuts_no_index(folder: LogFolder) -> None:
 
 
 def test_a_transaction_whose_end_was_deleted_is_not_open_for_good(folder: LogFolder) -> None:
-    """I11: a power failure has taken its marker, which lay below the log start offset, so nothing is damaged. Nobody
-    would end that transaction once more."""
+    """I11: a transaction is not open if a power failure took its marker from below the log start offset.
+
+    No client would end the transaction again, and nothing above the log start offset is damaged.
+    """
     log, writer = folder.create(), Writer()
     writer.write(log, 1)
     log.roll(NOW_MS)

@@ -1,4 +1,4 @@
-"""Cleaning a log: what stays, what goes, and that nobody is disturbed."""
+"""Tests which records a cleaning keeps and removes, and that appends and reads continue meanwhile."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def _suffixes(log: Log) -> set[str]:
 
 
 def test_the_last_value_of_each_key_stays_where_it_was(folder: LogFolder) -> None:
-    """Offsets, timestamps and headers too; the active segment is as it was."""
+    """Cleaning keeps the last record of each key with offset, timestamp and headers, and leaves the active segment
+    alone."""
     log = _create(folder)
     for number in range(30):
         _put(log, (f"k{number % 4}", f"v{number}"))
@@ -79,7 +80,8 @@ def test_the_last_value_of_each_key_stays_where_it_was(folder: LogFolder) -> Non
 
 
 def test_cleaning_survives_a_restart_and_goes_on_where_it_stopped(folder: LogFolder) -> None:
-    """cleaner-offset-checkpoint, in Kafka's format."""
+    """The cleaned offset is stored in cleaner-offset-checkpoint, in Kafka's format, and survives restarts and
+    crashes."""
     log = _create(folder, min_cleanable_dirty_ratio=0.0)
     for number in range(12):
         _put(log, (f"k{number % 4}", f"v{number}"))
@@ -97,7 +99,7 @@ def test_cleaning_survives_a_restart_and_goes_on_where_it_stopped(folder: LogFol
 
 @pytest.mark.parametrize("codec", list(Compression))
 def test_a_batch_of_any_codec_is_thinned_out(folder: LogFolder, codec: Compression) -> None:
-    """It keeps codec, offsets and producer; nothing is decompressed for who reads it."""
+    """A batch that loses some of its records keeps its codec and its offsets."""
     log = _create(folder, segment_bytes=10_000)
     _put(log, *[(f"k{number % 10}", "x" * 50) for number in range(20)], compression=codec)
     _put(log, ("k3", "new"), compression=codec)
@@ -111,7 +113,7 @@ def test_a_batch_of_any_codec_is_thinned_out(folder: LogFolder, codec: Compressi
 
 
 def test_a_batch_that_stays_whole_is_not_touched(folder: LogFolder) -> None:
-    """I9: its bytes are the producer's."""
+    """I9: a batch that loses no record keeps the producer's bytes."""
     log = _create(folder, segment_bytes=10_000)
     _put(log, ("a", "1"), ("b", "1"), compression=Compression.GZIP)
     _put(log, ("c", "1"))
@@ -122,7 +124,7 @@ def test_a_batch_that_stays_whole_is_not_touched(folder: LogFolder) -> None:
 
 
 def test_a_tombstone_goes_after_its_retention(folder: LogFolder) -> None:
-    """KIP-534: the first cleaning writes down from when on it may go, one after that drops it."""
+    """KIP-534: the first cleaning writes a tombstone's delete horizon, and a cleaning after the horizon removes it."""
     log = _create(folder, delete_retention_ms=1000, min_cleanable_dirty_ratio=0.0)
     _put(log, ("a", "1"))
     _put(log, ("a", None))
@@ -141,7 +143,7 @@ def test_a_tombstone_goes_after_its_retention(folder: LogFolder) -> None:
 
 
 def test_a_key_that_comes_back_after_its_tombstone_stays(folder: LogFolder) -> None:
-    """Only what came before the tombstone is deleted."""
+    """A tombstone deletes only records before it: a key that is written again stays."""
     log = _create(folder)
     for value in ("1", None, "2"):
         _put(log, ("a", value))
@@ -151,7 +153,7 @@ def test_a_key_that_comes_back_after_its_tombstone_stays(folder: LogFolder) -> N
 
 
 def test_more_keys_than_the_memory_holds_are_cleaned_in_rounds(folder: LogFolder) -> None:
-    """log.cleaner.dedupe.buffer.size bounds the memory; what the table did not learn of stays for the next round."""
+    """log.cleaner.dedupe.buffer.size limits the memory of a cleaning; keys that do not fit wait for the next round."""
     log = _create(folder, segment_bytes=2000, min_cleanable_dirty_ratio=0.0)
     for number in range(400):
         _put(log, (f"k{number % 50}", f"v{number}"))
@@ -166,7 +168,7 @@ def test_more_keys_than_the_memory_holds_are_cleaned_in_rounds(folder: LogFolder
 
 
 def test_small_segments_become_one(folder: LogFolder) -> None:
-    """Within segment.bytes; the files of the old ones are removed after file.delete.delay.ms."""
+    """Cleaning merges small segments within segment.bytes, and the old files are removed after file.delete.delay.ms."""
     log = _create(folder, file_delete_delay_ms=100)
     for number in range(30):
         _put(log, ("k", f"v{number}"))
@@ -187,7 +189,7 @@ def test_small_segments_become_one(folder: LogFolder) -> None:
 
 
 def test_a_cleaned_segment_shows_the_age_of_what_is_in_it(folder: LogFolder) -> None:
-    """Retention by time and the lag of compaction go by it where records have no timestamps."""
+    """A cleaned segment keeps the old modification time, which stands for the age of records without timestamps."""
     import os
 
     log = _create(folder)
@@ -200,7 +202,7 @@ def test_a_cleaned_segment_shows_the_age_of_what_is_in_it(folder: LogFolder) -> 
 
 
 def test_reading_goes_over_the_gaps(folder: LogFolder) -> None:
-    """From any offset, whether it is there or not, and by timestamp; a gap is no loss."""
+    """A read from any offset, and a search by any timestamp, skips the gaps that a cleaning left."""
     log = _create(folder)
     for number in range(40):
         append(log, batch(key=b"k%d" % (number % 3), value=b"%d" % number, timestamp_ms=NOW_MS + number))
@@ -215,7 +217,7 @@ def test_reading_goes_over_the_gaps(folder: LogFolder) -> None:
 
 
 def test_a_crash_after_cleaning_cuts_nothing_though_offsets_are_missing(folder: LogFolder) -> None:
-    """I8: neither while the topic is compacted nor when its policy is another by then."""
+    """I8: recovery keeps a cleaned log with missing offsets, even if the topic's policy is no longer compact."""
     log = _create(folder)
     for number in range(20):
         _put(log, (f"k{number % 2}", f"v{number}"))
@@ -228,7 +230,7 @@ def test_a_crash_after_cleaning_cuts_nothing_though_offsets_are_missing(folder: 
 
 
 def test_offsets_are_never_given_twice_though_the_log_ends_in_a_gap(folder: LogFolder) -> None:
-    """The active segment may be empty, and the cleaned one before it without its last records."""
+    """A log whose last records were cleaned away assigns no offset twice, even if the active segment is empty."""
     log = _create(folder)
     _put(log, ("a", "1"), ("b", "1"), ("a", None), ("b", None))
     _roll(folder, log)
@@ -251,7 +253,7 @@ def test_offsets_are_never_given_twice_though_the_log_ends_in_a_gap(folder: LogF
 
 
 def test_a_producer_goes_on_where_it_was(folder: LogFolder) -> None:
-    """I10: its last batch stays, if only as a header, so that a restart still knows the sequence."""
+    """I10: cleaning keeps a producer's last batch, at least its header, so that a restart still knows the sequence."""
     log = _create(folder)
     append(log, batch(2, key=b"a", producer_id=7, epoch=1, sequence=0))
     append(log, batch(2, key=b"a", producer_id=7, epoch=1, sequence=2))
@@ -304,8 +306,10 @@ def _end_transaction(log: Log, producer: int, *, commits: bool) -> None:
 
 
 def test_an_abort_of_before_does_not_count_against_what_is_committed_since(folder: LogFolder) -> None:
-    """I9: the first cleaning has passed the marker of the abort, and the second begins behind it. What the producer has
-    committed since supersedes older values, and a tombstone goes only after those."""
+    """I9: a producer's committed record replaces older values, even if the producer aborted a transaction before.
+
+    The first cleaning has passed the abort marker, and the second cleaning begins after it.
+    """
     log = _create(folder, min_cleanable_dirty_ratio=0.0)
     _put(log, ("a", "old"))
     _transaction(log, 1, [("b", "aborted")], sequence=0, commits=False)
@@ -322,8 +326,11 @@ def test_an_abort_of_before_does_not_count_against_what_is_committed_since(folde
 
 
 def test_a_marker_lasts_before_what_its_transaction_supersedes_goes(folder: LogFolder) -> None:
-    """I9: the marker lies in the active segment, behind all that is cleaned. Were it lost with the power afterwards,
-    the transaction could still be aborted, and the key would have no value."""
+    """I9: before a cleaning removes a record, it syncs the commit marker of the transaction that replaces the record.
+
+    The marker is in the active segment, after all cleaned segments. If a power failure took the marker, the transaction
+    could still be aborted, and the key would have no value.
+    """
     log = _create(folder)
     _put(log, ("a", "old"))
     _begin_transaction(log, 1, [("a", "new")], sequence=0)
@@ -337,7 +344,7 @@ def test_a_marker_lasts_before_what_its_transaction_supersedes_goes(folder: LogF
 
 
 def test_what_was_aborted_goes_and_hides_nothing(folder: LogFolder) -> None:
-    """I11, I12: an aborted record is no later value of its key; markers go once their records and their time have."""
+    """I11, I12: an aborted record replaces no value, and a marker goes after its records and its retention time."""
     log = _create(folder, segment_bytes=10_000, delete_retention_ms=1000, min_cleanable_dirty_ratio=0.0)
     _put(log, ("a", "plain"))
     _transaction(log, 1, [("a", "aborted"), ("b", "aborted")], sequence=0, commits=False)
@@ -362,7 +369,7 @@ def test_what_was_aborted_goes_and_hides_nothing(folder: LogFolder) -> None:
 
 
 def test_nothing_undecided_is_cleaned(folder: LogFolder) -> None:
-    """Beyond the high watermark nothing is known for sure."""
+    """Records above the high watermark are not cleaned."""
     log = _create(folder)
     for number in range(20):
         log.appender.append_as_leader(batch(key=b"k", value=b"%d" % number), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
@@ -373,7 +380,7 @@ def test_nothing_undecided_is_cleaned(folder: LogFolder) -> None:
 
 
 def test_a_topic_that_is_not_compacted_is_left_alone(folder: LogFolder) -> None:
-    """cleanup.policy decides."""
+    """A log whose cleanup.policy is not compact is not cleaned."""
     log = _create(folder, cleanup_policy=frozenset({"delete"}))
     for number in range(20):
         _put(log, ("k", f"v{number}"))
@@ -381,7 +388,7 @@ def test_a_topic_that_is_not_compacted_is_left_alone(folder: LogFolder) -> None:
 
 
 def test_compact_and_delete_does_both(folder: LogFolder) -> None:
-    """Old segments go whole; what stays is compacted. Retention waits while a log is being cleaned."""
+    """With compact and delete, old segments are deleted as a whole. Retention waits while the log is being cleaned."""
     log = _create(folder, cleanup_policy=frozenset({"compact", "delete"}), retention_ms=1000)
     for number in range(10):
         append(log, batch(key=b"k", value=b"%d" % number, timestamp_ms=NOW_MS))
@@ -398,7 +405,7 @@ def test_compact_and_delete_does_both(folder: LogFolder) -> None:
 
 
 def test_the_dirtiest_log_comes_first(folder: LogFolder) -> None:
-    """As in Kafka, by the share of its dirty bytes."""
+    """The log with the largest share of dirty bytes is cleaned first, as in Kafka."""
     orders = _create(folder, min_cleanable_dirty_ratio=0.1)
     for number in range(10):
         _put(orders, ("k", f"v{number}"))
@@ -417,7 +424,7 @@ def test_the_dirtiest_log_comes_first(folder: LogFolder) -> None:
 
 
 def test_appends_and_reads_go_on_between_the_steps(folder: LogFolder) -> None:
-    """What is written meanwhile is not touched, and who reads never misses a record."""
+    """Between the steps of a cleaning, appended records stay, and a reader finds the latest value of each key."""
     log = _create(folder)
     for number in range(30):
         _put(log, (f"k{number % 3}", f"v{number}"))
@@ -433,7 +440,7 @@ def test_appends_and_reads_go_on_between_the_steps(folder: LogFolder) -> None:
 
 
 def test_a_cleaning_that_is_called_off_leaves_nothing_behind(folder: LogFolder) -> None:
-    """Before a swap the log is as it was."""
+    """A cleaning that is aborted before its swap leaves the log unchanged, and the log can be cleaned again."""
     log = _create(folder)
     for number in range(30):
         _put(log, (f"k{number % 3}", f"v{number}"))
@@ -451,7 +458,7 @@ def test_a_cleaning_that_is_called_off_leaves_nothing_behind(folder: LogFolder) 
 
 
 def test_a_topic_may_be_deleted_while_it_is_cleaned(folder: LogFolder) -> None:
-    """The cleaning ends, and a new topic of that name begins without a checkpoint."""
+    """If a topic is deleted, its cleaning ends, and a new topic with the same name starts without a checkpoint."""
     log = _create(folder)
     for number in range(30):
         _put(log, (f"k{number % 3}", f"v{number}"))
@@ -470,8 +477,11 @@ def test_a_topic_may_be_deleted_while_it_is_cleaned(folder: LogFolder) -> None:
 def test_damage_is_found_and_never_made_to_look_sound(
     folder: LogFolder, caplog: pytest.LogCaptureFixture, damaged_byte: int, position: int
 ) -> None:
-    """I8: what the CRC covers, and an offset, which it does not. Nothing is copied under a new CRC; the log stays as it
-    is and is left alone."""
+    """I8: a cleaning that finds a damaged batch leaves the log unchanged, and the log is not cleaned again.
+
+    The damage is in a byte that the CRC covers, or in an offset, which it does not cover. No damaged byte gets a new
+    CRC.
+    """
     log = _create(folder)
     for number in range(30):
         _put(log, (f"k{number % 3}", f"v{number}"))
@@ -487,7 +497,7 @@ def test_damage_is_found_and_never_made_to_look_sound(
 
 
 def test_records_that_came_without_a_key_go(folder: LogFolder, caplog: pytest.LogCaptureFixture) -> None:
-    """They can only be older than the policy; Kafka drops them as well."""
+    """Cleaning removes records without a key, as Kafka does. Such records can only be older than the compact policy."""
     log = _create(folder, cleanup_policy=frozenset({"delete"}))
     append(log, batch(key=None))
     append(log, batch(key=b"k"))
@@ -518,7 +528,10 @@ ACTIONS = st.lists(
 def test_a_reader_from_the_beginning_ends_up_with_the_latest_values(
     actions: list[tuple[Any, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever is written, cleaned and crashed in whatever order; no record is altered, moved or made up."""
+    """After any sequence of writes, cleanings and crashes, a full read ends with the latest value of each key.
+
+    No record is altered, moved or invented.
+    """
     folder = LogFolder(tmp_path_factory.mktemp("cleaner") / "data")
     _create(folder, segment_bytes=400, delete_retention_ms=10, min_cleanable_dirty_ratio=0.0)
     written: dict[int, tuple[bytes, bytes | None]] = {}
@@ -552,7 +565,7 @@ def test_a_reader_from_the_beginning_ends_up_with_the_latest_values(
 
 
 def test_each_log_is_a_step_of_the_search_even_if_it_is_not_compacted(folder: LogFolder) -> None:
-    """The caller can pause between any two logs: a broker with many logs that are not compacted stays responsive."""
+    """The search for a log to clean pauses after each log, so that a broker with many uncompacted logs can respond."""
     for partition in range(20):
         folder.create(TopicPartition("orders", PartitionIndex(partition)))
     assert len(list(folder.directory.cleaner.look(folder.now_ms))) >= 20

@@ -1,4 +1,4 @@
-"""A crash at any point of a cleaning leaves the old segments or the new one."""
+"""Tests that a crash at any point of a swap leaves either the old segments or the cleaned one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fill(folder: LogFolder, count: int) -> None:
 
 
 def _interrupted(tmp_path: Path) -> tuple[LogFolder, Path, Values]:
-    """A closed folder whose first segments were cleaned, all but renaming them."""
+    """Returns a closed folder in which a crash interrupted the renaming of a cleaned segment's files."""
     folder = LogFolder(tmp_path / "data", replace(CONFIG, segment_bytes=400))
     folder.create()
     fill(folder, 20)
@@ -64,7 +64,7 @@ def _interrupted(tmp_path: Path) -> tuple[LogFolder, Path, Values]:
 
 
 def test_a_swap_that_had_begun_is_finished(tmp_path: Path) -> None:
-    """All old segments within its offsets go, however few of them had been renamed by then."""
+    """A start finishes a swap that had begun, and removes all old segments within the offsets of the cleaned one."""
     folder, directory, values = _interrupted(tmp_path)
     assert len(list(directory.glob("*.log"))) > 3
     folder.start()
@@ -74,8 +74,7 @@ def test_a_swap_that_had_begun_is_finished(tmp_path: Path) -> None:
 
 
 def test_a_gap_before_the_segment_stays_noted(tmp_path: Path) -> None:
-    """I8: after the swap as before it, the offsets before the segment are missing on purpose. Gaps within it are its
-    own."""
+    """I8: a finished swap keeps the note of the gap before the segment, and drops the notes of gaps within it."""
     folder, directory, _ = _interrupted(tmp_path)
     for offset in (0, 5):
         note_gap(directory, Offset(0), Offset(offset), "a test says so")
@@ -85,7 +84,7 @@ def test_a_gap_before_the_segment_stays_noted(tmp_path: Path) -> None:
 
 
 def test_a_swap_that_had_not_begun_is_undone(tmp_path: Path) -> None:
-    """One `.cleaned` file says so: the old segments stay."""
+    """If a `.cleaned` file exists, the swap had not begun, and a start keeps the old segments."""
     folder, directory, values = _interrupted(tmp_path)
     log = directory / f"{0:020d}.timeindex.swap"
     log.rename(log.with_name(f"{0:020d}.timeindex.cleaned"))
@@ -95,7 +94,8 @@ def test_a_swap_that_had_not_begun_is_undone(tmp_path: Path) -> None:
 
 
 def test_a_start_that_is_interrupted_while_it_undoes_a_swap_does_not_make_it_look_begun(tmp_path: Path) -> None:
-    """The `.cleaned` file that says so goes last: otherwise the next start would finish half of a swap."""
+    """A start that undoes a swap removes the `.cleaned` file last; otherwise the next start would finish half a
+    swap."""
     for suffix in (".log.swap", ".timeindex.cleaned"):
         (tmp_path / f"{0:020d}{suffix}").touch()
     in_the_way = tmp_path / f"{0:020d}.index.swap"
@@ -109,7 +109,7 @@ def test_a_start_that_is_interrupted_while_it_undoes_a_swap_does_not_make_it_loo
 
 
 def test_a_damaged_swap_takes_the_partition_offline(tmp_path: Path) -> None:
-    """What it was to replace is partly gone, so nothing may be cut or made up."""
+    """A damaged `.swap` file takes the partition offline: the old segments are partly gone, so nothing may be cut."""
     folder, directory, _ = _interrupted(tmp_path)
     log = directory / f"{0:020d}.log.swap"
     log.write_bytes(log.read_bytes()[:-1])
@@ -121,7 +121,7 @@ def test_a_damaged_swap_takes_the_partition_offline(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_cleaner_s_files_is_left_alone(tmp_path: Path) -> None:
-    """Nothing is renamed, made or removed."""
+    """In a folder without files of the cleaner, nothing is renamed, created or removed."""
     (tmp_path / f"{0:020d}.log").touch()
     finish_swaps(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [f"{0:020d}.log"]
@@ -129,7 +129,7 @@ def test_a_folder_without_a_cleaner_s_files_is_left_alone(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("reader", ["read", "headers"])
 def test_a_cleaned_segment_tells_up_to_where_it_reaches(tmp_path: Path, reader: str) -> None:
-    """Its last batch stays, if only as a header: a start must know which segments it replaces."""
+    """A cleaned segment keeps its last batch, at least its header, so that a start knows which segments it replaces."""
     folder = LogFolder(tmp_path / "data", CONFIG)
     log = folder.create()
     for _ in range(4):

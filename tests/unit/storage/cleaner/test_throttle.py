@@ -1,4 +1,4 @@
-"""The bound on what cleaners read and write."""
+"""Tests the limit on the bytes per second that cleaners read and write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from klamm.storage.cleaner.throttle import Throttle
 
 
 class Clock:
-    """A clock that is set by hand."""
+    """A clock that advances only when a test sets it."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -20,13 +20,13 @@ class Clock:
 
 
 def test_without_a_bound_nobody_waits() -> None:
-    """Kafka's default is the largest double."""
+    """Without a limit no cleaner waits. Kafka's default limit is the largest double."""
     assert Throttle().reserve(10**12) == 0
     assert Throttle(1.7976931348623157e308).reserve(10**12) == 0
 
 
 def test_what_is_used_is_paid_with_time() -> None:
-    """Several users pay one after the other; an idle account is not saved up."""
+    """Users wait one after the other for the bytes they use, and idle time gives no credit."""
     clock = Clock()
     throttle = Throttle(1000, clock)
     assert throttle.reserve(500) == pytest.approx(0.5)
@@ -39,12 +39,12 @@ def test_what_is_used_is_paid_with_time() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, -5.0, float("nan")])
 def test_a_rate_that_makes_no_sense_is_the_slowest(rate: float) -> None:
-    """It must not divide by zero, nor let everything through."""
+    """A rate of zero, below zero or NaN means one byte per second."""
     assert Throttle(rate).reserve(3) == pytest.approx(3.0)
 
 
 def test_who_waits_is_woken_by_the_end_and_by_a_new_rate() -> None:
-    """A cleaner that is throttled to nothing can still be stopped, and be let go on."""
+    """A waiting cleaner ends its wait when it is stopped, and when the rate changes."""
     stopped = Event()
     stopped.set()
     Throttle(1.0).use(10**9, stopped)

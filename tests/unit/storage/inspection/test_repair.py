@@ -1,4 +1,4 @@
-"""Repairing a data directory: what can still be read is served afterwards, and nothing was thrown away."""
+"""Tests the repair of a data directory: all readable records are served afterwards, and no bytes are thrown away."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _filled(path: Path, segment_bytes: int = 1500) -> LogFolder:
 
 
 def _damage(path: Path, number: int) -> tuple[int, int]:
-    """Flips a bit in a batch; its offsets, from and up to."""
+    """Flips a bit in a batch, and returns the batch's first offset and its next offset."""
     content = bytearray(path.read_bytes())
     position, header = list(iterate_batches(content))[number]
     content[position + 70] ^= 1
@@ -68,7 +68,7 @@ def _repair(folder: LogFolder) -> list[str]:
 @pytest.mark.parametrize(("segment", "number"), [(0, 0), (0, 1), (1, 2), (-1, 0), (-1, 1), (-1, -1)])
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_only_the_damaged_batch_is_lost(tmp_path: Path, segment: int, number: int, is_clean: bool) -> None:
-    """Wherever it lay and however the last stop was: the next start serves all others, at their offsets."""
+    """After the repair of a damaged batch, at any place and after any stop, a start serves all other records."""
     folder = _filled(tmp_path)
     if not is_clean:
         (tmp_path / CLEAN_SHUTDOWN_FILE).unlink()
@@ -94,7 +94,7 @@ def test_only_the_damaged_batch_is_lost(tmp_path: Path, segment: int, number: in
 
 
 def test_a_segment_without_a_good_batch_leaves_a_gap(tmp_path: Path) -> None:
-    """What comes before and after is served."""
+    """After the repair of a segment without a good batch, the records before and after it are served."""
     folder = _filled(tmp_path)
     first, second, third = folder.log_files()[:3]
     second.write_bytes(bytes(second.stat().st_size))
@@ -110,7 +110,7 @@ def test_a_segment_without_a_good_batch_leaves_a_gap(tmp_path: Path) -> None:
 
 
 def test_a_torn_tail_is_cut_and_kept_beside(tmp_path: Path) -> None:
-    """The bytes are there for who wants to look at them."""
+    """A repair cuts a torn tail and keeps its bytes in a `.quarantined` file."""
     folder = _filled(tmp_path, segment_bytes=100_000)
     (path,) = folder.log_files()
     content = path.read_bytes()
@@ -125,7 +125,7 @@ def test_a_torn_tail_is_cut_and_kept_beside(tmp_path: Path) -> None:
 
 
 def test_a_log_that_lost_its_end_goes_on_where_it_ends(tmp_path: Path) -> None:
-    """Its recovery point is lowered: otherwise the next start would miss the records again."""
+    """A repair lowers the recovery point of a log that lost its end; otherwise the next start would report a loss."""
     folder = _filled(tmp_path)
     last = folder.log_files()[-1]
     for path in last.parent.glob(f"{last.stem}.*"):
@@ -151,7 +151,7 @@ def _truncate(folder: LogFolder, number: int) -> None:
 def test_a_segment_that_is_gone_can_be_given_up(
     tmp_path: Path, lose: Callable[[LogFolder, int], None], number: int, is_clean: bool
 ) -> None:
-    """The log goes on without its offsets, in this start and in all that follow, whatever else is put aside."""
+    """After the repair of a missing or empty segment, this start and all later ones serve the other records."""
     folder = _filled(tmp_path)
     if not is_clean:
         (tmp_path / CLEAN_SHUTDOWN_FILE).unlink()
@@ -172,7 +172,7 @@ def test_a_segment_that_is_gone_can_be_given_up(
 
 @pytest.mark.parametrize("has_folder", [True, False])
 def test_a_partition_that_is_gone_begins_anew_where_it_ended(tmp_path: Path, has_folder: bool) -> None:
-    """No offset is given away twice."""
+    """A repaired partition without files begins empty at its old end, so that no offset is assigned twice."""
     folder = _filled(tmp_path)
     shutil.rmtree(tmp_path / str(ORDERS))
     if has_folder:
@@ -187,7 +187,7 @@ def test_a_partition_that_is_gone_begins_anew_where_it_ended(tmp_path: Path, has
 
 
 def test_indexes_are_built_anew(tmp_path: Path) -> None:
-    """By the next start, whatever was in them."""
+    """The start after a repair rebuilds damaged indexes."""
     folder = _filled(tmp_path)
     partition = tmp_path / str(ORDERS)
     sound = {path.name: path.read_bytes() for path in partition.glob("*index")}
@@ -200,7 +200,7 @@ def test_indexes_are_built_anew(tmp_path: Path) -> None:
 
 
 def test_a_second_repair_keeps_what_the_first_put_aside(tmp_path: Path) -> None:
-    """Under a name of its own."""
+    """A second repair puts its bytes into a `.quarantined` file of its own."""
     folder = _filled(tmp_path)
     path = folder.log_files()[0]
     for _ in range(2):
@@ -210,7 +210,7 @@ def test_a_second_repair_keeps_what_the_first_put_aside(tmp_path: Path) -> None:
 
 
 def test_a_sound_directory_is_left_alone(tmp_path: Path) -> None:
-    """Byte by byte."""
+    """A repair changes no byte of a sound partition."""
     folder = _filled(tmp_path)
     copy = tmp_path.with_name(tmp_path.name + "-copy")
     shutil.copytree(tmp_path, copy)
@@ -222,7 +222,11 @@ def test_a_sound_directory_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_recovery_points_are_only_ever_lowered(tmp_path: Path) -> None:
-    """And the next start is one after a crash; a checkpoint that can't be read makes it look through everything."""
+    """A repair only lowers recovery points, and removes the mark of a clean stop, so that the next start runs a
+    recovery.
+
+    If the checkpoint cannot be read, the next start reads the whole log.
+    """
     folder = _filled(tmp_path)
     lower_recovery_points(tmp_path, {ORDERS: 1000})
     assert read_offsets(tmp_path / RECOVERY_POINT_FILE) == {ORDERS: 60}

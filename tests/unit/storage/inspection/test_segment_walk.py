@@ -1,4 +1,4 @@
-"""Walking a damaged segment: all that is whole is found, whatever lies between."""
+"""Tests that a walk over a damaged segment finds all whole batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from klamm.storage.inspection.segment_walk import BadRange, GoodBatch, walk
 
 
 def _segment(counts: Sequence[int], epochs: Sequence[int] = ()) -> bytes:
-    """Batches of so many records, one after the other."""
+    """Returns batches with these record counts, one after the other."""
     parts = []
     offset = 0
     for number, count in enumerate(counts):
@@ -43,7 +43,7 @@ def _offsets(found: Sequence[GoodBatch | BadRange]) -> list[int]:
 
 
 def test_a_sound_segment_is_all_batches(tmp_path: Path) -> None:
-    """Each where it lies."""
+    """A walk over a sound segment finds each batch at its position."""
     content = _segment([3, 1, 2])
     found = _walk(tmp_path / "log", content)
     assert _offsets(found) == [0, 3, 4]
@@ -57,7 +57,7 @@ def test_a_sound_segment_is_all_batches(tmp_path: Path) -> None:
 )
 @given(st.integers(0, 4), st.data())
 def test_one_damaged_batch_costs_no_other(tmp_path: Path, number: int, data: st.DataObject) -> None:
-    """Whichever byte of it was changed, in its header or behind: the others are found, and nothing is made up."""
+    """If one byte of a batch changes, in its header or after it, the walk finds all other batches and invents none."""
     content = bytearray(_segment([2, 1, 3, 1, 2]))
     bounds = [(position, position + header.size_bytes) for position, header in iterate_batches(content)]
     start, end = bounds[number]
@@ -67,8 +67,8 @@ def test_one_damaged_batch_costs_no_other(tmp_path: Path, number: int, data: st.
     good = [(each.position, each.end) for each in found if isinstance(each, GoodBatch)]
     in_prefix = at - start < 16 and not 8 <= at - start < 12
     if in_prefix:
-        # Base offset and leader epoch are not covered by the CRC: what they became may make it, or those after it, the
-        # one that can't stand there.
+        # The CRC does not cover base offset and leader epoch. Their changed values may make this batch, or the ones
+        # after it, look out of order.
         assert all(bound in bounds for bound in good)
         return
     assert good == bounds[:number] + bounds[number + 1 :]
@@ -77,7 +77,7 @@ def test_one_damaged_batch_costs_no_other(tmp_path: Path, number: int, data: st.
 
 
 def test_zeros_and_rubbish_between_batches_are_passed_over(tmp_path: Path) -> None:
-    """Longer than is read at once."""
+    """A walk skips zeros and random bytes between batches, even if they are longer than one read."""
     content = _segment([2, 2])
     half = len(content) // 2
     rubbish = bytes(1_500_000) + b"\x02" * 700_000
@@ -88,7 +88,7 @@ def test_zeros_and_rubbish_between_batches_are_passed_over(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kept", [1, 20, 61, 70])
 def test_a_torn_tail_reaches_to_the_end(tmp_path: Path, kept: int) -> None:
-    """However much of the last batch is there."""
+    """A torn tail of any length is one bad range up to the end of the file."""
     content = _segment([2, 2])
     half = len(content) // 2
     found = _walk(tmp_path / "log", content[: half + kept])
@@ -97,7 +97,7 @@ def test_a_torn_tail_reaches_to_the_end(tmp_path: Path, kept: int) -> None:
 
 
 def test_offsets_and_epochs_must_rise(tmp_path: Path) -> None:
-    """They may not reach into the next segment either."""
+    """A batch is bad if its offset or leader epoch is lower than before, or if it reaches into the next segment."""
     first, second = _segment([2]), _segment([1, 2])
     found = _walk(tmp_path / "log", second + first)
     assert _offsets(found) == [0, 1]

@@ -1,4 +1,4 @@
-"""Looking through a partition's folder: what is wrong is found, and named with its place."""
+"""Tests that the verification of a partition folder finds damage and reports its place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from klamm.storage.transaction_index import AbortedTransaction, encode_entries
 
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
-    """Thirty batches in several segments, with entries in their indexes and snapshots, closed in order."""
+    """Returns a cleanly closed partition: thirty batches in several segments, with index entries and snapshots."""
     folder = LogFolder(tmp_path)
     folder.create(segment_bytes=800, index_interval_bytes=150)
     for number in range(30):
@@ -44,7 +44,7 @@ def _logs(partition: Path) -> list[Path]:
 
 
 def test_a_sound_partition_has_no_findings(partition: Path) -> None:
-    """And everything in it was looked at."""
+    """A sound partition has no findings, and the report counts all its segments, batches and bytes."""
     report = _verify(partition)
     assert not report.findings
     assert (report.segments, report.batches, report.log_end_offset) == (len(_logs(partition)), 30, 60)
@@ -52,7 +52,7 @@ def test_a_sound_partition_has_no_findings(partition: Path) -> None:
 
 
 def test_a_flipped_bit_is_damage_at_its_batch(partition: Path) -> None:
-    """With position and offset; a repair would keep the rest of the segment."""
+    """A flipped bit is reported with its batch's position and offset, and a repair would keep all other batches."""
     path = _logs(partition)[1]
     content = bytearray(path.read_bytes())
     (_, first), (position, header) = list(iterate_batches(content))[:2]
@@ -68,10 +68,10 @@ def test_a_flipped_bit_is_damage_at_its_batch(partition: Path) -> None:
 
 
 def test_a_torn_tail_is_told_from_damage(partition: Path) -> None:
-    """Beyond the recovery point, after a stop that was no clean one, it is what a crash leaves (I8)."""
+    """A torn tail beyond the recovery point after an unclean stop is no damage, because a crash leaves it (I8)."""
     path = _logs(partition)[-1]
     path.write_bytes(path.read_bytes()[:-7])
-    (partition / f"{60:020d}.snapshot").unlink()  # it would vouch for all of it
+    (partition / f"{60:020d}.snapshot").unlink()  # the snapshot would vouch for the whole log
     for known, severity in (
         (KnownOfPartition(50, 0, False, False), Severity.TORN_TAIL),
         (KnownOfPartition(60, 0, False, False), Severity.DAMAGE),
@@ -85,15 +85,18 @@ def test_a_torn_tail_is_told_from_damage(partition: Path) -> None:
 
 
 def test_a_log_that_ends_before_its_recovery_point_is_damaged(partition: Path) -> None:
-    """Even where every batch is whole."""
+    """A log that ends before its recovery point is damaged, even if every batch is whole."""
     severity, name, text, mend = _only(_verify(partition, KnownOfPartition(70, 0, False, True)))
     assert (severity, name, mend) == (Severity.DAMAGE, _logs(partition)[-1].name, MendKind.ACCEPT)
     assert text == "it ends at offset 60, but records up to offset 70 were on the disk"
 
 
 def test_a_missing_segment_is_missed(partition: Path) -> None:
-    """In a compacted topic as well: klamm's cleaner leaves no gap between two segments, and others are noted. Without
-    the metadata nobody can tell."""
+    """A missing segment is damage, also in a compacted topic, because klamm's cleaner leaves no unnoted gap between
+    segments.
+
+    If the topic's policy is unknown, the missing segment is only a note.
+    """
     gone, following = _logs(partition)[1:3]
     for path in partition.glob(f"{gone.stem}.*"):
         path.unlink()
@@ -105,7 +108,7 @@ def test_a_missing_segment_is_missed(partition: Path) -> None:
 
 
 def test_a_folder_without_segments_is_damaged(partition: Path) -> None:
-    """If there was anything in it."""
+    """A partition folder without segments is damaged if the partition had records."""
     for path in _logs(partition):
         path.unlink()
     findings = _verify(partition).findings
@@ -116,7 +119,10 @@ def test_a_folder_without_segments_is_damaged(partition: Path) -> None:
 
 
 def test_a_missing_beginning_is_damage(partition: Path) -> None:
-    """If it was noted where the log begins. Files that retention has let go of tell that, too."""
+    """Missing segments at the beginning are damage if the log start offset lies before them.
+
+    They are no damage if retention has marked them as deleted.
+    """
     _logs(partition)[0].unlink()
     following = _logs(partition)[0]
     severity, name, text, mend = _only(_verify(partition, KnownOfPartition(60, 0, False, True)))
@@ -129,7 +135,7 @@ def test_a_missing_beginning_is_damage(partition: Path) -> None:
 
 
 def test_a_missing_folder_is_damage(partition: Path) -> None:
-    """If its topic is known to be there; else it may have been deleted."""
+    """A missing partition folder is damage if its topic is known; otherwise the topic may have been deleted."""
     shutil.rmtree(partition)
     severity, name, text, mend = _only(verify_missing(partition, KnownOfPartition(60, 0, False, True)))
     assert (severity, name, mend) == (Severity.DAMAGE, partition.name, MendKind.BEGIN_AGAIN)
@@ -147,7 +153,7 @@ def test_a_missing_folder_is_damage(partition: Path) -> None:
     ],
 )
 def test_index_entries_must_fit_the_log(partition: Path, suffix: str, at: int, value: int, words: str) -> None:
-    """As kafka-dump-log looks at them; an index is built anew."""
+    """Index entries must match the log, by the rules of kafka-dump-log; a repair removes the index."""
     path = partition / f"{0:020d}{suffix}"
     content = bytearray(path.read_bytes())
     pack_into(">i", content, at, value)
@@ -158,7 +164,10 @@ def test_index_entries_must_fit_the_log(partition: Path, suffix: str, at: int, v
 
 
 def test_an_index_that_earlier_versions_of_kafka_wrote_is_good(partition: Path) -> None:
-    """One entry for several batches: the position of the first, the offset and the largest timestamp of the last."""
+    """An index entry of an earlier Kafka version, which covers several batches, is valid.
+
+    The entry has the position of the first batch, and the offset and the largest timestamp of the last one.
+    """
     offsets, times = (partition / f"{0:020d}{suffix}" for suffix in (".index", ".timeindex"))
     batches = list(iterate_batches(_logs(partition)[0].read_bytes()))
     position, _ = batches[1]
@@ -169,7 +178,10 @@ def test_an_index_that_earlier_versions_of_kafka_wrote_is_good(partition: Path) 
 
 
 def test_an_index_of_half_an_entry_is_found(partition: Path) -> None:
-    """Zeros after the entries are what Kafka leaves in a file that it did not close; an absent index is no fault."""
+    """An index with part of an entry at its end is reported; trailing zeros and an absent index are no fault.
+
+    Kafka leaves zeros after the entries of an index that it did not close.
+    """
     path = partition / f"{0:020d}.index"
     content = path.read_bytes()
     path.write_bytes(content + bytes(800))
@@ -181,7 +193,7 @@ def test_an_index_of_half_an_entry_is_found(partition: Path) -> None:
 
 
 def test_other_files_are_looked_at(partition: Path) -> None:
-    """Snapshots, transaction indexes, epochs; what a repair left is named."""
+    """Damaged snapshots, transaction indexes and epoch files are reported, and a quarantined file is noted."""
     snapshot = sorted(partition.glob("*.snapshot"))[-1]
     snapshot.write_bytes(snapshot.read_bytes()[:-1])
     transactions = partition / f"{0:020d}.txnindex"
@@ -202,7 +214,7 @@ def test_other_files_are_looked_at(partition: Path) -> None:
 
 
 def test_files_are_told_by_their_names(partition: Path) -> None:
-    """Those of one segment stand together; what is being removed or was put aside is none of them."""
+    """The files of one segment are listed together, without files that are deleted or quarantined."""
     (partition / f"{0:020d}.log.deleted").touch()
     (partition / f"{0:020d}.log.quarantined").touch()
     kinds = [kind_of(path) for path in data_files(partition)]
