@@ -1,8 +1,8 @@
-"""Clients of a group as they behave: what they send next depends on what they were answered.
+"""Simulated consumer clients of a classic group, whose next request depends on the last answer.
 
-Each is one consumer process. It joins, syncs, sends heartbeats and commits what it owns; told to rejoin, it rejoins;
-told that it is unknown, it starts over; fenced, it dies. It may also crash, and come back without remembering
-anything but its instance id.
+Each client is one consumer process. A client joins, syncs, sends heartbeats and commits offsets of the partitions that
+it owns. Error codes make it rejoin, start over with an empty member id, or, when fenced, stop. A client may also crash
+and restart; a restart keeps only the instance id.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["PARTITIONS", "Client", "ClientState"]
 PARTITIONS = 6
 SESSION_MS = 10_000
 STATIC_SESSION_MS = 45_000
-"""Static members are given time to restart: longer than a rebalance lasts."""
+"""Longer than a rebalance, so that static members have time to restart."""
 REBALANCE_MS = 30_000
 
 
 class ClientState(Enum):
-    """What a client is about."""
+    """The state of a client, which decides what the client does next."""
 
     OUT = "has to join"
     JOINING = "waits for the generation"
@@ -37,7 +37,7 @@ class ClientState(Enum):
 
 
 class Client:
-    """One consumer. `version` is that of its JoinGroup; below 4 it joins without asking for an id first."""
+    """One consumer. `version` is the version of its JoinGroup requests; below 4 it joins without a member id first."""
 
     def __init__(self, name: str, *, instance: str | None = None, version: int = 9) -> None:
         self.name = name
@@ -47,20 +47,20 @@ class Client:
         self.member_id = ""
         self.generation = -1
         self.member_ids: list[str] = []
-        """All members of the generation, if this one leads it."""
+        """All members of the generation, if this client is the leader."""
         self.owned: frozenset[int] = frozenset()
         self.ticket: Ticket | None = None
         self.metadata = subscription("events")
         self.former: list[tuple[str, int]] = []
-        """Member ids and generations that it once had."""
+        """Former member ids, each with its generation."""
 
     def __repr__(self) -> str:
         return f"{self.name}({self.state.name}, {self.member_id!r}, {self.generation})"
 
-    # What it sends
+    # Requests
 
     def join(self, driver: ShardDriver) -> None:
-        """Ask to be in the next generation; with that it lets go of what it owned."""
+        """Sends a JoinGroup request, and gives up all owned partitions."""
         self.owned = frozenset()
         self.state = ClientState.JOINING
         self.ticket = driver.join(
@@ -74,7 +74,7 @@ class Client:
         )
 
     def sync(self, driver: ShardDriver) -> None:
-        """Ask for the assignment; a leader deals out the partitions, one after the other."""
+        """Sends a SyncGroup request; a leader assigns the partitions round robin."""
         shares: dict[str, bytes] = {}
         if self.member_ids:
             dealt: dict[str, list[int]] = {member_id: [] for member_id in self.member_ids}
@@ -85,39 +85,39 @@ class Client:
         self.ticket = driver.sync(self.member_id, self.generation, shares, instance=self.instance)
 
     def heartbeat(self, driver: ShardDriver) -> None:
-        """Say that it is alive, and do as it is told."""
+        """Sends a heartbeat, and acts on the error code of the answer."""
         code = driver.heartbeat(self.member_id, self.generation, instance=self.instance)
         if code is not None and code is not ErrorCode.NONE:
             self._react(code)
 
     def commit(self, driver: ShardDriver, partition: int, offset: int) -> ErrorCode | None:
-        """Commit for a partition that it owns."""
+        """Commits an offset of a partition."""
         return driver.commit(
             offset, member_id=self.member_id, generation=self.generation, instance=self.instance, partition=partition
         )
 
     def leave(self, driver: ShardDriver) -> None:
-        """Go, properly; a static member just goes."""
+        """Stops the client; a dynamic member sends LeaveGroup first."""
         if self.instance is None and self.member_id:
             driver.leave((self.member_id, None))
         self.crash()
 
     def crash(self) -> None:
-        """Stop, without a word."""
+        """Stops the client without a request."""
         self._remember()
         self.state = ClientState.CRASHED
         self.owned = frozenset()
         self.ticket = None
 
     def restart(self) -> None:
-        """Begin anew, with nothing but the instance id."""
+        """Starts the client again; only the instance id is kept."""
         self.state = ClientState.OUT
         self.member_id, self.generation = "", -1
 
-    # What it hears
+    # Answers
 
     def listen(self, driver: ShardDriver) -> None:
-        """Take the answer, if there is one."""
+        """Handles the answer to the pending request, if it has arrived."""
         if self.ticket is None or self.ticket in driver.parked:
             return
         answer = driver.answers[self.ticket]
@@ -131,7 +131,7 @@ class Client:
             self._react(answer)
 
     def lose_connection(self) -> None:
-        """The answer will never come; ask again."""
+        """Drops the pending request, so that the client joins again."""
         if self.ticket is not None:
             self.ticket = None
             self.state = ClientState.OUT
@@ -171,10 +171,10 @@ class Client:
         if self.member_id:
             self.former.append((self.member_id, self.generation))
 
-    # What it does by itself
+    # Steps
 
     def go_on(self, driver: ShardDriver) -> None:
-        """The next thing that a client in its state does."""
+        """Does the next step of a client in its state."""
         self.listen(driver)
         if self.state is ClientState.OUT:
             self.join(driver)

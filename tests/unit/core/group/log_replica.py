@@ -1,4 +1,4 @@
-"""What a log says, found out anew after each step of a long test."""
+"""A replica of the log for long tests, which is updated after each step."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["LogReplica"]
 
 
 class LogReplica:
-    """A store that knows nothing but the log. Logs only grow here, so what was replayed before need not be again."""
+    """A store that is replayed from the log. Logs only grow here, so each record is replayed once."""
 
     def __init__(self) -> None:
         self._store = empty_store()
         self._end = 0
 
     def follow(self, log: Sequence[Written]) -> GroupStore:
-        """The store, when all of the log is replayed."""
+        """Replays the new records of the log, and returns the store."""
         for written in log[self._end :]:
             self._store.replay(Offset(self._end), written.producer_id, written.record)
             self._end += 1

@@ -1,4 +1,4 @@
-"""A cluster's topics as a test paints them."""
+"""A cluster's topics for tests, which a test defines by name and partition count."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["PaintedTopics", "topic_id"]
 
 
 def topic_id(name: str, incarnation: int = 0) -> TopicId:
-    """An id that a test can tell from the name."""
+    """Returns a topic id that contains the name and the incarnation."""
     return TopicId(name.encode()[:15].ljust(15, b".") + bytes([incarnation]))
 
 
 class PaintedTopics:
-    """Topics with so many partitions each, in order of their names, with all replicas in one rack if it has a name."""
+    """Topics with partition counts, in order of their names; all replicas are in one rack if `rack` is not empty."""
 
     def __init__(
         self, version: int = 1, rack: str = "", /, *, incarnations: dict[str, int] | None = None, **partitions: int

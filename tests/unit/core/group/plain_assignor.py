@@ -1,4 +1,4 @@
-"""An assignor whose outcome a test can foretell: it keeps what it can, and deals out the rest in order."""
+"""A predictable assignor for tests: members keep partitions where possible, and get the others in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["PLAIN_ASSIGNORS", "PlainAssignor"]
 
 
 class PlainAssignor:
-    """Balanced and sticky, in the order of member ids, topic names and partitions; fails when it is told to."""
+    """A balanced and sticky assignor, in the order of member ids, topics and partitions; it fails if `fails` is set."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,7 +1,7 @@
-"""Drives a group shard without a runtime: a log that is a list, a clock that a test moves, answers by ticket.
+"""A driver for a group shard without a runtime: a list as the log, a clock that tests move, and answers by ticket.
 
-It does with a result what the contract says, so that the tests of the pure core see decisions and nothing else. And
-`check_what_stands` makes decisions again that are said to stand: nothing else may come of them.
+The driver applies results according to the contract, so that tests of the pure core see only its decisions. The method
+`check_what_stands` repeats decisions whose reusable answers are valid, and checks that the result is the same.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ __all__ = ["GROUP", "ShardDriver", "subscription"]
 GROUP = "orders"
 START = Millis(1_700_000_000_000)
 STANDING_KEPT = 8
-"""So many of the latest decisions that may still stand are kept."""
+"""The number of latest decisions with a reusable answer that are kept."""
 NO_PRODUCER = (ProducerId(-1), ProducerEpoch(-1))
 
 M = TypeVar("M", bound=Message)
 
 
 def subscription(*topics: str) -> bytes:
-    """The metadata of a consumer that reads these topics."""
+    """Returns the metadata of a consumer that subscribes to these topics."""
     return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
@@ -80,14 +80,14 @@ DEFAULT_PROTOCOLS = (("range", subscription("events")),)
 
 
 class Written(NamedTuple):
-    """A record as it lies in the log."""
+    """A record in the log, with its producer id."""
 
     producer_id: ProducerId
     record: CoordinatorRecord
 
 
 class Stood(NamedTuple):
-    """A request that was decided in a way that may still stand."""
+    """A decided request with a reusable answer."""
 
     decide: Callable[[Ticket, Millis], Result]
     reusable_answer: ReusableAnswer
@@ -136,13 +136,13 @@ class ShardDriver:
         self._held: list[tuple[Result, Ticket | None]] = []
         self._stood: deque[Stood] = deque(maxlen=STANDING_KEPT)
         self.repeated = 0
-        """How often a decision that stood was made again."""
+        """The number of decisions that were repeated for a reusable answer."""
         for written in log:
             self._write(written)
         for result in self.shard.on_loaded(topics, self.now):
             self.apply(result)
 
-    # What the runtime does
+    # Tasks of the runtime
 
     def apply(self, result: Result, ticket: Ticket | None = None) -> None:
         for key, delay_ms in result.timers:
@@ -164,12 +164,12 @@ class ShardDriver:
             self._commit(result)
 
     def do_chores(self) -> None:
-        """Let the shard do all that it does a little at a time."""
+        """Runs the incremental work of the shard until none is left."""
         while INCREMENTAL_WORK_TIMER in self.timers:
             self.step_chores()
 
     def step_chores(self) -> None:
-        """Let it do a little."""
+        """Runs one step of the incremental work."""
         del self.timers[INCREMENTAL_WORK_TIMER]
         self.apply(self.shard.handle_timer(INCREMENTAL_WORK_TIMER, self.now))
 
@@ -184,7 +184,7 @@ class ShardDriver:
             self.apply(result.on_commit(self.now))
 
     def publish(self, events: Sequence[object]) -> None:
-        """What one decision has led to."""
+        """Collects the events of one decision."""
         self.events += events
 
     def _release(self, replies: Sequence[tuple[Ticket, Message | ErrorCode]]) -> None:
@@ -203,21 +203,21 @@ class ShardDriver:
             self._release([(ticket, code)])
 
     def commit_held(self) -> None:
-        """The high watermark passes everything."""
+        """Commits all held results, as if the high watermark passed them."""
         self.hold_commits = False
         held, self._held = self._held, []
         for result, _ in held:
             self._commit(result)
 
     def fail_held(self, code: ErrorCode) -> None:
-        """The wait for the high watermark is given up."""
+        """Fails all held results, as if the wait for the high watermark ended with an error."""
         self.hold_commits = False
         held, self._held = self._held, []
         for result, ticket in held:
             self.fail(result, ticket, code, is_written=True)
 
     def run_tasks(self) -> None:
-        """What was to be done elsewhere is done, and what follows from it, until nothing is left."""
+        """Runs all background tasks and applies their outcomes, until none is left."""
         while self.tasks:
             task = self.tasks.pop(0)
             try:
@@ -227,7 +227,7 @@ class ShardDriver:
             self.apply(self.shard.handle_outcome(task, outcome, self.now))
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, and fire what becomes due on the way, in order."""
+        """Moves the clock, and fires the timers that become due, in order."""
         end = Millis(self.now + milliseconds)
         while self.timers:
             key, deadline = min(self.timers.items(), key=lambda item: item[1])
@@ -239,12 +239,12 @@ class ShardDriver:
         self.now = end
 
     def reload(self) -> ShardDriver:
-        """A shard that knows nothing but the log."""
+        """Returns a driver with a new shard that is loaded from the log."""
         return ShardDriver(
             self.config, log=self.log, now=self.now, ids=self._ids, topics=self.topics, settings=self.settings
         )
 
-    # What clients do
+    # Requests of clients
 
     def ask(
         self,
@@ -275,7 +275,7 @@ class ShardDriver:
         return ticket
 
     def check_what_stands(self) -> None:
-        """Make every decision again that still stands, as far as it is said: nothing else may come of it."""
+        """Repeats each decision with a valid reusable answer, and checks that answer, timers and effects are equal."""
         for stood in self._stood:
             if not stood.reusable_answer.holds(self.now):
                 continue
@@ -342,7 +342,7 @@ class ShardDriver:
         return self.ask(GroupShard.handle_sync_group, request, 5)
 
     def heartbeat(self, member_id: str, generation: int, *, instance: str | None = None) -> ErrorCode | None:
-        """The error code, or None if the answer waits for what was written before."""
+        """Sends Heartbeat; returns the error code, or None if the answer is parked."""
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
@@ -352,7 +352,7 @@ class ShardDriver:
         return ErrorCode(cast(HeartbeatResponse, answer).error_code)
 
     def leave(self, *members: tuple[str, str | None]) -> list[ErrorCode] | ErrorCode | None:
-        """The members' error codes, or that of the whole, or None if the answer waits."""
+        """Sends LeaveGroup; returns the members' error codes, that of the request, or None if the answer is parked."""
         request = LeaveGroupRequest(
             group_id=GROUP,
             members=[MemberIdentity(member_id=member, group_instance_id=instance) for member, instance in members],
@@ -378,7 +378,7 @@ class ShardDriver:
         retention_ms: int = -1,
         version: int = 9,
     ) -> ErrorCode | None:
-        """The error code, or None if the commit waits."""
+        """Sends OffsetCommit; returns the error code, or None if the answer is parked."""
         request = OffsetCommitRequest(
             group_id=group_id,
             generation_id_or_member_epoch=generation,
@@ -413,7 +413,7 @@ class ShardDriver:
         all_topics: bool = False,
         require_stable: bool = False,
     ) -> dict[tuple[str, int], int | ErrorCode]:
-        """Offsets by topic and partition, -1 where there is none, or the error code."""
+        """Sends OffsetFetch; returns for each partition the offset, -1 if there is none, or the error code."""
         topics = [
             OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=[partition])
             for topic, partition in partitions
@@ -431,7 +431,7 @@ class ShardDriver:
             for partition in topic.partitions
         }
 
-    # What tests look at
+    # State for assertions
 
     def group(self, group_id: str = GROUP) -> ClassicGroup:
         group = self.shard.classic_groups.find(group_id)
@@ -442,7 +442,7 @@ class ShardDriver:
         return self.group(group_id).state
 
     def joined(self, ticket: Ticket) -> JoinGroupResponse:
-        """The answer to a JoinGroup, which must be there."""
+        """Returns the answer to a JoinGroup request; fails if there is none."""
         answer = self.answers[ticket]
         assert isinstance(answer, JoinGroupResponse), answer
         return answer
@@ -451,7 +451,7 @@ class ShardDriver:
         return ErrorCode(self.joined(ticket).error_code)
 
     def synced(self, ticket: Ticket) -> SyncGroupResponse:
-        """The answer to a SyncGroup, which must be there."""
+        """Returns the answer to a SyncGroup request; fails if there is none."""
         answer = self.answers[ticket]
         assert isinstance(answer, SyncGroupResponse), answer
         return answer
@@ -462,16 +462,16 @@ class ShardDriver:
     def is_parked(self, ticket: Ticket) -> bool:
         return ticket in self.parked
 
-    # Short ways into a state
+    # Helpers that set up a state
 
     def member_id(self, **join: Any) -> str:
-        """A member id that was handed out to a dynamic member."""
+        """Sends the first JoinGroup request of a dynamic member, and returns its member id."""
         response = self.joined(self.join(**join))
         assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return response.member_id
 
     def stable_group(self, size: int = 2, **join: Any) -> list[str]:
-        """A stable group of dynamic members, the leader first; returns their ids. Its generation is 1."""
+        """Creates a stable group of dynamic members at generation 1; returns their ids, the leader first."""
         ids = [self.member_id(**join) for _ in range(size)]
         tickets = [self.join(member_id, **join) for member_id in ids]
         self.advance(self.config.initial_rebalance_delay_ms * 2)
@@ -483,10 +483,10 @@ class ShardDriver:
         return ids
 
     def shares(self, ids: Sequence[str]) -> dict[str, bytes]:
-        """An assignment for each member, told apart by the member's id."""
+        """Returns an assignment for each member, which is the member id."""
         return {member_id: member_id.encode() for member_id in ids}
 
 
 def small_sessions(**changes: Any) -> GroupCoordinatorConfig:
-    """A configuration with some settings other than Kafka's defaults."""
+    """Returns a configuration with some changes to Kafka's defaults."""
     return replace(GroupCoordinatorConfig(), **changes)

@@ -1,4 +1,4 @@
-"""How long offsets are kept, and how often it is looked at them."""
+"""Tests of the retention time of offsets, and of the interval of expiration checks."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ HOUR = 3_600_000
     ],
 )
 def test_ephemeral_groups_are_known_by_their_ids(group_id: str, is_ephemeral: bool) -> None:
-    """A pattern is to match the whole id, as it is written."""
+    """A pattern for ephemeral groups has to match the whole group id, with the same letter case."""
     config = GroupCoordinatorConfig(ephemeral_patterns=("console-consumer-*", "tmp.?"), ephemeral_retention_ms=HOUR)
     assert config.offsets_retention_of(group_id) == (HOUR if is_ephemeral else config.offsets_retention_ms)
 
 
 def test_without_patterns_no_group_is_ephemeral() -> None:
-    """Kafka's behaviour is the default."""
+    """Without patterns no group is ephemeral, as in Kafka."""
     config = GroupCoordinatorConfig(ephemeral_retention_ms=1)
     assert config.offsets_retention_of("console-consumer-12") == 7 * 24 * HOUR
     assert config.expiry_interval_ms == 600_000
@@ -37,6 +37,6 @@ def test_without_patterns_no_group_is_ephemeral() -> None:
 
 @pytest.mark.parametrize(("retention_ms", "interval_ms"), [(1, 1000), (60_000, 60_000), (24 * HOUR, 600_000)])
 def test_groups_that_go_soon_are_looked_at_often(retention_ms: int, interval_ms: int) -> None:
-    """No group is kept twice as long as it should be, down to a second."""
+    """The check interval is the ephemeral retention time, at least one second and at most ten minutes."""
     config = GroupCoordinatorConfig(ephemeral_patterns=("*",), ephemeral_retention_ms=retention_ms)
     assert config.expiry_interval_ms == interval_ms

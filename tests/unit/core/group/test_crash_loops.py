@@ -1,4 +1,4 @@
-"""Who is taken to be in a crash loop, and for how long it is held back."""
+"""Tests of the detection of crash loops, and of the back-off of their members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def at(milliseconds: int) -> Millis:
 
 
 def dead(times: int) -> CrashLoops:
-    """That many deaths, a minute apart, the last one at minute `times - 1`."""
+    """Returns crash loops with this number of deaths, a minute apart, the last one at minute `times - 1`."""
     loops = CrashLoops()
     for death in range(times):
         loops.note_death(NAME, at(death * MINUTE), False)
@@ -24,7 +24,7 @@ def dead(times: int) -> CrashLoops:
 
 
 def test_three_deaths_without_a_commit_are_a_crash_loop() -> None:
-    """Two may be chance."""
+    """Three deaths without a commit are a crash loop, and two are not."""
     assert not dead(2).is_looping(NAME, at(MINUTE))
     assert dead(2).held_back_until(NAME, at(MINUTE)) is None
     loops = dead(3)
@@ -35,13 +35,13 @@ def test_three_deaths_without_a_commit_are_a_crash_loop() -> None:
 
 @pytest.mark.parametrize(("deaths", "seconds"), [(3, 10), (4, 20), (5, 40), (7, 160), (8, 300), (30, 300)])
 def test_back_off_grows_with_each_death(deaths: int, seconds: int) -> None:
-    """Up to five minutes."""
+    """The back-off doubles with each death, up to five minutes."""
     last = (deaths - 1) * MINUTE
     assert dead(deaths).held_back_until(NAME, at(last)) == at(last + seconds * 1000)
 
 
 def test_nobody_is_held_back_after_the_time_is_up() -> None:
-    """But the next death makes it worse."""
+    """The back-off ends after its time, and the next death starts a longer one."""
     loops = dead(3)
     assert loops.held_back_until(NAME, at(2 * MINUTE + 10_000)) is None
     loops.note_death(NAME, at(3 * MINUTE), False)
@@ -49,7 +49,7 @@ def test_nobody_is_held_back_after_the_time_is_up() -> None:
 
 
 def test_commit_ends_the_loop() -> None:
-    """Whether it is told at once or with the death."""
+    """A commit ends a crash loop, whether it is reported at once or with the death."""
     loops = dead(3)
     loops.note_commit(NAME)
     assert loops.deaths(NAME, at(2 * MINUTE)) == 0
@@ -59,7 +59,7 @@ def test_commit_ends_the_loop() -> None:
 
 
 def test_half_an_hour_without_a_death_is_forgiven() -> None:
-    """The count begins anew."""
+    """The count of deaths starts again after half an hour without a death."""
     loops = dead(3)
     later = at(2 * MINUTE + 30 * MINUTE + 1)
     assert not loops.is_looping(NAME, later)
@@ -68,7 +68,9 @@ def test_half_an_hour_without_a_death_is_forgiven() -> None:
 
 
 def test_members_that_died_together_count_once() -> None:
-    """All consumers of a host have one name unless they are given another; when the host stops it is no loop."""
+    """Members of one name that lived at the same time count as one death, so a host that stops is no crash loop. All
+    consumers of one host have the same name if they have the same client id.
+    """
     loops = CrashLoops()
     name = lasting_name(None, "rdkafka", "/10.0.0.1")
     for member in range(5):
@@ -79,13 +81,13 @@ def test_members_that_died_together_count_once() -> None:
 
 
 def test_static_members_are_known_by_their_instance_id() -> None:
-    """Wherever they run."""
+    """A static member is known by its instance id, whatever its client id and host are."""
     assert lasting_name("pod-1", "a", "/10.0.0.1") == lasting_name("pod-1", "b", "/10.0.0.2")
     assert lasting_name(None, "a", "/10.0.0.1") != lasting_name(None, "a", "/10.0.0.2")
 
 
 def test_only_so_many_names_are_remembered() -> None:
-    """The oldest are forgotten."""
+    """At most 1,000 names are remembered, and the oldest is forgotten."""
     loops = CrashLoops()
     for number in range(1001):
         loops.note_death(number, at(number), False)

@@ -1,4 +1,4 @@
-"""The table of kinds: a third kind is reached from all sides once it is in the table."""
+"""Tests of the table of group kinds: a third kind is available to all requests once it is in the table."""
 
 from __future__ import annotations
 
@@ -48,35 +48,35 @@ RECORDS = (group_record(GROUP, 3), member_record(GROUP, "a"))
 
 
 class ThirdKindDriver(ShardDriver):
-    """A coordinator with three kinds of groups."""
+    """A driver of a coordinator with three kinds of groups."""
 
     kinds: ClassVar = (*GROUP_KINDS, THIRD_KIND)
 
     @property
     def third(self) -> ThirdShard:
-        """The decisions of the third kind."""
+        """Returns the shard part of the third kind."""
         return shard_of(ThirdShard, self.shard.groups.shards)
 
     def answer_to(self, handle: Callable[..., Result], request: Message, version: int = 5) -> Message | ErrorCode:
-        """What a request is answered with; an error code if it is refused."""
+        """Sends a request, and returns its answer, or an error code if it is refused."""
         return self.answers[self.ask(handle, request, version)]
 
 
 @pytest.fixture
 def driver() -> ThirdKindDriver:
-    """A coordinator that has loaded a group of the third kind, with a member, and has a classic group, too."""
+    """Returns a coordinator that has loaded a group of the third kind with one member, and has a classic group."""
     loaded = ThirdKindDriver(log=[Written(NO_PRODUCER[0], record) for record in RECORDS])
     loaded.stable_group()
     return loaded
 
 
 def write(driver: ThirdKindDriver, record: CoordinatorRecord) -> None:
-    """A record that the third kind has written."""
+    """Appends a record of the third kind."""
     driver._write(Written(NO_PRODUCER[0], record))
 
 
 def commit(member_id: str) -> OffsetCommitRequest:
-    """A commit of one partition."""
+    """Returns a commit request for one partition."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
     topic = OffsetCommitRequestTopic(name="events", partitions=[partition])
     return OffsetCommitRequest(
@@ -85,13 +85,13 @@ def commit(member_id: str) -> OffsetCommitRequest:
 
 
 def listed(driver: ThirdKindDriver, **filters: list[str]) -> list[tuple[str, str, str, str]]:
-    """The groups in an answer to ListGroups."""
+    """Returns the groups in the answer to ListGroups."""
     answer = cast(ListGroupsResponse, driver.answer_to(GroupShard.handle_list_groups, ListGroupsRequest(**filters)))
     return [(each.group_id, each.group_type, each.group_state, each.protocol_type) for each in answer.groups]
 
 
 def test_each_kind_has_records_timers_and_a_type_of_its_own() -> None:
-    """No record and no timer belongs to two kinds."""
+    """Each record type and each timer belongs to exactly one kind."""
     keys = [key for kind in GROUP_KINDS for key in kind.store.keys]
     timers = [timer for kind in GROUP_KINDS for timer in kind.timers]
     assert len(set(keys)) == len(keys)
@@ -101,7 +101,7 @@ def test_each_kind_has_records_timers_and_a_type_of_its_own() -> None:
 
 
 def test_records_are_replayed(driver: ThirdKindDriver) -> None:
-    """By the kind's store, after a load and after an append."""
+    """The store of the kind replays its records, after a load and after an append."""
     assert driver.third.store.groups[GROUP].members == {"a"}
     write(driver, member_record(GROUP, "b"))
     assert driver.third.store.groups[GROUP].members == {"a", "b"}
@@ -110,7 +110,7 @@ def test_records_are_replayed(driver: ThirdKindDriver) -> None:
 
 
 def test_a_group_of_another_kind_is_replaced(driver: ThirdKindDriver) -> None:
-    """A simple group gives way to the first record of another kind, and no id is in two kinds."""
+    """The first record of another kind replaces a simple group, so that a group id belongs to one kind only."""
     driver.ask(GroupShard.handle_offset_commit, _simple_commit("later"), 9)
     assert "later" in driver.shard.classic_groups.store.groups
     write(driver, group_record("later", 1))
@@ -128,7 +128,7 @@ def _simple_commit(group_id: str) -> OffsetCommitRequest:
 
 @pytest.fixture
 def three_kinds_in_the_table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The table itself has the third kind."""
+    """Adds the third kind to the table itself."""
     monkeypatch.setattr(group_kinds, "GROUP_KINDS", (*GROUP_KINDS, THIRD_KIND))
     record_serde._understood.cache_clear()
     yield
@@ -136,14 +136,14 @@ def three_kinds_in_the_table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_records_of_a_kind_that_is_not_in_the_table_are_skipped() -> None:
-    """They stay in the log."""
+    """Records of a kind that is not in the table are skipped when the log is read."""
     serde = GroupRecordSerde()
     assert serde.deserialize(*serde.serialize(RECORDS[0])) is None
 
 
 @pytest.mark.usefixtures("three_kinds_in_the_table")
 def test_records_of_a_kind_in_the_table_are_decoded() -> None:
-    """From the bytes in the log."""
+    """Records of a kind in the table are decoded from their bytes."""
     serde = GroupRecordSerde()
     decoded = serde.deserialize(*serde.serialize(RECORDS[0]))
     assert decoded is not None
@@ -151,14 +151,14 @@ def test_records_of_a_kind_in_the_table_are_decoded() -> None:
 
 
 def test_timers_reach_their_kind(driver: ThirdKindDriver) -> None:
-    """A session that began with the load ends."""
+    """A timer reaches its kind: the session that began with the load ends, and its member is removed."""
     assert TimerKey(SESSION, GROUP, "a") in driver.timers
     driver.advance(10_000)
     assert driver.third.store.groups[GROUP].is_empty
 
 
 def test_groups_are_listed(driver: ThirdKindDriver) -> None:
-    """After those of the other kinds, and by filters of type and state."""
+    """ListGroups lists groups of the kind after those of the other kinds, and filters them by type and state."""
     third = (GROUP, "share", "Stable", "share")
     assert listed(driver) == [("orders", "classic", "Stable", "consumer"), third]
     assert listed(driver, types_filter=["Share"]) == [third]
@@ -166,12 +166,12 @@ def test_groups_are_listed(driver: ThirdKindDriver) -> None:
 
 
 def test_groups_are_measured(driver: ThirdKindDriver) -> None:
-    """By the number of their members."""
+    """The member count of the group comes from the kind."""
     assert driver.shard.groups.member_count(GROUP) == 1
 
 
 def test_groups_are_deleted_when_they_are_empty(driver: ThirdKindDriver) -> None:
-    """With the kind's own tombstones; what is volatile is dropped, in this kind alone."""
+    """DeleteGroups appends the tombstones of the kind, and drops the in-memory state of this kind only."""
     request = DeleteGroupsRequest(groups_names=[GROUP])
 
     def deleted() -> int:
@@ -188,7 +188,7 @@ def test_groups_are_deleted_when_they_are_empty(driver: ThirdKindDriver) -> None
 
 
 def test_empty_groups_expire(driver: ThirdKindDriver) -> None:
-    """As groups of all kinds do that have no offsets left."""
+    """An empty group without offsets expires, as for all kinds."""
     write(driver, member_record(GROUP, "a", is_there=False))
     driver.timers.pop(TimerKey(SESSION, GROUP, "a"))
     driver.advance(driver.config.expiry_interval_ms)
@@ -196,7 +196,7 @@ def test_empty_groups_expire(driver: ThirdKindDriver) -> None:
 
 
 def test_offsets_are_checked_by_the_kind(driver: ThirdKindDriver) -> None:
-    """Commits and fetches; an accepted commit is noted."""
+    """The kind checks commits and fetches, and is told of each accepted commit."""
     assert driver.answer_to(GroupShard.handle_offset_commit, commit("ghost")) is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.third.commits == 0
     assert isinstance(driver.answer_to(GroupShard.handle_offset_commit, commit("a")), OffsetCommitResponse)
@@ -217,7 +217,7 @@ def test_offsets_are_checked_by_the_kind(driver: ThirdKindDriver) -> None:
 
 
 def test_requests_of_the_classic_protocol_are_decided_by_the_kind(driver: ThirdKindDriver) -> None:
-    """All four; this kind refuses them."""
+    """The kind decides all four requests of the classic protocol; this kind refuses them."""
     assert driver.answers[driver.join(group_id=GROUP)] is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     for handle, request in (
         (GroupShard.handle_sync_group, SyncGroupRequest(group_id=GROUP)),
@@ -228,7 +228,7 @@ def test_requests_of_the_classic_protocol_are_decided_by_the_kind(driver: ThirdK
 
 
 def test_requests_for_other_kinds_do_not_take_the_group(driver: ThirdKindDriver) -> None:
-    """A heartbeat of the consumer protocol does not make a consumer group of it; descriptions say what it is not."""
+    """A consumer heartbeat does not convert a group of the third kind, and descriptions name the mismatch."""
     heartbeat = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="c", member_epoch=0)
     answer = cast(
         ConsumerGroupHeartbeatResponse, driver.answer_to(GroupShard.handle_consumer_group_heartbeat, heartbeat, 1)
@@ -245,6 +245,6 @@ def test_requests_for_other_kinds_do_not_take_the_group(driver: ThirdKindDriver)
 
 
 def test_topics_reach_each_kind(driver: ThirdKindDriver) -> None:
-    """At once."""
+    """Each kind gets the topics of a metadata update at once."""
     driver.apply(driver.shard.on_metadata_update(NO_TOPICS, (), driver.now))
     assert driver.third.topics is NO_TOPICS

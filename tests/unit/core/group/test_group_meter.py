@@ -1,4 +1,4 @@
-"""How a group is doing, measured by its commits and by what flows through its partitions."""
+"""Tests of the group meter, which measures groups by their commits and the traffic of their partitions."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ SECOND = 1000
 
 
 class Group:
-    """A group of two members that reads two partitions, and `others`; the meter looks when it is told to."""
+    """A group of two members that reads two partitions of `events`, and the partitions of `others`."""
 
     def __init__(self) -> None:
         self.meter = GroupMeter()
         self.members = 2
         self.others = PartitionOffsets()
-        """What is committed for partitions that are read to their end."""
+        """Committed offsets of partitions that the group has read to the end."""
         self.are_others_known = True
 
     def look(
         self, at: int, committed: int, end: int, *, rate: float = 100.0, settings: LoadSettings = DEFAULT_LOAD_SETTINGS
     ) -> GroupFigures:
-        """At that time each partition is committed so far and ends there."""
+        """Measures the group at a time, with one committed offset and one end offset for each partition of `events`."""
         traffic = {"events": [PartitionTraffic(Offset(0), Offset(end), rate)] * 2}
         if self.are_others_known:
             traffic["others"] = [PartitionTraffic(Offset(0), each.offset, 0.0) for each in self.others.values()]
@@ -36,7 +36,7 @@ class Group:
 
 
 def committed_everywhere(partitions: int, offset: int) -> PartitionOffsets:
-    """The same offset in each partition."""
+    """Returns the same committed offset for each partition."""
     offsets = PartitionOffsets()
     for partition in range(partitions):
         offsets[PartitionIndex(partition)] = CommittedOffset(
@@ -46,12 +46,12 @@ def committed_everywhere(partitions: int, offset: int) -> PartitionOffsets:
 
 
 def test_lag_and_rate_are_sums_over_partitions() -> None:
-    """From the first look on; what a member manages takes two."""
+    """Lag and arrival rate are sums over the partitions from the first measurement on; the pace needs two."""
     assert Group().look(0, 50, 80) == GroupFigures("orders", 2, 60, 200.0, None, None)
 
 
 def test_the_pace_of_a_busy_group_says_how_many_members_it_needs() -> None:
-    """Two members got through 100 records a second each; a partition is never more than one member's."""
+    """The number of needed members follows from the pace, here 100 records a second for each of two members."""
     group = Group()
     group.look(0, 0, 100_000, rate=300.0)
     figures = group.look(10 * SECOND, 1000, 103_000, rate=50.0)
@@ -62,7 +62,7 @@ def test_the_pace_of_a_busy_group_says_how_many_members_it_needs() -> None:
 
 
 def test_a_group_that_waits_for_records_does_not_slow_down() -> None:
-    """It reads no faster than records come; what it can do is known from before, or not at all."""
+    """A group that has no lag keeps its earlier pace, or has none, because it reads only as fast as records arrive."""
     group = Group()
     group.look(0, 0, 0)
     assert group.look(10 * SECOND, 100, 100).pace is None
@@ -76,7 +76,7 @@ def test_a_group_that_waits_for_records_does_not_slow_down() -> None:
 
 
 def test_offsets_and_clocks_that_go_back_are_passed_over() -> None:
-    """After a reset of offsets the pace is what it was."""
+    """Offsets or clocks that go back leave the pace unchanged."""
     group = Group()
     group.look(0, 0, 100_000)
     pace = group.look(10 * SECOND, 1000, 100_000).pace
@@ -86,7 +86,7 @@ def test_offsets_and_clocks_that_go_back_are_passed_over() -> None:
 
 @pytest.mark.parametrize("has_pace", [True, False])
 def test_first_commit_for_a_partition_is_no_progress(has_pace: bool) -> None:
-    """It may be at a million, which nobody read; the pace is what it was, and measured on from there."""
+    """The first commit of a partition, which may be at a large offset, is no progress; later commits are."""
     group = Group()
     if has_pace:
         group.look(0, 0, 100_000)
@@ -99,7 +99,7 @@ def test_first_commit_for_a_partition_is_no_progress(has_pace: bool) -> None:
 
 
 def test_partitions_that_nothing_is_known_of_for_a_while_are_no_progress() -> None:
-    """Another broker leads them for a while: when they are back, all that was ever read of them is nothing new."""
+    """A partition that another broker leads for some time adds no progress when it comes back."""
     group = Group()
     group.others = committed_everywhere(1, 1_000_000)
     group.look(0, 0, 100_000)
@@ -111,7 +111,7 @@ def test_partitions_that_nothing_is_known_of_for_a_while_are_no_progress() -> No
 
 
 def test_looks_that_follow_at_once_say_the_same() -> None:
-    """Two scrapers do not disturb each other."""
+    """Measurements in quick succession return the same pace, so that two scrapers do not disturb each other."""
     group = Group()
     group.look(0, 0, 100_000)
     pace = group.look(10 * SECOND, 1000, 100_000).pace
@@ -119,7 +119,7 @@ def test_looks_that_follow_at_once_say_the_same() -> None:
 
 
 def test_groups_that_are_gone_are_forgotten() -> None:
-    """One of the same name begins anew."""
+    """A deleted group is forgotten, so a group of the same name starts without a pace."""
     group = Group()
     group.look(0, 0, 100_000)
     group.look(10 * SECOND, 1000, 100_000)
@@ -128,7 +128,7 @@ def test_groups_that_are_gone_are_forgotten() -> None:
 
 
 def test_very_many_groups_are_forgotten_in_several_steps() -> None:
-    """Two rounds may be about it at once: the figures are asked for while they are taken."""
+    """Deleted groups are forgotten in steps, and two such runs may overlap."""
     meter = GroupMeter()
     for index in range(2500):
         finish(meter.measure(f"g-{index}", 1, {}, {}, settings=DEFAULT_LOAD_SETTINGS, now=Millis(0)))
@@ -140,7 +140,7 @@ def test_very_many_groups_are_forgotten_in_several_steps() -> None:
 
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 10_000), (10_000, 1), (10, 1001)])
 def test_a_look_at_very_many_partitions_takes_several_steps(topics: int, partitions: int) -> None:
-    """Between them the group goes on: it commits, and topics go."""
+    """A measurement of many partitions takes several steps, between which offsets and topics may be removed."""
     traffic = {
         f"events-{topic}": [PartitionTraffic(Offset(0), Offset(30), 1.0)] * partitions for topic in range(topics)
     }
@@ -158,7 +158,7 @@ def test_a_look_at_very_many_partitions_takes_several_steps(topics: int, partiti
 
 
 def test_a_pace_of_very_many_partitions_is_made_use_of_in_steps() -> None:
-    """How many members they take is counted in further steps, and is what it is for few."""
+    """The number of needed members is also correct if many partitions are counted in steps."""
     meter = GroupMeter()
     traffic = {"events": [PartitionTraffic(Offset(0), Offset(100_000), 1.0)] * 10_000}
 

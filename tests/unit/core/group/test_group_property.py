@@ -1,6 +1,7 @@
-"""A classic group under random clients, time, failures and restarts: invariants 15 to 17, and that it comes to rest.
+"""A property test of a classic group under random clients, time, failures and restarts: invariants 15 to 17, and the
+stable end state.
 
-The seed of a failing run is printed by hypothesis, with the steps that lead to it.
+For a failing run hypothesis prints the seed and the steps that lead to the failure.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ REFUSALS = {
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """One group, six clients (dynamic, of an old version, static), and what can happen to them."""
+    """One group, six clients (dynamic, of an old version, static), and the steps that change them."""
 
     config = GroupCoordinatorConfig()
 
@@ -70,7 +71,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 4, 12, 12, 40]), absent=st.sets(some_client, max_size=3))
     def clients_run(self, seconds: int, absent: set[int]) -> None:
-        """Ordinary life, second by second; some may be away for the time."""
+        """Runs the clients second by second; the absent clients do nothing meanwhile."""
         for _ in range(seconds):
             for index, client in enumerate(self.clients):
                 if index not in absent:
@@ -120,7 +121,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(index=some_client)
     def zombie_commits(self, index: int) -> None:
-        """I16: with any member id and generation of the past, unless they are those of the present."""
+        """A commit with a former member id and generation is refused, unless both are current (I16)."""
         group = self.driver.shard.classic_groups.find(GROUP)
         for member_id, generation in self.clients[index].former:
             is_current = group is not None and member_id in group.members and group.generation == generation
@@ -129,11 +130,11 @@ class GroupMachine(RuleBasedStateMachine):
             code = self.driver.commit(-1, member_id=member_id, generation=generation)
             assert code in REFUSALS, code
 
-    # The world
+    # Time, log and restarts
 
     @rule(milliseconds=st.sampled_from([1, 3000, SESSION_MS - 1, SESSION_MS, REBALANCE_MS]))
     def time_passes(self, milliseconds: int) -> None:
-        """And nobody says anything."""
+        """Advances the clock without any request."""
         self.driver.advance(milliseconds)
 
     @rule(code=st.sampled_from([None, None, *APPEND_ERRORS]))
@@ -160,21 +161,21 @@ class GroupMachine(RuleBasedStateMachine):
             client.lose_connection()
         self.driver = self.driver.reload()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def heartbeat_that_stands_is_decided_as_before(self) -> None:
-        """What the runtime answers without asking again is what it would be told if it asked."""
+        """A reusable answer equals the answer that the shard would give now."""
         self.driver.check_what_stands()
 
     @invariant()
     def durable_state_is_a_replay_of_the_log(self) -> None:
-        """I17."""
+        """The state of the shard equals a replay of the log (I17)."""
         assert self.replica.follow(self.driver.log) == self.driver.shard.store
 
     @invariant()
     def fetched_offset_is_the_last_one_written(self) -> None:
-        """I17: and what was acknowledged was written, so it is that or a later one."""
+        """The fetched offset is the last one in the log, and not before an acknowledged one (I17)."""
         written: dict[int, int] = {}
         for _, record in self.driver.log:
             if isinstance(record.key, OffsetCommitKey) and isinstance(record.value, OffsetCommitValue):
@@ -187,7 +188,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def partition_has_one_owner(self) -> None:
-        """I15: among the members whose commits are accepted."""
+        """Each partition has at most one owner among the members whose commits are accepted (I15)."""
         group = self.driver.shard.classic_groups.find(GROUP)
         if group is None:
             return
@@ -203,7 +204,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def books_of_the_round_are_kept(self) -> None:
-        """Counts are those of the members; nobody waits whom the group does not know of."""
+        """The counters of the group equal fresh counts, and the group knows every parked request."""
         group = self.driver.shard.classic_groups.find(GROUP)
         if group is None:
             return
@@ -228,7 +229,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_member_is_watched(self) -> None:
-        """A member has a session timer, or waits for an answer; a gathering has an end."""
+        """Every member has a session timer or a parked request, and every rebalance phase has a timer."""
         group = self.driver.shard.classic_groups.find(GROUP)
         if group is None:
             return
@@ -240,7 +241,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert sync_timer(GROUP) in self.driver.timers
 
     def teardown(self) -> None:
-        """Once nothing fails any more the group comes to rest, with everybody who is alive in one generation (I26)."""
+        """Once failures end, the group becomes stable, with all living clients in one generation (I26)."""
         self.driver.append_error = None
         self.driver.commit_held()
         for _ in range((2 * STATIC_SESSION_MS + 3 * REBALANCE_MS) // 1000):
@@ -263,7 +264,7 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 class BatchingGroupMachine(GroupMachine):
-    """The same where joins and leaves wait for others."""
+    """The same machine for a group that batches joins and leaves."""
 
     config = GroupCoordinatorConfig(rebalance_batch_ms=2000)
 

@@ -1,4 +1,4 @@
-"""The store of a shard: the groups of all kinds, and how an id goes from one kind to another."""
+"""Tests of the store of a shard: the groups of all kinds, and the conversion of a group id between kinds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEMBER = member_record(GROUP, ConsumerGroupMember("a", subscribed_topic_names=fr
 
 
 def replayed(*records: CoordinatorRecord, start: int = 0) -> GroupStore:
-    """A store with these records, one after another."""
+    """Returns a store into which these records were replayed in order."""
     store = empty_store()
     for offset, record in enumerate(records, start):
         store.replay(Offset(offset), ProducerId(-1), record)
@@ -35,7 +35,7 @@ def replayed(*records: CoordinatorRecord, start: int = 0) -> GroupStore:
 
 
 def test_a_record_of_another_kind_takes_the_id() -> None:
-    """Whichever came first, and whichever record it is: a compacted log may lack the tombstones in between."""
+    """A record of another kind takes over the group id, because a compacted log may lack the tombstones in between."""
     store = replayed(CLASSIC, MEMBER)
     assert store.of(ClassicStore).groups == {}
     assert list(store.of(ConsumerStore).groups) == [GROUP]
@@ -47,13 +47,13 @@ def test_a_record_of_another_kind_takes_the_id() -> None:
 
 
 def test_a_tombstone_takes_no_id() -> None:
-    """A tombstone of a group that another kind has by now does nothing."""
+    """A tombstone of one kind does not affect a group that now belongs to another kind."""
     assert replayed(CLASSIC, epoch_tombstone(GROUP), member_tombstone(GROUP, "a")) == replayed(CLASSIC)
     assert replayed(MEMBER, group_tombstone(GROUP)) == replayed(MEMBER)
 
 
 def test_the_tombstone_of_a_group_is_told() -> None:
-    """With its kind, so that what is volatile of the group can be dropped; no other record tells anything."""
+    """The replay returns kind and id of a group for its tombstone, so that its in-memory state can be dropped."""
     store = empty_store()
     told = [
         store.replay(Offset(offset), ProducerId(-1), record)
@@ -66,7 +66,7 @@ def test_the_tombstone_of_a_group_is_told() -> None:
 
 
 def test_a_conversion_is_known_until_the_next_record_of_the_group() -> None:
-    """It is a conversion if the old group ends directly before the new one begins."""
+    """A group is converted if its tombstone directly precedes the new kind's record, until the group's next record."""
     assert replayed(MEMBER, epoch_tombstone(GROUP), CLASSIC).converted == {GROUP}
     assert replayed(MEMBER, epoch_tombstone(GROUP), CLASSIC, CLASSIC).converted == set()
     assert replayed(MEMBER, epoch_tombstone(GROUP), CLASSIC, group_tombstone(GROUP)).converted == set()
@@ -76,7 +76,7 @@ def test_a_conversion_is_known_until_the_next_record_of_the_group() -> None:
 
 
 def test_stores_with_the_same_groups_are_equal() -> None:
-    """Of each kind; the way to them does not count."""
+    """Two stores with equal groups of each kind are equal, whatever records led to them."""
     assert replayed(CLASSIC) == replayed(CLASSIC, CLASSIC, start=7)
     assert replayed(CLASSIC) != replayed()
     assert replayed(MEMBER) != replayed(CLASSIC)
@@ -84,6 +84,6 @@ def test_stores_with_the_same_groups_are_equal() -> None:
 
 
 def test_a_record_of_no_kind_is_refused() -> None:
-    """The serde skips such records."""
+    """The store refuses a record that belongs to no kind; the serde skips such records before."""
     with pytest.raises(TypeError, match="not a record of groups: ShareGroupMetadataKey"):
         replayed(CoordinatorRecord(ShareGroupMetadataKey(group_id=GROUP), None, 0))

@@ -1,4 +1,4 @@
-"""What a shard makes of a log, and how it lets go."""
+"""Tests of loading a shard from its log, and of unloading it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_PRODUCER = ProducerId(-1)
 
 
 def test_group_is_stable_again_after_a_restart() -> None:
-    """I17: same generation, members, assignments and offsets; the members go on as if nothing had happened."""
+    """After a restart the group has the same generation, members, assignments and offsets, and continues (I17)."""
     driver = ShardDriver()
     ids = driver.stable_group()
     driver.commit(5, member_id=ids[0], generation=1)
@@ -30,7 +30,7 @@ def test_group_is_stable_again_after_a_restart() -> None:
 
 
 def test_members_have_a_full_session_after_a_restart() -> None:
-    """Whoever does not show up in it is gone."""
+    """After a restart each member has a full session timeout, and is removed if it misses it."""
     driver = ShardDriver()
     ids = driver.stable_group(session_timeout_ms=10_000)
     driver.advance(9000)
@@ -42,7 +42,7 @@ def test_members_have_a_full_session_after_a_restart() -> None:
 
 
 def test_unfinished_rebalance_is_forgotten_by_a_restart() -> None:
-    """The log has the last generation that got its assignment; members of a later one are told to start over."""
+    """After a restart the group is at the last generation in the log; a later generation gets ILLEGAL_GENERATION."""
     driver = ShardDriver()
     ids = driver.stable_group()
     for member_id in ids:
@@ -54,7 +54,7 @@ def test_unfinished_rebalance_is_forgotten_by_a_restart() -> None:
 
 
 def test_pending_ids_are_forgotten_by_a_restart() -> None:
-    """The client gets another one."""
+    """A restart forgets pending member ids, so the client has to get another one."""
     driver = ShardDriver()
     member_id = driver.member_id()
     again = driver.reload()
@@ -63,7 +63,7 @@ def test_pending_ids_are_forgotten_by_a_restart() -> None:
 
 
 def test_group_above_the_maximum_size_rebalances_when_loaded() -> None:
-    """The limit was lowered meanwhile: the last to join again will have to go."""
+    """A group that exceeds a lowered maximum size rebalances when it is loaded."""
     driver = ShardDriver()
     driver.stable_group(size=3)
     again = ShardDriver(small_sessions(max_size=2), log=driver.log)
@@ -71,7 +71,7 @@ def test_group_above_the_maximum_size_rebalances_when_loaded() -> None:
 
 
 def test_records_of_old_brokers_are_understood() -> None:
-    """No rebalance timeout (version 0): the session timeout stands for it. No state timestamp: none is known."""
+    """A record of version 0 is loaded with the session timeout as rebalance timeout, and without a state timestamp."""
     value = GroupMetadataValue(
         protocol_type="consumer",
         generation=3,
@@ -86,7 +86,7 @@ def test_records_of_old_brokers_are_understood() -> None:
 
 
 def test_legacy_offset_records_are_understood() -> None:
-    """Record type 0, which Kafka wrote long ago."""
+    """Offset records of type 0, which old Kafka versions wrote, are loaded."""
     key = LegacyOffsetCommitKey(group=GROUP, topic="events", partition=0)
     value = LegacyOffsetCommitValue(offset=12, metadata="m", commit_timestamp=1)
     driver = ShardDriver(log=[Written(NO_PRODUCER, CoordinatorRecord(key, value, 0))])
@@ -94,7 +94,7 @@ def test_legacy_offset_records_are_understood() -> None:
 
 
 def test_unloading_answers_everybody_who_waits() -> None:
-    """Leadership is gone: NOT_COORDINATOR sends them to find the new coordinator."""
+    """Unloading answers all parked requests with NOT_COORDINATOR, so that clients find the new coordinator."""
     driver = ShardDriver()
     ids = driver.stable_group(size=3)
     joining = driver.join(ids[0])

@@ -1,4 +1,4 @@
-"""`klamm.group.rebalance.batch.ms`: who comes and goes within that time makes one rebalance of a stable group."""
+"""Tests of `klamm.group.rebalance.batch.ms`: joins and leaves within this time start one rebalance of the group."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def driver() -> ShardDriver:
 
 
 def causes(driver: ShardDriver) -> list[Cause]:
-    """Of the generations after the first one."""
+    """Returns the causes of the generations after the first one."""
     return [event.cause for event in driver.events if isinstance(event, RebalanceNeeded) and event.epoch]
 
 
 def test_joins_and_leaves_that_arrive_together_make_one_rebalance(driver: ShardDriver) -> None:
-    """It begins when the time is up, counted from the first of them, with all of them as its causes."""
+    """Joins and leaves within the batch time, counted from the first one, start one rebalance with all as causes."""
     ids = driver.stable_group(3)
     first = driver.join(driver.member_id())
     driver.advance(1000)
@@ -42,7 +42,7 @@ def test_joins_and_leaves_that_arrive_together_make_one_rebalance(driver: ShardD
 
 
 def test_members_go_on_meanwhile(driver: ShardDriver) -> None:
-    """Their heartbeats and commits are answered as in a stable group; only then are they told to join again."""
+    """During the batch time heartbeats and commits of members succeed, and only then are the members told to rejoin."""
     ids = driver.stable_group()
     newcomer = driver.join(driver.member_id())
     driver.advance(BATCH_MS - 1)
@@ -54,7 +54,7 @@ def test_members_go_on_meanwhile(driver: ShardDriver) -> None:
 
 
 def test_who_has_left_holds_nothing_up(driver: ShardDriver) -> None:
-    """Once the others have joined the generation begins, whether they left before the rebalance or during it."""
+    """A member that left before or during the rebalance does not delay it."""
     ids = driver.stable_group(3)
     driver.leave((ids[0], None))
     driver.advance(BATCH_MS)
@@ -65,14 +65,14 @@ def test_who_has_left_holds_nothing_up(driver: ShardDriver) -> None:
 
 
 def test_last_member_leaves_at_once(driver: ShardDriver) -> None:
-    """There is nobody whom a rebalance would stop."""
+    """The group becomes empty at once if its only member leaves, because no other member would have to pause."""
     (only,) = driver.stable_group(1)
     driver.leave((only, None))
     assert driver.state() is GroupState.EMPTY
 
 
 def test_newcomer_that_leaves_again_is_gone(driver: ShardDriver) -> None:
-    """Its join is answered, and the others still rebalance only once."""
+    """A new member that leaves within the batch time gets an error, and the others rebalance only once."""
     ids = driver.stable_group()
     newcomer_id = driver.member_id()
     ticket = driver.join(newcomer_id)
@@ -84,7 +84,7 @@ def test_newcomer_that_leaves_again_is_gone(driver: ShardDriver) -> None:
 
 
 def test_newcomer_that_asks_again_goes_on_waiting(driver: ShardDriver) -> None:
-    """It has no place in the present generation."""
+    """A new member that repeats JoinGroup keeps waiting, because it has no place in the current generation."""
     driver.stable_group()
     newcomer_id = driver.member_id()
     first = driver.join(newcomer_id)
@@ -97,7 +97,7 @@ def test_newcomer_that_asks_again_goes_on_waiting(driver: ShardDriver) -> None:
 
 
 def test_member_that_joins_again_ends_the_wait(driver: ShardDriver) -> None:
-    """It has stopped already: waiting would only make its pause longer."""
+    """A member that joins again ends the batch time, because it has stopped already and would only pause longer."""
     ids = driver.stable_group()
     newcomer = driver.join(driver.member_id())
     changed = driver.join(ids[1], protocols=[("range", subscription("events", "audit"))])
@@ -109,7 +109,7 @@ def test_member_that_joins_again_ends_the_wait(driver: ShardDriver) -> None:
 
 
 def test_silent_members_are_part_of_the_batch(driver: ShardDriver) -> None:
-    """A host that stops takes several members with it; they are missed one after the other."""
+    """Members of one host whose sessions end one after the other cause one rebalance."""
     ids = driver.stable_group(3, session_timeout_ms=10_000)
     driver.advance(500)
     driver.heartbeat(ids[1], 1)
@@ -125,7 +125,7 @@ def test_silent_members_are_part_of_the_batch(driver: ShardDriver) -> None:
 
 
 def test_static_member_that_returns_ends_the_wait(driver: ShardDriver) -> None:
-    """Its place in the present generation would not last anyway."""
+    """A static member that returns ends the batch time, because the current generation is about to end."""
     static = driver.join(instance="pod-1")
     driver.advance(driver.config.initial_rebalance_delay_ms * 2)
     static_id = driver.joined(static).member_id
@@ -138,7 +138,7 @@ def test_static_member_that_returns_ends_the_wait(driver: ShardDriver) -> None:
 
 
 def test_newcomer_with_other_protocols_can_be_described(driver: ShardDriver) -> None:
-    """It need not support what the present generation has chosen."""
+    """A new member without the protocol of the current generation is described without metadata."""
     both = [*DEFAULT_PROTOCOLS, ("roundrobin", subscription("events"))]
     driver.stable_group(protocols=both)
     newcomer = driver.join(driver.member_id(), protocols=both[1:])
@@ -152,7 +152,7 @@ def test_newcomer_with_other_protocols_can_be_described(driver: ShardDriver) -> 
 
 
 def test_without_the_setting_every_change_rebalances_at_once() -> None:
-    """As in Kafka."""
+    """Without the setting every change starts a rebalance at once, as in Kafka."""
     driver = ShardDriver()
     driver.stable_group()
     driver.join(driver.member_id())

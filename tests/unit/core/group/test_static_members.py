@@ -1,4 +1,4 @@
-"""Static members (KIP-345): a name that outlives the process."""
+"""Tests of static members (KIP-345), whose instance id outlives the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
 
 
 def static_group(driver: ShardDriver, *instances: str, session_timeout_ms: int = 30_000) -> dict[str, str]:
-    """A stable group of static members, the leader first: member ids by instance id."""
+    """Creates a stable group of static members; returns the member ids by instance id, the leader first."""
     tickets = {
         instance: driver.join(instance=instance, session_timeout_ms=session_timeout_ms) for instance in instances
     }
@@ -24,7 +24,7 @@ def static_group(driver: ShardDriver, *instances: str, session_timeout_ms: int =
 
 
 def test_static_member_joins_in_one_step() -> None:
-    """It has a name already; its member id is made from it."""
+    """A static member joins with one JoinGroup request, and its member id is made from its instance id."""
     driver = ShardDriver()
     ticket = driver.join(instance="pod-1")
     driver.advance(3000)
@@ -33,7 +33,7 @@ def test_static_member_joins_in_one_step() -> None:
 
 
 def test_restarted_member_takes_its_place_without_a_rebalance() -> None:
-    """A new member id, the old assignment; the log has the new id."""
+    """A restarted static member gets a new member id and its old assignment without a rebalance; the log has the id."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
     answer = driver.joined(driver.join(instance="b"))
@@ -48,7 +48,7 @@ def test_restarted_member_takes_its_place_without_a_rebalance() -> None:
 
 
 def test_restarted_leader_is_told_to_skip_the_assignment() -> None:
-    """KIP-814: from version 9 on it leads again, but has nothing to assign."""
+    """From version 9 on, a leader that restarts leads again, and is told to skip the assignment (KIP-814)."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
     answer = driver.joined(driver.join(instance="a", version=9))
@@ -58,7 +58,7 @@ def test_restarted_leader_is_told_to_skip_the_assignment() -> None:
 
 
 def test_restarted_leader_of_an_old_version_takes_itself_for_a_follower() -> None:
-    """It hears the old leader id, so it does not assign anew."""
+    """Before version 9, a leader that restarts gets the old leader id, so that it does not assign again."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
     answer = driver.joined(driver.join(instance="a", version=8))
@@ -67,7 +67,7 @@ def test_restarted_leader_of_an_old_version_takes_itself_for_a_follower() -> Non
 
 
 def test_old_process_is_fenced() -> None:
-    """Whatever it sends with its old id, its name belongs to somebody else now."""
+    """All requests with the old member id of a restarted static member get FENCED_INSTANCE_ID."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
     driver.join(instance="b")
@@ -79,14 +79,14 @@ def test_old_process_is_fenced() -> None:
 
 
 def test_unknown_instance_is_an_unknown_member() -> None:
-    """A name that nobody has, with whichever member id."""
+    """An unknown instance id gets UNKNOWN_MEMBER_ID, even with a known member id."""
     driver = ShardDriver()
     ids = static_group(driver, "a")
     assert driver.heartbeat(ids["a"], 1, instance="z") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_waiting_requests_of_the_old_process_are_fenced() -> None:
-    """Two processes of one name: the later one wins at once."""
+    """If two processes join with one instance id, the earlier request is fenced at once."""
     driver = ShardDriver()
     static_group(driver, "a", "b")
     gathering = driver.join(instance="c")
@@ -96,7 +96,7 @@ def test_waiting_requests_of_the_old_process_are_fenced() -> None:
 
 
 def test_restart_in_an_unfinished_generation_rebalances() -> None:
-    """The leader may be assigning to the old id, and the new one would get nothing."""
+    """A restart before the assignment starts a rebalance, because the leader may assign to the old member id."""
     driver = ShardDriver()
     tickets = [driver.join(instance="a"), driver.join(instance="b")]
     driver.advance(6000)
@@ -108,7 +108,7 @@ def test_restart_in_an_unfinished_generation_rebalances() -> None:
 
 
 def test_restart_with_other_protocols_rebalances_if_the_choice_changes() -> None:
-    """The group's protocol is no longer what its members would choose."""
+    """A restart with other protocols starts a rebalance if the members would choose another protocol."""
     driver = ShardDriver()
     both = [("range", b""), ("sticky", b"")]
     tickets = [driver.join(instance=name, protocols=both) for name in ("a", "b")]
@@ -120,7 +120,7 @@ def test_restart_with_other_protocols_rebalances_if_the_choice_changes() -> None
 
 
 def test_restart_that_cannot_be_written_leaves_the_old_process_its_place() -> None:
-    """The new one gets the error, the old one goes on."""
+    """If the log refuses a restart, the new process gets an error and the old process stays a member."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
@@ -132,7 +132,7 @@ def test_restart_that_cannot_be_written_leaves_the_old_process_its_place() -> No
 
 
 def test_restart_whose_record_is_under_way_joins_a_rebalance_that_begins_meanwhile() -> None:
-    """Its parked request counts for the new round, and is answered with it."""
+    """A restart whose record is not committed yet takes part in a rebalance that begins meanwhile."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
     driver.hold_commits = True
@@ -143,7 +143,7 @@ def test_restart_whose_record_is_under_way_joins_a_rebalance_that_begins_meanwhi
 
 
 def test_static_member_that_does_not_join_keeps_its_place() -> None:
-    """Until its session runs out: it may be restarting."""
+    """A static member that does not rejoin stays a member until its session ends, because it may be restarting."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b", session_timeout_ms=120_000)
     ticket = driver.join(ids["a"], instance="a", rebalance_timeout_ms=60_000, session_timeout_ms=120_000)
@@ -153,7 +153,7 @@ def test_static_member_that_does_not_join_keeps_its_place() -> None:
 
 
 def test_rebalance_that_no_static_member_joins_waits_for_their_sessions() -> None:
-    """Nobody is there to make a generation of; the wait begins anew until they are gone."""
+    """A rebalance that no static member joins starts its timeout again, until the sessions of the members end."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b", session_timeout_ms=100_000)
     driver.leave(("", "b"))
@@ -165,7 +165,7 @@ def test_rebalance_that_no_static_member_joins_waits_for_their_sessions() -> Non
 
 
 def test_administrator_removes_a_static_member_by_its_name() -> None:
-    """Without a member id, by the instance id alone."""
+    """LeaveGroup removes a static member by its instance id alone, without a member id."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
     assert driver.leave(("", "b"), ("", "z")) == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
@@ -173,7 +173,7 @@ def test_administrator_removes_a_static_member_by_its_name() -> None:
 
 
 def test_old_session_does_not_harm_the_restarted_member() -> None:
-    """The new id has a session of its own."""
+    """The session timer of the old member id does not affect the restarted member."""
     driver = ShardDriver(small_sessions())
     static_group(driver, "a", session_timeout_ms=10_000)
     driver.advance(6000)
@@ -183,7 +183,7 @@ def test_old_session_does_not_harm_the_restarted_member() -> None:
 
 
 def test_static_members_survive_a_restart_of_the_broker() -> None:
-    """The log has their instance ids."""
+    """Static members keep their instance ids over a restart of the broker, because the log has them."""
     driver = ShardDriver()
     ids = static_group(driver, "a", "b")
     reloaded = driver.reload()

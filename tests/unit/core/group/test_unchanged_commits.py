@@ -1,4 +1,4 @@
-"""Commits that say nothing new: they are answered, and leave no record."""
+"""Tests of commits that repeat the last offset: they are answered, and append no record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BASE: dict[str, Any] = {"offset": 5, "metadata": "note", "topic_id": TOPIC_ID, "
 
 
 def commit(driver: ShardDriver, **changes: Any) -> bool:
-    """Commits what `BASE` says but for the changes; whether that left a record."""
+    """Commits `BASE` with these changes, and returns whether a record was appended."""
     before = len(driver.log)
     assert driver.commit(**{**BASE, **changes}) is ErrorCode.NONE
     assert len(driver.log) - before in (0, 1)
@@ -31,7 +31,7 @@ def commit(driver: ShardDriver, **changes: Any) -> bool:
 
 
 def test_commit_that_repeats_the_last_one_is_not_written() -> None:
-    """An idle consumer commits the same offsets again and again."""
+    """A commit that repeats the last one appends no record, for idle consumers that commit the same offsets again."""
     driver = ShardDriver()
     assert commit(driver)
     assert not commit(driver)
@@ -45,7 +45,7 @@ def test_commit_that_repeats_the_last_one_is_not_written() -> None:
     ids=str,
 )
 def test_commit_that_differs_in_anything_is_written(changes: dict[str, Any]) -> None:
-    """Offset, leader epoch, metadata, or the topic that has the name now."""
+    """A commit with another offset, leader epoch, metadata or topic id appends a record."""
     driver = ShardDriver()
     commit(driver)
     assert commit(driver, **changes)
@@ -54,7 +54,7 @@ def test_commit_that_differs_in_anything_is_written(changes: dict[str, Any]) -> 
 
 
 def test_no_metadata_is_empty_metadata() -> None:
-    """Null travels only in the request."""
+    """Null metadata equals empty metadata, because null exists only in the request."""
     driver = ShardDriver()
     assert commit(driver, metadata=None)
     assert not commit(driver, metadata="")
@@ -62,7 +62,7 @@ def test_no_metadata_is_empty_metadata() -> None:
 
 
 def test_commit_that_names_an_expiry_time_is_written() -> None:
-    """It moves the expiry time; the next one without such a time takes it away."""
+    """A commit with a retention time appends a record; the next commit without one removes the expiry time."""
     driver = ShardDriver()
     commit(driver)
     assert commit(driver, retention_ms=DAY)
@@ -72,7 +72,7 @@ def test_commit_that_names_an_expiry_time_is_written() -> None:
 
 
 def test_old_commit_is_written_anew() -> None:
-    """After a tenth of the retention: offsets expire from their commit on, and these are in use."""
+    """A repeated commit is written after a tenth of the retention time, because offsets expire from their commit."""
     driver = ShardDriver()
     commit(driver)
     driver.advance(WEEK // 10)
@@ -83,7 +83,7 @@ def test_old_commit_is_written_anew() -> None:
 
 
 def test_offset_that_is_committed_again_and_again_does_not_expire() -> None:
-    """I17, over the expiry: though hardly any commit is written."""
+    """An offset that is committed repeatedly does not expire, although few commits append a record (I17)."""
     driver = ShardDriver()
     written = 0
     for _ in range(24 * 30):
@@ -94,7 +94,7 @@ def test_offset_that_is_committed_again_and_again_does_not_expire() -> None:
 
 
 def test_ephemeral_groups_are_refreshed_by_their_own_retention() -> None:
-    """A tenth of that."""
+    """For an ephemeral group, the time is a tenth of its own retention time."""
     driver = ShardDriver(small_sessions(ephemeral_patterns=("*",), ephemeral_retention_ms=1000))
     commit(driver)
     driver.advance(101)
@@ -102,7 +102,7 @@ def test_ephemeral_groups_are_refreshed_by_their_own_retention() -> None:
 
 
 def test_commit_while_a_transaction_is_pending_is_written() -> None:
-    """What the transaction holds would otherwise be newer, and be what the group goes on from."""
+    """A repeated commit is written while a transaction is open, so that it wins over the transaction's offset."""
     driver = ShardDriver()
     commit(driver)
     key = OffsetCommitKey(group=GROUP, topic="events", partition=0)
@@ -115,7 +115,7 @@ def test_commit_while_a_transaction_is_pending_is_written() -> None:
 
 
 def test_group_that_was_deleted_begins_anew() -> None:
-    """Nothing of it is known any more."""
+    """The first commit after the deletion of a group appends a record."""
     driver = ShardDriver()
     commit(driver)
     request = DeleteGroupsRequest(groups_names=[GROUP])
@@ -124,7 +124,7 @@ def test_group_that_was_deleted_begins_anew() -> None:
 
 
 def test_answer_waits_for_what_it_repeats() -> None:
-    """The same offset was written, and is not committed yet."""
+    """The answer to a repeated commit waits until the record with the same offset is committed."""
     driver = ShardDriver()
     driver.commit(4)
     driver.hold_commits = True
@@ -134,7 +134,7 @@ def test_answer_waits_for_what_it_repeats() -> None:
 
 
 def test_repeated_commit_is_a_sign_of_life() -> None:
-    """The session goes on, though nothing is written."""
+    """A repeated commit restarts the session timeout of the member."""
     driver = ShardDriver()
     ids = driver.stable_group(size=1, session_timeout_ms=10_000)
     for _ in range(5):
@@ -143,7 +143,7 @@ def test_repeated_commit_is_a_sign_of_life() -> None:
 
 
 def test_repeated_commit_is_checked_like_any_other() -> None:
-    """I16: whoever may not commit hears so."""
+    """A repeated commit with a wrong generation or member id is refused like any other (I16)."""
     driver = ShardDriver()
     ids = driver.stable_group(size=1)
     driver.commit(1, member_id=ids[0], generation=1)
@@ -152,7 +152,7 @@ def test_repeated_commit_is_checked_like_any_other() -> None:
 
 
 def test_state_after_a_restart_is_the_same() -> None:
-    """I17: what was left out is what the log says already."""
+    """The state after a restart is the same, because the log already has the offsets of omitted records (I17)."""
     driver = ShardDriver()
     for offset in (1, 1, 2, 2, 1, 1):
         commit(driver, offset=offset)
@@ -161,7 +161,7 @@ def test_state_after_a_restart_is_the_same() -> None:
 
 
 def test_member_that_says_nothing_new_has_committed_all_the_same() -> None:
-    """It has got as far as that: it is in no crash loop, though its commit is not written."""
+    """A repeated commit marks the member as having committed, although no record is appended."""
     driver = ShardDriver()
     (member_id,) = driver.stable_group(size=1)
     driver.commit(7, member_id=member_id, generation=1)

@@ -1,4 +1,4 @@
-"""A third kind of group, made of two records: an entry of the table, and nothing else, brings it into a coordinator."""
+"""A third kind of group with two record types; an entry in the table is all that a coordinator needs for it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SESSION_TIMEOUT_MS: Final = 10_000
 
 
 class ThirdType(Enum):
-    """A real kind has its name in `GroupType`, to which a test can add nothing."""
+    """The type of the third kind. A real kind has its name in `GroupType`, which a test cannot extend."""
 
     SHARE = "share"
 
@@ -54,7 +54,7 @@ class ThirdState(Enum):
 
 
 class ThirdGroup:
-    """A group: its epoch, and the ids of its members."""
+    """A group of the third kind: its epoch, and the ids of its members."""
 
     group_type = cast(GroupType, ThirdType.SHARE)
     allows_offset_delete = True
@@ -68,32 +68,32 @@ class ThirdGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no members."""
+        """Returns whether the group has no members."""
         return not self.members
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Nothing is known of subscriptions."""
+        """Returns False, because the kind has no subscriptions."""
         return False
 
     def tombstones(self) -> Iterator[CoordinatorRecord]:
-        """The record that ends the group."""
+        """Returns the record that deletes the group."""
         yield group_record(self.group_id, None)
 
 
 def group_record(group_id: str, epoch: int | None) -> CoordinatorRecord:
-    """The record of a group, or its tombstone."""
+    """Returns the record of a group, or its tombstone."""
     value = None if epoch is None else ShareGroupMetadataValue(epoch=epoch)
     return CoordinatorRecord(ShareGroupMetadataKey(group_id=group_id), value, 0)
 
 
 def member_record(group_id: str, member_id: str, *, is_there: bool = True) -> CoordinatorRecord:
-    """The record of a member, or its tombstone."""
+    """Returns the record of a member, or its tombstone."""
     key = ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
     return CoordinatorRecord(key, ShareGroupMemberMetadataValue(client_id="client") if is_there else None, 0)
 
 
 class ThirdStore:
-    """All groups of the kind."""
+    """All groups of the third kind."""
 
     group_type: ClassVar = cast(GroupType, ThirdType.SHARE)
     keys: ClassVar[frozenset[type[Message]]] = frozenset({ShareGroupMetadataKey, ShareGroupMemberMetadataKey})
@@ -104,11 +104,11 @@ class ThirdStore:
 
     @staticmethod
     def group_id(key: ShareGroupMetadataKey | ShareGroupMemberMetadataKey) -> str:
-        """The group id in the key."""
+        """Returns the group id in the key."""
         return key.group_id
 
     def replay(self, key: ShareGroupMetadataKey | ShareGroupMemberMetadataKey, value: Message | None) -> bool:
-        """Apply one record."""
+        """Applies one record; returns whether it created a group."""
         group = self.groups.get(key.group_id)
         is_new = group is None and value is not None
         if group is None:
@@ -124,12 +124,12 @@ class ThirdStore:
         return is_new
 
     def drop(self, group_id: str) -> None:
-        """Remove a group."""
+        """Removes a group."""
         del self.groups[group_id]
 
 
 class ThirdShard:
-    """The decisions: sessions end, and members of other protocols are refused."""
+    """The decisions of the third kind: sessions end, and requests of other protocols are refused."""
 
     def __init__(self, services: KindServices) -> None:
         self.store = services.store.of(ThirdStore)
@@ -138,28 +138,28 @@ class ThirdShard:
         self.commits = 0
 
     def find(self, group_id: str) -> ThirdGroup | None:
-        """The group, or None."""
+        """Returns the group, or None."""
         return self.store.groups.get(group_id)
 
     def peek(self, group_id: str) -> ThirdGroup:
-        """The group."""
+        """Returns the group."""
         return self.store.groups[group_id]
 
     def summary(self, group_id: str) -> tuple[str, str]:
-        """State and protocol type."""
+        """Returns the state and the protocol type."""
         state = ThirdState.EMPTY if self.store.groups[group_id].is_empty else ThirdState.STABLE
         return state.value, "share"
 
     def member_count(self, group_id: str) -> int:
-        """The number of members."""
+        """Returns the number of members."""
         return len(self.store.groups[group_id].members)
 
     def forget(self, group_id: str) -> None:
-        """Note that the group has ended."""
+        """Records that the group has ended."""
         self.forgotten.append(group_id)
 
     def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
-        """Begin the session of each member."""
+        """Starts the session of each member."""
         result = Result()
         for group in self.store.groups.values():
             for member_id in group.members:
@@ -167,56 +167,56 @@ class ThirdShard:
         yield result
 
     def on_unloaded(self, result: Result) -> None:
-        """Nothing is parked."""
+        """Does nothing, because no request is parked."""
 
     def on_topics(self, topics: ClusterTopics) -> Iterator[Result]:
-        """Keep the topics."""
+        """Keeps the topics."""
         self.topics = topics
         return iter(())
 
     def on_traffic(self, traffic: Traffic, result: Result) -> None:
-        """Do nothing: the groups are not assigned by load."""
+        """Does nothing, because the kind is not assigned by load."""
 
     def on_timer(self, key: TimerKey, now: Millis) -> Result:
-        """Remove the member whose session has ended."""
+        """Removes the member whose session has ended."""
         result = Result()
         result.records.append(member_record(key.owner_id, str(key.detail), is_there=False))
         return result
 
     def join_group(self, request: JoinGroupRequest, context: ClientContext, ticket: Ticket, now: Millis) -> Result:
-        """Refused."""
+        """Refuses the request."""
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def sync_group(self, request: SyncGroupRequest, ticket: Ticket, now: Millis) -> Result:
-        """Refused."""
+        """Refuses the request."""
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now: Millis) -> Result:
-        """Refused."""
+        """Refuses the request."""
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def leave_group(self, request: LeaveGroupRequest, ticket: Ticket, now: Millis) -> Result:
-        """Refused."""
+        """Refuses the request."""
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int, result: Result) -> None:
-        """Only a member may commit."""
+        """Refuses a commit that is not from a member."""
         if request.member_id not in self.store.groups[request.group_id].members:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def note_commit(self, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
-        """Count the commits."""
+        """Counts the commits."""
         self.commits += 1
 
     def check_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
-        """Refused."""
+        """Refuses the request."""
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
 
     def note_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
-        """Never asked for."""
+        """Does nothing, because every transactional commit is refused."""
 
     def check_fetch(self, request: OffsetFetchRequestGroup) -> None:
-        """Only a member may fetch."""
+        """Refuses a fetch that is not from a member."""
         if request.member_id not in self.store.groups[request.group_id].members:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 

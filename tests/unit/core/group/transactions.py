@@ -1,4 +1,4 @@
-"""Commits of offsets in a transaction, as a shard gets them."""
+"""Sends transactional offset commits to a shard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def commit_in_transaction(
     topic: str = "events",
     metadata: str = "",
 ) -> ErrorCode:
-    """The error code of one offset's commit, which must be answered; `generation` may be a member epoch."""
+    """Commits one offset in a transaction, and returns the error code; `generation` may be a member epoch."""
     request = TxnOffsetCommitRequest(
         group_id=GROUP,
         producer_id=1,

@@ -1,4 +1,4 @@
-"""What holds for every server-side assignor and every group."""
+"""Tests of properties that every server-side assignor has for every group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = list(BUILT_IN)
 
 
 def expected_partitions(spec: GroupSpec) -> set[tuple[TopicId, PartitionIndex]]:
-    """What somebody has to have: all partitions of topics that a member reads which may be assigned."""
+    """Returns all partitions that need an owner: those of topics that an assignable member reads."""
     read: set[TopicId] = set()
     for member in spec.members.values():
         if member.may_be_assigned:
@@ -26,7 +26,7 @@ def expected_partitions(spec: GroupSpec) -> set[tuple[TopicId, PartitionIndex]]:
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 def test_every_partition_has_one_owner(name: str, data: st.DataObject) -> None:
-    """Each partition of a topic that is read has exactly one owner, who reads it; whatever the group was before."""
+    """Each partition of a topic that is read has exactly one owner, which reads the topic, also after group changes."""
     assignor = BUILT_IN[name]
     spec = data.draw(groups(has_loads=data.draw(st.booleans())))
     for _ in range(3):
@@ -40,7 +40,7 @@ def test_every_partition_has_one_owner(name: str, data: st.DataObject) -> None:
 
 @st.composite
 def successors(draw: st.DrawFn, spec: GroupSpec) -> GroupSpec:
-    """The group after some members left, others came, and topics grew."""
+    """Generates the group after some members left, others joined, and topics grew."""
     leaving = draw(st.lists(st.sampled_from(sorted(spec.members)), unique=True, max_size=len(spec.members) - 1))
     spec = without_members(spec, *leaving)
     model = next(iter(spec.members.values()))
@@ -60,7 +60,7 @@ def successors(draw: st.DrawFn, spec: GroupSpec) -> GroupSpec:
 @pytest.mark.parametrize("name", NAMES)
 @given(spec=groups(has_loads=True), data=st.data())
 def test_members_that_are_held_back_get_nothing(name: str, spec: GroupSpec, data: st.DataObject) -> None:
-    """The others get what they would get without it."""
+    """A member that is held back gets no partitions; the other members get what they would get without it."""
     held_back = data.draw(st.sampled_from(sorted(spec.members)))
     spec = with_targets(spec, BUILT_IN[name].assign(spec))
     member = spec.members[held_back]._replace(target={}, may_be_assigned=False)
@@ -73,7 +73,7 @@ def test_members_that_are_held_back_get_nothing(name: str, spec: GroupSpec, data
 
 @given(spec=groups(is_homogeneous=True))
 def test_uniform_leaves_what_is_settled(spec: GroupSpec) -> None:
-    """Asked again, the assignor gives the same answer: no partition moves without a cause."""
+    """A second run of the assignor with equal input gives the same assignment: no partition moves without a cause."""
     assigned = BUILT_IN["uniform"].assign(spec)
     assert BUILT_IN["uniform"].assign(with_targets(spec, assigned)) == assigned
 
@@ -81,7 +81,7 @@ def test_uniform_leaves_what_is_settled(spec: GroupSpec) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("is_homogeneous", [True, False])
 def test_topics_that_do_not_exist(name: str, is_homogeneous: bool) -> None:
-    """A subscription to a topic that isn't there fails, as it would be assigned to nobody."""
+    """A subscription to a topic that does not exist makes the assignor fail."""
     spec = group({"orders": 3}, {"a": ["orders"], "b": ["orders"]})
     members = {
         member_id: member._replace(topic_ids=ids(["orders", "gone"])) for member_id, member in spec.members.items()
@@ -94,7 +94,7 @@ def test_topics_that_do_not_exist(name: str, is_homogeneous: bool) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_groups_without_members_or_topics(name: str) -> None:
-    """Nothing to assign is no error."""
+    """A group without members or without topics is no error for an assignor."""
     assert BUILT_IN[name].assign(group({}, {})) == {}
     assert BUILT_IN[name].assign(group({}, {"a": [], "b": []})) == {"a": {}, "b": {}}
 

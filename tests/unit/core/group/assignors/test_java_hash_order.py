@@ -1,4 +1,4 @@
-"""The order of Java's hash tables. What is expected here was printed by Java."""
+"""Tests of the iteration order of Java's hash tables. The expected values were printed by Java."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _partitions(*indexes: int) -> list[PartitionIndex]:
 
 
 def test_a_map_of_strings_that_has_grown() -> None:
-    """Fourteen keys take 32 buckets."""
+    """Fourteen keys take 32 buckets, and a key that is removed and put again has its old place in the order."""
     expected = _members(121, 100, 144, 16, 49, 25, 36, 4, 9, 64, 81, 1, 0, 169)
     table = member_table(MEMBERS)
     assert list(table) == expected
@@ -44,7 +44,7 @@ def test_a_map_of_strings_that_has_grown() -> None:
 
 
 def test_strings_beyond_latin() -> None:
-    """Hashes are over UTF-16 units, and the order of arrival decides within a bucket."""
+    """The hash of a string is computed over its UTF-16 units; within a bucket, keys are in the order of insertion."""
     table = JavaHashTable(java_hash).put_all(["größe", "ключ", "鍵", "🗝", "key"])
     assert list(table) == ["größe", "鍵", "ключ", "🗝", "key"]
 
@@ -66,12 +66,12 @@ def test_strings_beyond_latin() -> None:
     ],
 )
 def test_sets_of_partitions(listed: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """A HashSet made of a list."""
+    """A `HashSet` that is made of a list of partitions iterates in Java's order."""
     assert list(hash_set_of_partitions(_partitions(*listed))) == list(expected)
 
 
 def test_compute_if_absent_puts_in_front() -> None:
-    """The two ways into a map differ in where a key lands in its bucket, and in when the map grows."""
+    """`computeIfAbsent` and `put` place a key differently in its bucket, and let the map grow at different sizes."""
     computed, put = (JavaHashTable(partition_hash, capacity_for(3)) for _ in range(2))
     for partition in _partitions(1, 9, 17, 25, 25):
         computed.compute_if_absent(partition)
@@ -90,7 +90,7 @@ def test_topic_ids() -> None:
 
 
 def test_timeline_maps() -> None:
-    """Kafka's own map takes the bits of a bucket from the other end, and hands out the last one of a bucket first."""
+    """Kafka's own map takes the bits of a bucket from the other end, and iterates each bucket from its last key."""
     expected = _members(49, 36, 0, 25, 64, 9, 4, 16, 1)
     assert timeline_order(MEMBERS[:9]) == expected
     assert timeline_order(MEMBERS[:3], largest_size=9) == _members(0, 4, 1)
@@ -98,6 +98,6 @@ def test_timeline_maps() -> None:
 
 
 def test_capacities() -> None:
-    """Powers of two, and for copies with room to spare."""
+    """Capacities are powers of two; the capacity of a copy leaves room to grow."""
     assert [capacity_for(size) for size in (0, 1, 2, 3, 4, 5, 17)] == [1, 1, 2, 4, 4, 8, 32]
     assert [capacity_of_copy(size) for size in (0, 11, 12, 23, 24)] == [16, 16, 32, 32, 64]

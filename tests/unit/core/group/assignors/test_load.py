@@ -1,4 +1,4 @@
-"""The assignor `load`: its bound, how little it moves, what it prefers."""
+"""Tests of the assignor `load`: its bound, how few partitions it moves, and its preferences."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ MINUTE = 60_000
 
 
 def carried(spec: GroupSpec, assigned: dict[str, Assignment]) -> dict[str, int]:
-    """What each member carries, in thousandths of a record a second."""
+    """Returns the load of each member, in thousandths of a record a second."""
     weights = partition_weights(spec, LoadSettings.from_mapping(spec.settings))
     assert weights is not None
     return {member_id: load_of(assignment, weights) for member_id, assignment in assigned.items()}
 
 
 def optimum(spec: GroupSpec) -> int:
-    """The least that the heaviest member can carry, by trying everything."""
+    """Returns the least possible load of the heaviest member, by trying every assignment."""
     weights = partition_weights(spec, DEFAULT_LOAD_SETTINGS)
     assert weights is not None
     readers = {
@@ -56,7 +56,7 @@ def optimum(spec: GroupSpec) -> int:
 
 
 def read_weights(spec: GroupSpec) -> list[int]:
-    """The weights of the partitions that somebody reads."""
+    """Returns the weights of the partitions that at least one member reads."""
     weights = partition_weights(spec, LoadSettings.from_mapping(spec.settings))
     assert weights is not None
     read = {topic for member in spec.members.values() for topic in member.topic_ids}
@@ -75,7 +75,7 @@ def test_nobody_is_above_the_bound(spec: GroupSpec, data: st.DataObject) -> None
             if owner is not None:
                 kept = owned[owner].get(topic, frozenset())
                 owned[owner] = {**owned[owner], topic: kept | {PartitionIndex(index)}}
-    # With a hysteresis that nothing exceeds, the bound alone is cause to move.
+    # With a hysteresis that no difference exceeds, the bound is the only cause to move a partition.
     settings = data.draw(st.sampled_from([{}, {"hysteresis.ratio": 0.0}, {"hysteresis.ratio": 1e6}]))
     spec = with_targets(spec, owned)._replace(settings=settings)
     loads = carried(spec, LOAD.assign(spec))
@@ -84,14 +84,14 @@ def test_nobody_is_above_the_bound(spec: GroupSpec, data: st.DataObject) -> None
 
 @given(spec=groups(has_loads=True))
 def test_what_is_settled_stays(spec: GroupSpec) -> None:
-    """Asked again with the same figures, nothing moves."""
+    """A second run of the assignor with the same figures moves no partition."""
     assigned = LOAD.assign(spec)
     assert LOAD.assign(with_targets(spec, assigned)) == assigned
 
 
 @given(spec=groups(has_loads=True, is_homogeneous=True), data=st.data())
 def test_only_the_partitions_of_a_lost_member_move(spec: GroupSpec, data: st.DataObject) -> None:
-    """Removing one member of n moves its partitions and no others."""
+    """The removal of one member of n moves the partitions of this member and no others."""
     assume(len(spec.members) > 1)
     before = LOAD.assign(spec)
     lost = data.draw(st.sampled_from(sorted(spec.members)))
@@ -101,8 +101,8 @@ def test_only_the_partitions_of_a_lost_member_move(spec: GroupSpec, data: st.Dat
 
 @given(spec=groups(has_loads=True, is_homogeneous=True))
 def test_a_new_member_takes_and_nobody_else_does(spec: GroupSpec) -> None:
-    """With a member more, partitions move to it only, unless the heaviest member gets much lighter by more; and it does
-    not become the heaviest.
+    """Only the new member receives partitions, unless further moves make the heaviest member lighter by more than the
+    hysteresis; and the new member does not become the heaviest.
     """
     before = LOAD.assign(spec)
     members = dict(spec.members)
@@ -116,7 +116,7 @@ def test_a_new_member_takes_and_nobody_else_does(spec: GroupSpec) -> None:
 
 
 def test_a_hot_partition_stands_alone() -> None:
-    """Members share the load, not the number of partitions."""
+    """The members share the load, not the number of partitions: the hot partition is the only one of its owner."""
     spec = group({"orders": 7}, {"a": ["orders"], "b": ["orders"], "c": ["orders"]})
     spec = spec._replace(loads=loads_of("orders", [900, 100, 100, 100, 100, 100, 100]))
     assigned = LOAD.assign(spec)
@@ -127,7 +127,7 @@ def test_a_hot_partition_stands_alone() -> None:
 
 
 def test_lag_weighs_as_much_as_it_has_to_be_worked_off() -> None:
-    """300,000 records of lag and five minutes to work them off are 1,000 records a second."""
+    """The weight of a lag is the rate that drains it: 300,000 records in five minutes are 1,000 records a second."""
     spec = group({"orders": 3}, {"a": ["orders"]})
     spec = spec._replace(loads=loads_of("orders", [0, 1000, 200], [300_000, 0, 60_000]))
     assert partition_weights(spec, DEFAULT_LOAD_SETTINGS) == {
@@ -140,7 +140,7 @@ def test_lag_weighs_as_much_as_it_has_to_be_worked_off() -> None:
 
 
 def test_topics_have_weights_of_their_own() -> None:
-    """A topic whose records are dear counts for more."""
+    """The setting `topic.weight.…` multiplies the rate of a topic whose records are expensive to process."""
     spec = group({"orders": 1, "clicks": 1}, {"a": ["orders", "clicks"]})
     spec = spec._replace(loads=loads_of("orders", [100]) | loads_of("clicks", [100]))
     weights = partition_weights(spec, LoadSettings.from_mapping({"topic.weight.orders": 5}))
@@ -148,7 +148,7 @@ def test_topics_have_weights_of_their_own() -> None:
 
 
 def test_partitions_without_figures_weigh_like_their_neighbours() -> None:
-    """A missing figure is the average of the topic, or else that of all topics; never nothing."""
+    """A partition without figures has the average weight of its topic, or else of all topics, and never zero."""
     spec = group({"orders": 3, "new": 1}, {"a": ["orders", "new"]})
     spec = spec._replace(loads=loads_of("orders", [100, 300]))
     weights = partition_weights(spec, DEFAULT_LOAD_SETTINGS)
@@ -158,7 +158,7 @@ def test_partitions_without_figures_weigh_like_their_neighbours() -> None:
 
 
 def test_idle_partitions_are_shared_out_by_number() -> None:
-    """Where nothing flows, every partition weighs the same, even if a partition's cost is set to nothing."""
+    """Idle partitions all have the same weight, even if `partition.cost` is 0, so members get equal numbers of them."""
     spec = group({"orders": 12}, {member_id: ["orders"] for member_id in "abc"})
     for settings in ({}, {"partition.cost": 0.0}):
         spec = spec._replace(loads=loads_of("orders", [0] * 12), settings=settings)
@@ -167,7 +167,7 @@ def test_idle_partitions_are_shared_out_by_number() -> None:
 
 @given(spec=groups())
 def test_without_figures_it_is_uniform(spec: GroupSpec) -> None:
-    """No figures at all, or none of the group's own topics: the answers are uniform's."""
+    """The assignor `load` answers like `uniform` if there are no figures, or none of the group's own topics."""
     other = {(topic_id("other"), PartitionIndex(0)): PartitionLoad(1.0, 1)}
     for _ in range(2):
         assigned = LOAD.assign(spec)
@@ -176,7 +176,7 @@ def test_without_figures_it_is_uniform(spec: GroupSpec) -> None:
 
 
 def test_hysteresis_keeps_small_differences() -> None:
-    """A difference below the ratio moves nothing; one above it moves as little as evens it out."""
+    """A difference below the hysteresis ratio moves no partition; a larger one moves as few as balance needs."""
     spec = group({"orders": 8}, {"a": ["orders"], "b": ["orders"]})
     target = {"a": partitions(orders=[0, 1, 2, 3]), "b": partitions(orders=[4, 5, 6, 7])}
     spec = with_targets(spec, target)._replace(loads=loads_of("orders", [100] * 4 + [80] * 4))
@@ -187,7 +187,7 @@ def test_hysteresis_keeps_small_differences() -> None:
 
 
 def test_what_has_just_moved_stays() -> None:
-    """Within the minimum dwell time a partition doesn't move for load, though others do."""
+    """A partition does not move for load within its minimum dwell time; other partitions may move."""
     spec = group({"orders": 6}, {"a": ["orders"], "b": ["orders"]})
     target = {"a": partitions(orders=[0, 1, 2, 3]), "b": partitions(orders=[4, 5])}
     spec = with_targets(spec, target)._replace(loads=loads_of("orders", [100] * 6), now=Millis(10 * MINUTE))
@@ -203,7 +203,7 @@ def test_what_has_just_moved_stays() -> None:
 
 
 def test_who_comes_back_gets_what_it_had() -> None:
-    """A static member that was gone for longer than its session finds its partitions again."""
+    """A static member that was absent for longer than its session gets its former partitions back."""
     spec = group({"orders": 12}, {member_id: ["orders"] for member_id in "abc"})
     spec = spec._replace(loads=loads_of("orders", [100 + index for index in range(12)]))
     first = LOAD.assign(spec)
@@ -225,7 +225,7 @@ def test_who_comes_back_gets_what_it_had() -> None:
 
 
 def test_orphans_go_to_a_previous_owner_with_room() -> None:
-    """Of two that are about as light, the one gets a partition that had it."""
+    """An unowned partition goes to its previous owner if several members have about the same load."""
     spec = group({"orders": 6}, {"a": ["orders"], "b": ["orders"], "c": ["orders"]})
     target = {"a": partitions(orders=[0]), "b": partitions(orders=[1]), "c": partitions(orders=[2])}
     spec = with_targets(spec, target)._replace(
@@ -243,7 +243,7 @@ def test_orphans_go_to_a_previous_owner_with_room() -> None:
 
 
 def test_of_equals_a_member_in_a_rack_of_the_replicas() -> None:
-    """A partition goes to a member near a replica, if that costs no balance."""
+    """A partition goes to a member in the rack of a replica if this does not worsen the balance."""
     spec = group({"orders": 6}, {"a": ["orders"], "b": ["orders"], "c": ["orders"]})
     racks = tuple(frozenset({f"rack-{'cba'[index % 3]}"}) for index in range(6))
     members = {member_id: member._replace(rack_id=f"rack-{member_id}") for member_id, member in spec.members.items()}
@@ -257,7 +257,7 @@ def test_of_equals_a_member_in_a_rack_of_the_replicas() -> None:
 
 
 def test_racks_do_not_cost_balance() -> None:
-    """With all replicas in one rack, members elsewhere get their share all the same."""
+    """Members in other racks get their share even if all replicas are in one rack."""
     spec = group({"orders": 9}, {"a": ["orders"], "b": ["orders"], "c": ["orders"]})
     members = {member_id: member._replace(rack_id=f"rack-{member_id}") for member_id, member in spec.members.items()}
     racks = (frozenset({"rack-b", "rack-elsewhere"}),) * 9
@@ -286,7 +286,7 @@ def test_is_improvement(rates: list[float], rested_ms: int, expected: bool) -> N
 
 
 def test_no_improvement_while_partitions_wait_for_an_owner() -> None:
-    """Then a rebalance is due anyway."""
+    """Partitions without an owner are no reason for a rebalance for load, because they cause a rebalance anyway."""
     spec = group({"orders": 3}, {"a": ["orders"], "b": ["orders"]})
     spec = with_targets(spec, {"a": partitions(orders=[0, 1])})
     spec = spec._replace(loads=loads_of("orders", [100, 100, 1]), now=Millis(100 * MINUTE))
@@ -296,7 +296,7 @@ def test_no_improvement_while_partitions_wait_for_an_owner() -> None:
 
 @given(spec=groups(has_loads=True))
 def test_an_improvement_is_made_once(spec: GroupSpec) -> None:
-    """After the rebalance that an improvement is cause for, there is none left: it does not flap."""
+    """After a rebalance for load no further improvement is left, so the assignment does not flap."""
     scattered = UniformAssignor().assign(spec)
     spec = with_targets(spec, scattered)._replace(now=Millis(100 * MINUTE))
     improved = LOAD.assign(spec)
@@ -306,7 +306,7 @@ def test_an_improvement_is_made_once(spec: GroupSpec) -> None:
 
 
 def test_a_way_over_others_keeps_the_bound() -> None:
-    """A member that can give only to one who is full gets lighter all the same: the other one hands on."""
+    """A member that can give partitions only to a full member gets lighter, because that member passes others on."""
     spec = group({"left": 4, "right": 4}, {"a": ["left"], "b": ["left", "right"], "c": ["right"], "d": ["right"]})
     target = {"a": partitions(left=[0, 1, 2]), "b": partitions(left=[3], right=[0, 1, 2, 3])}
     settings = {"hysteresis.ratio": 1000.0}

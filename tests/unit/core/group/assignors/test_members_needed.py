@@ -1,4 +1,4 @@
-"""How many members a group needs."""
+"""Tests of the number of members that a group needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MINUTE = 60_000
 
 
 def needed_of(loads: Sequence[tuple[float, int]], consumption_rate: float, target_lag: int = 0) -> int | None:
-    """All steps at once; each load is an arrival rate and a lag."""
+    """Runs all steps of `members_needed` at once; each load is an arrival rate and a lag."""
     rates, lags = [rate for rate, _ in loads], [lag for _, lag in loads]
     return finish(members_needed(rates, lags, consumption_rate, target_lag, MINUTE))
 
@@ -41,7 +41,7 @@ def needed_of(loads: Sequence[tuple[float, int]], consumption_rate: float, targe
 def test_members_needed(
     loads: list[tuple[float, int]], consumption_rate: float, target_lag: int, expected: int | None
 ) -> None:
-    """Enough for what arrives and for the lag above the target, in the time."""
+    """The needed members can process the arriving records, and the lag above the target within the given time."""
     assert needed_of(loads, consumption_rate, target_lag) == expected
 
 
@@ -49,7 +49,7 @@ def test_members_needed(
     st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 100_000)), min_size=1, max_size=40), st.integers(1, 2000)
 )
 def test_between_the_sum_and_the_partitions(figures: list[tuple[int, int]], consumption_rate: int) -> None:
-    """At least what the sum takes where no partition is too much for a member, at most one for each partition."""
+    """The result is at least the capped sum of demands over the consumption rate, and at most the partition count."""
     needed = needed_of(figures, consumption_rate)
     assert needed is not None
     assert 1 <= needed <= len(figures)
@@ -61,7 +61,7 @@ def test_between_the_sum_and_the_partitions(figures: list[tuple[int, int]], cons
     st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 100_000)), min_size=7, max_size=40), st.integers(1, 2000)
 )
 def test_steps_change_nothing(figures: list[tuple[int, int]], consumption_rate: int) -> None:
-    """Whether the partitions are looked at all at once or a few at a time."""
+    """The result is the same whether the partitions are processed all at once or a few at a time."""
     whole = needed_of(figures, consumption_rate)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_PARTITIONS_AT_ONCE", 3)

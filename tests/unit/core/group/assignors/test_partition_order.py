@@ -1,4 +1,4 @@
-"""Sets of partitions that know their order."""
+"""Tests of partition sets that keep the order of their partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klamm.protocol.types import PartitionIndex
 
 @given(st.lists(st.integers(0, 10_000).map(PartitionIndex), unique=True))
 def test_the_order_survives(partitions: list[PartitionIndex]) -> None:
-    """What was written down comes back as it was, and two sets with the same partitions are equal."""
+    """An ordered set gives back the order of its list, and equals every other set of the same partitions."""
     kept = ordered(partitions)
     assert list(in_order(kept)) == partitions
     assert kept == frozenset(partitions)
@@ -19,6 +19,6 @@ def test_the_order_survives(partitions: list[PartitionIndex]) -> None:
 
 
 def test_ascending_partitions_need_nothing_more() -> None:
-    """The common case is a plain set."""
+    """Partitions in ascending order, the common case, are kept as a plain set."""
     assert not isinstance(ordered([PartitionIndex(1), PartitionIndex(5)]), OrderedPartitions)
     assert isinstance(ordered([PartitionIndex(5), PartitionIndex(1)]), OrderedPartitions)

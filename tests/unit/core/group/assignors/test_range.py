@@ -1,4 +1,4 @@
-"""The assignor `range`. That it agrees with Kafka's is shown by the interoperability tests."""
+"""Tests of the assignor `range`. The interoperability tests check that it agrees with Kafka's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RANGE = RangeAssignor()
 
 
 def test_ranges_are_contiguous_and_the_first_ones_larger() -> None:
-    """Seven partitions for three members are 3, 2 and 2; topics that are alike are cut alike."""
+    """Seven partitions for three members are split into 3, 2 and 2; topics with equal readers are split alike."""
     spec = group({"orders": 7, "payments": 7}, {member_id: ["orders", "payments"] for member_id in "cab"})
     assert RANGE.assign(spec) == {
         "a": partitions(orders=[0, 1, 2], payments=[0, 1, 2]),
@@ -20,7 +20,7 @@ def test_ranges_are_contiguous_and_the_first_ones_larger() -> None:
 
 
 def test_static_members_come_first() -> None:
-    """By instance id, whatever their member ids are."""
+    """Static members are ordered by instance id, whatever their member ids are, and come before dynamic members."""
     spec = group({"orders": 3}, {member_id: ["orders"] for member_id in "abc"})
     members = dict(spec.members)
     members["b"] = members["b"]._replace(instance_id="second")
@@ -33,12 +33,12 @@ def test_static_members_come_first() -> None:
 
 
 def test_names_are_compared_as_java_compares_them() -> None:
-    """By UTF-16 units: what lies beyond the basic plane comes before the last part of the basic plane."""
+    """Names are compared by UTF-16 units: characters beyond the basic plane sort before the end of the basic plane."""
     spec = group({"orders": 2}, {"\uffee": ["orders"], "\U0001f5dd": ["orders"]})
     assert RANGE.assign(spec) == {"\U0001f5dd": partitions(orders=[0]), "\uffee": partitions(orders=[1])}
 
 
 def test_each_topic_is_cut_for_its_readers() -> None:
-    """A member that doesn't read a topic doesn't count for it; members may be left without anything."""
+    """A topic is divided among the members that read it; a member may get no partition."""
     spec = group({"orders": 2, "payments": 1}, {"a": ["orders"], "b": ["orders", "payments"], "c": ["payments"]})
     assert RANGE.assign(spec) == {"a": partitions(orders=[0]), "b": partitions(orders=[1], payments=[0]), "c": {}}

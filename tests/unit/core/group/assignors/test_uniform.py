@@ -1,4 +1,4 @@
-"""The assignor `uniform`. That it agrees with Kafka's is shown by the interoperability tests."""
+"""Tests of the assignor `uniform`. The interoperability tests check that it agrees with Kafka's."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ UNIFORM = UniformAssignor()
 
 
 def sizes(assigned: dict[str, Assignment]) -> dict[str, int]:
-    """How many partitions each member has."""
+    """Returns the number of partitions of each member."""
     return {member_id: sum(map(len, topics.values())) for member_id, topics in assigned.items()}
 
 
 @given(spec=groups(is_homogeneous=True), data=st.data())
 def test_even_and_sticky(spec: GroupSpec, data: st.DataObject) -> None:
-    """Everyone has as many as the others, give or take one; removing a member moves only its partitions."""
+    """The partition counts of members differ by at most one; the removal of a member moves only its partitions."""
     before = UNIFORM.assign(spec)
     counts = sizes(before).values()
     assert max(counts) - min(counts) <= 1
@@ -42,7 +42,7 @@ def test_even_and_sticky(spec: GroupSpec, data: st.DataObject) -> None:
 
 
 def test_a_new_member_gets_what_others_have_too_much() -> None:
-    """Partitions that nobody has to give stay."""
+    """A new member gets the surplus partitions of the others; all other partitions keep their owner."""
     spec = group({"orders": 9}, {"a": ["orders"], "b": ["orders"], "c": ["orders"]})
     target = {"a": partitions(orders=[0, 1, 2, 3, 4]), "b": partitions(orders=[5, 6, 7, 8])}
     assert UNIFORM.assign(with_targets(spec, target)) == {
@@ -53,7 +53,7 @@ def test_a_new_member_gets_what_others_have_too_much() -> None:
 
 
 def test_subscriptions_that_differ_are_evened_out_over_topics() -> None:
-    """Who alone reads a topic has it, and gets less of the topics that others read as well."""
+    """The only reader of a topic owns it, and gets fewer partitions of the topics that other members read as well."""
     spec = group({"mine": 3, "ours": 3}, {"a": ["mine", "ours"], "b": ["ours"]})
     assert UNIFORM.assign(spec) == {"a": partitions(mine=[0, 1, 2]), "b": partitions(ours=[0, 1, 2])}
 
@@ -66,7 +66,7 @@ def test_what_is_read_no_more_goes() -> None:
 
 
 def came_back(spec: GroupSpec, member_id: str) -> tuple[GroupSpec, GroupSpec]:
-    """The group as it is when a static member has been gone and is back, without and with memory of who had what."""
+    """Returns the group after a static member left and came back, without and with the memory of previous owners."""
     first = UNIFORM.assign(spec)
     second = UNIFORM.assign(without_members(with_targets(spec, first), member_id))
     spec = with_targets(spec, second)
@@ -82,7 +82,7 @@ def came_back(spec: GroupSpec, member_id: str) -> tuple[GroupSpec, GroupSpec]:
 
 
 def test_who_comes_back_gets_what_it_had() -> None:
-    """A member that comes back finds its own partitions rather than any."""
+    """A static member that comes back gets its own former partitions."""
     spec = group({"orders": 12}, {member_id: ["orders"] for member_id in "abc"})
     first = UNIFORM.assign(spec)
     _, remembering = came_back(spec, "b")
@@ -91,8 +91,8 @@ def test_who_comes_back_gets_what_it_had() -> None:
 
 @given(spec=groups(), data=st.data())
 def test_handing_back_costs_nothing(spec: GroupSpec, data: st.DataObject) -> None:
-    """With memory everyone has as many partitions as without, no more of them move, and the returning member has at
-    least as many of its own.
+    """With memory of previous owners, members have as many partitions as without it, no more partitions move, and the
+    returning member gets at least as many of its own.
     """
     assume(len(spec.members) > 1)
     member_id = data.draw(st.sampled_from(sorted(spec.members)))
@@ -112,7 +112,7 @@ def test_handing_back_costs_nothing(spec: GroupSpec, data: st.DataObject) -> Non
 
 
 def test_previous_owners_that_are_not_here_change_nothing() -> None:
-    """Somebody who is gone, reads something else, or is held back has no claim."""
+    """A previous owner that has left, reads another topic, or is held back has no claim to a partition."""
     spec = group({"orders": 4, "other": 1}, {"a": ["orders"], "b": ["orders"], "c": ["other"], "d": ["orders"]})
     members = dict(spec.members)
     members["d"] = members["d"]._replace(may_be_assigned=False)

@@ -1,4 +1,4 @@
-"""ListGroups and DescribeGroups."""
+"""Tests of ListGroups and DescribeGroups for classic groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from klamm.protocol.schema.list_groups_response import ListGroupsResponse
 
 
 def listed(driver: ShardDriver, *, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> dict[str, str]:
-    """States by group id."""
+    """Returns the states of the listed groups by group id."""
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     answer = cast(ListGroupsResponse, driver.answers[driver.ask(GroupShard.handle_list_groups, request, 5)])
     assert {group.group_type for group in answer.groups} <= {"classic"}
@@ -24,14 +24,14 @@ def listed(driver: ShardDriver, *, states: tuple[str, ...] = (), types: tuple[st
 
 
 def described(driver: ShardDriver, group_id: str = GROUP, version: int = 6) -> DescribedGroup:
-    """One group."""
+    """Returns the description of one group."""
     request = DescribeGroupsRequest(groups=[group_id])
     answer = driver.answers[driver.ask(GroupShard.handle_describe_groups, request, version)]
     return cast(DescribeGroupsResponse, answer).groups[0]
 
 
 def test_a_rebalance_waits_for_who_has_not_joined_again_and_then_for_the_leader() -> None:
-    """Also for who has just got a member id and must come back with it."""
+    """A rebalance waits for members that have not joined again, for pending member ids, and then for the leader."""
     driver = ShardDriver()
     one, two = driver.stable_group()
     assert driver.group().awaited() == []
@@ -50,7 +50,7 @@ def test_a_rebalance_waits_for_who_has_not_joined_again_and_then_for_the_leader(
 
 
 def test_list_has_every_group_with_its_state() -> None:
-    """Simple groups too, and groups that nobody has asked for since the log was read."""
+    """ListGroups returns every group with its state, including simple groups, also after a reload from the log."""
     driver = ShardDriver()
     driver.stable_group()
     driver.commit(1, group_id="simple")
@@ -59,7 +59,7 @@ def test_list_has_every_group_with_its_state() -> None:
 
 
 def test_list_can_be_filtered_by_state_and_type() -> None:
-    """In any letter case; a state or type that does not exist lists nothing."""
+    """The filters by state and type ignore letter case; a state that does not exist matches no group."""
     driver = ShardDriver()
     ids = driver.stable_group()
     driver.commit(1, group_id="simple")
@@ -72,7 +72,7 @@ def test_list_can_be_filtered_by_state_and_type() -> None:
 
 
 def test_stable_group_is_described_in_full() -> None:
-    """Protocol, metadata and assignments are settled."""
+    """The description of a stable group has its protocol, and the metadata and assignments of its members."""
     driver = ShardDriver()
     ids = driver.stable_group(client_id="app")
     group = described(driver)
@@ -84,7 +84,7 @@ def test_stable_group_is_described_in_full() -> None:
 
 
 def test_gathering_group_is_described_without_protocol() -> None:
-    """Nothing is settled; the members are known."""
+    """The description of a group in PreparingRebalance lists the members, without protocol and metadata."""
     driver = ShardDriver()
     ids = driver.stable_group()
     driver.join(ids[0])
@@ -94,7 +94,7 @@ def test_gathering_group_is_described_without_protocol() -> None:
 
 
 def test_unknown_group_is_dead() -> None:
-    """And, from version 6 on, an error with a message (KIP-1043)."""
+    """An unknown group is described as Dead, from version 6 on with an error code and a message (KIP-1043)."""
     driver = ShardDriver()
     old = described(driver, "ghost", version=5)
     assert (old.group_state, old.error_code, old.error_message) == ("Dead", 0, None)

@@ -1,4 +1,4 @@
-"""Heartbeats and sessions: who is taken to be alive."""
+"""Tests of heartbeats and session timeouts of classic members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
 
 
 def test_heartbeat_begins_the_session_anew() -> None:
-    """A member that is heard of in time stays."""
+    """A heartbeat restarts the member's session timeout, so a member that sends heartbeats in time stays."""
     driver = ShardDriver()
     ids = driver.stable_group(session_timeout_ms=10_000)
     for _ in range(5):
@@ -20,7 +20,7 @@ def test_heartbeat_begins_the_session_anew() -> None:
 
 
 def test_silent_member_is_dropped_after_its_session_timeout() -> None:
-    """The others rebalance, and hear of it with their next heartbeat."""
+    """A member that misses its session timeout is removed, and the others learn of it from their next heartbeat."""
     driver = ShardDriver()
     ids = driver.stable_group(session_timeout_ms=10_000)
     driver.advance(9999)
@@ -35,7 +35,7 @@ def test_silent_member_is_dropped_after_its_session_timeout() -> None:
 
 
 def test_last_member_that_falls_silent_leaves_the_group_empty() -> None:
-    """The generation rises and the log knows; offsets stay."""
+    """When the last member's session ends, the generation rises and a record without members is appended."""
     driver = ShardDriver()
     driver.stable_group(size=1)
     driver.advance(10_000)
@@ -46,7 +46,7 @@ def test_last_member_that_falls_silent_leaves_the_group_empty() -> None:
 
 
 def test_silent_member_ends_a_gathering_that_waits_for_it_only() -> None:
-    """The others need not wait for the rebalance timeout."""
+    """A rebalance that waits for one member only completes when the session of this member ends."""
     driver = ShardDriver()
     ids = driver.stable_group(session_timeout_ms=6000)
     ticket = driver.join(ids[0], session_timeout_ms=6000)
@@ -55,7 +55,7 @@ def test_silent_member_ends_a_gathering_that_waits_for_it_only() -> None:
 
 
 def test_refusals() -> None:
-    """Unknown group, unknown member, then the generation."""
+    """The coordinator checks a heartbeat for an unknown group, an unknown member, and then a wrong generation."""
     driver = ShardDriver()
     assert driver.heartbeat("ghost", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     ids = driver.stable_group()
@@ -65,7 +65,7 @@ def test_refusals() -> None:
 
 
 def test_heartbeat_is_welcome_while_assignments_are_awaited() -> None:
-    """A member may send some between JoinGroup and SyncGroup."""
+    """The coordinator accepts heartbeats between JoinGroup and SyncGroup."""
     driver = ShardDriver()
     member_id = driver.member_id()
     driver.join(member_id)
@@ -75,7 +75,7 @@ def test_heartbeat_is_welcome_while_assignments_are_awaited() -> None:
 
 
 def test_group_comes_back_to_life_after_it_was_empty() -> None:
-    """Generations go on from where they were, so that an old member's commits stay refused."""
+    """An empty group that gets a new member continues its generations, so that old members' commits stay refused."""
     driver = ShardDriver()
     driver.stable_group(size=1)
     driver.advance(10_000)

@@ -1,4 +1,4 @@
-"""JoinGroup: how members come in, and when the gathering ends."""
+"""Tests of JoinGroup: how members join, and when the join phase ends."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from klamm.core.group.group_kind import shard_of
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
 
-# The first contact
+# First JoinGroup request
 
 
 def test_unknown_group_with_a_member_id_is_refused() -> None:
-    """A member id that nobody handed out here: the client starts over."""
+    """A JoinGroup request with a member id for an unknown group is refused, so that the client starts over."""
     driver = ShardDriver()
     answer = driver.joined(driver.join("ghost"))
     assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "ghost")
@@ -23,7 +23,7 @@ def test_unknown_group_with_a_member_id_is_refused() -> None:
 
 
 def test_dynamic_member_gets_its_id_first() -> None:
-    """KIP-394: from version 4 on a member comes back with the id it was given; only then is it a member."""
+    """From version 4 on, a client first gets a member id, and its second JoinGroup makes it a member (KIP-394)."""
     driver = ShardDriver()
     answer = driver.joined(driver.join(client_id="app"))
     assert (answer.error_code, answer.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "app-1")
@@ -32,7 +32,7 @@ def test_dynamic_member_gets_its_id_first() -> None:
 
 
 def test_new_group_is_written_down_empty() -> None:
-    """The group exists from its first contact on: an empty record with generation 0 and no protocol."""
+    """The first JoinGroup request appends an empty group record with generation 0 and no protocol."""
     driver = ShardDriver()
     driver.join()
     value = driver.log[0].record.value
@@ -48,7 +48,7 @@ def test_new_group_is_written_down_empty() -> None:
 
 
 def test_new_group_that_cannot_be_written_does_not_exist() -> None:
-    """The first contact fails with the error of the log, and leaves nothing behind."""
+    """If the record of a new group cannot be appended, the request fails with the log's error and no group exists."""
     driver = ShardDriver()
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     ticket = driver.join()
@@ -57,7 +57,7 @@ def test_new_group_that_cannot_be_written_does_not_exist() -> None:
 
 
 def test_old_version_joins_without_an_id() -> None:
-    """Before version 4 the first request makes a member, which learns its id with the generation."""
+    """Before version 4 the first JoinGroup request makes a member, and the answer to it has the member id."""
     driver = ShardDriver()
     ticket = driver.join(version=3)
     assert driver.is_parked(ticket)
@@ -66,7 +66,7 @@ def test_old_version_joins_without_an_id() -> None:
 
 
 def test_handed_out_id_expires_after_the_session_timeout() -> None:
-    """Whoever does not come back is forgotten, and its id with it."""
+    """A member id without a second JoinGroup request expires after the session timeout."""
     driver = ShardDriver()
     member_id = driver.member_id(session_timeout_ms=10_000)
     driver.advance(10_000)
@@ -75,7 +75,7 @@ def test_handed_out_id_expires_after_the_session_timeout() -> None:
 
 
 def test_handed_out_id_cannot_become_static() -> None:
-    """Static members have no pending ids; Kafka answers UNKNOWN_SERVER_ERROR too."""
+    """A pending member id with an instance id is refused with UNKNOWN_SERVER_ERROR, as in Kafka."""
     driver = ShardDriver()
     member_id = driver.member_id()
     ticket = driver.join(member_id, instance="pod-1")
@@ -86,7 +86,7 @@ def test_handed_out_id_cannot_become_static() -> None:
 
 
 def test_initial_rebalance_waits_for_its_delay() -> None:
-    """An empty group waits `group.initial.rebalance.delay.ms`, since each newcomer would cost another rebalance."""
+    """An empty group waits `group.initial.rebalance.delay.ms`, since each new member would cause another rebalance."""
     driver = ShardDriver()
     ticket = driver.join(driver.member_id())
     driver.advance(2999)
@@ -98,7 +98,7 @@ def test_initial_rebalance_waits_for_its_delay() -> None:
 
 
 def test_newcomer_extends_the_initial_rebalance() -> None:
-    """Each delay in which somebody came is followed by another."""
+    """A new member during the initial delay extends the initial rebalance by another delay."""
     driver = ShardDriver()
     first = driver.join(driver.member_id())
     driver.advance(2000)
@@ -110,7 +110,7 @@ def test_newcomer_extends_the_initial_rebalance() -> None:
 
 
 def test_initial_rebalance_is_bounded_by_the_rebalance_timeout() -> None:
-    """However many come, the first member does not wait longer than its rebalance timeout."""
+    """The first member waits at most its rebalance timeout, however many members join."""
     driver = ShardDriver()
     first = driver.join(driver.member_id(), rebalance_timeout_ms=7000)
     for _ in range(7):
@@ -122,7 +122,7 @@ def test_initial_rebalance_is_bounded_by_the_rebalance_timeout() -> None:
 
 
 def test_initial_delay_of_zero_completes_at_once() -> None:
-    """The test profile's setting: no wait, only a turn of the timer."""
+    """With an initial delay of 0 the rebalance completes at the next run of the timers."""
     driver = ShardDriver(small_sessions(initial_rebalance_delay_ms=0))
     ticket = driver.join(driver.member_id())
     driver.advance(0)
@@ -130,7 +130,7 @@ def test_initial_delay_of_zero_completes_at_once() -> None:
 
 
 def test_only_the_leader_learns_of_the_others() -> None:
-    """The first to join leads, and gets everybody's metadata."""
+    """The first member that joins is the leader, and only the leader gets the metadata of all members."""
     driver = ShardDriver()
     ids = [driver.member_id() for _ in range(3)]
     tickets = [driver.join(member_id) for member_id in ids]
@@ -146,7 +146,7 @@ def test_only_the_leader_learns_of_the_others() -> None:
 
 
 def test_protocol_with_most_votes_is_chosen() -> None:
-    """Each member votes for what it wants most among what all support."""
+    """Each member votes for its most preferred protocol among those that all members support."""
     driver = ShardDriver()
     wishes = [("a", "b", "c"), ("b", "a"), ("c", "b", "a"), ("b", "a", "d")]
     protocols = [[(name, name.encode()) for name in names] for names in wishes]
@@ -156,7 +156,7 @@ def test_protocol_with_most_votes_is_chosen() -> None:
 
 
 def test_equal_votes_are_settled_as_in_java() -> None:
-    """Kafka takes the first of the best in a HashMap's order, whichever member came first."""
+    """Equal votes are decided as in Kafka, by the order of a Java HashMap and not by the order of joining."""
     driver = ShardDriver()
     first = driver.join(driver.member_id(), protocols=[("roundrobin", b""), ("range", b"")])
     driver.join(driver.member_id(), protocols=[("range", b""), ("roundrobin", b"")])
@@ -170,7 +170,7 @@ def test_equal_votes_are_settled_as_in_java() -> None:
     ids=["other type", "nothing in common", "no protocol"],
 )
 def test_member_that_does_not_fit_is_refused(protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> None:
-    """One type, and at least one protocol that everybody supports."""
+    """A new member needs the group's protocol type and at least one protocol that all members support."""
     driver = ShardDriver()
     driver.stable_group()
     ticket = driver.join(protocol_type=protocol_type, protocols=protocols)
@@ -178,7 +178,7 @@ def test_member_that_does_not_fit_is_refused(protocol_type: str, protocols: tupl
 
 
 def test_protocols_that_a_member_wants_most_count() -> None:
-    """The first thousand: others that it names are as if it had not named them, since nobody has so many."""
+    """Only the first 1,000 protocols of a member count; the coordinator ignores all later ones."""
     driver = ShardDriver()
     driver.stable_group()
     others = tuple((f"other-{number}", b"") for number in range(1000))
@@ -189,7 +189,7 @@ def test_protocols_that_a_member_wants_most_count() -> None:
 
 @pytest.mark.parametrize(("protocol_type", "protocols"), [("", (("range", b""),)), ("consumer", ())])
 def test_first_member_needs_type_and_protocol(protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> None:
-    """An empty group takes any protocol, but not none."""
+    """An empty group accepts any protocol, but refuses a member without a protocol type or without a protocol."""
     driver = ShardDriver()
     ticket = driver.join(protocol_type=protocol_type, protocols=protocols)
     assert driver.join_error(ticket) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -199,7 +199,7 @@ def test_first_member_needs_type_and_protocol(protocol_type: str, protocols: tup
 
 
 def test_newcomer_makes_a_stable_group_gather() -> None:
-    """The others hear of it with their next heartbeat, and the generation rises when all have joined."""
+    """A new member starts a rebalance: heartbeats tell the others, and the generation rises when all have joined."""
     driver = ShardDriver()
     ids = driver.stable_group()
     newcomer = driver.join(driver.member_id())
@@ -211,7 +211,7 @@ def test_newcomer_makes_a_stable_group_gather() -> None:
 
 
 def test_gathering_waits_for_ids_that_were_handed_out() -> None:
-    """Somebody is on the way: the rebalance would have to be repeated for it."""
+    """A rebalance waits for pending member ids, because a later join would cause another rebalance."""
     driver = ShardDriver()
     ids = driver.stable_group()
     pending = driver.member_id()
@@ -222,7 +222,7 @@ def test_gathering_waits_for_ids_that_were_handed_out() -> None:
 
 
 def test_handed_out_id_that_expires_ends_the_gathering() -> None:
-    """The others need not wait for their rebalance timeout."""
+    """A pending member id that expires completes the rebalance before the rebalance timeout of the members."""
     driver = ShardDriver()
     ids = driver.stable_group(size=1, session_timeout_ms=30_000)
     driver.member_id(session_timeout_ms=6000)
@@ -232,7 +232,7 @@ def test_handed_out_id_that_expires_ends_the_gathering() -> None:
 
 
 def test_gathering_ends_with_the_rebalance_timeout() -> None:
-    """Dynamic members that have not joined by then are no members any more, though they send heartbeats."""
+    """Dynamic members that do not join within the rebalance timeout are removed, even if they send heartbeats."""
     driver = ShardDriver()
     ids = driver.stable_group(rebalance_timeout_ms=30_000, session_timeout_ms=30_000)
     newcomer = driver.join(driver.member_id(), rebalance_timeout_ms=30_000)
@@ -245,7 +245,7 @@ def test_gathering_ends_with_the_rebalance_timeout() -> None:
 
 
 def test_leader_that_does_not_join_is_replaced() -> None:
-    """Somebody who has joined leads the next generation."""
+    """If the leader does not join, a member that has joined leads the next generation."""
     driver = ShardDriver()
     ids = driver.stable_group(size=3, rebalance_timeout_ms=20_000, session_timeout_ms=30_000)
     tickets = [driver.join(ids[1], protocols=[("range", b"new")]), driver.join(ids[2])]
@@ -254,7 +254,7 @@ def test_leader_that_does_not_join_is_replaced() -> None:
 
 
 def test_leader_that_joins_again_rebalances() -> None:
-    """With unchanged metadata too: it has seen something else, such as a topic that grew."""
+    """A leader that joins again starts a rebalance even with unchanged metadata: it may have seen a changed topic."""
     driver = ShardDriver()
     ids = driver.stable_group()
     driver.join(ids[0])
@@ -262,7 +262,7 @@ def test_leader_that_joins_again_rebalances() -> None:
 
 
 def test_unchanged_follower_hears_of_its_generation() -> None:
-    """It lost its way, not its place: no rebalance."""
+    """A follower that joins again with unchanged metadata gets the current generation, without a rebalance."""
     driver = ShardDriver()
     ids = driver.stable_group()
     answer = driver.joined(driver.join(ids[1]))
@@ -271,7 +271,7 @@ def test_unchanged_follower_hears_of_its_generation() -> None:
 
 
 def test_changed_follower_rebalances() -> None:
-    """Whoever subscribes to something else has to get something else."""
+    """A follower that joins again with a changed subscription starts a rebalance."""
     driver = ShardDriver()
     ids = driver.stable_group()
     driver.join(ids[1], protocols=[("range", subscription("other"))])
@@ -279,7 +279,7 @@ def test_changed_follower_rebalances() -> None:
 
 
 def test_unchanged_member_of_an_unfinished_generation_hears_of_it_again() -> None:
-    """The answer to its first request was lost; the leader gets the members once more."""
+    """A leader whose first answer was lost joins again and gets the member list again."""
     driver = ShardDriver()
     ids = [driver.member_id() for _ in range(2)]
     for member_id in ids:
@@ -291,7 +291,7 @@ def test_unchanged_member_of_an_unfinished_generation_hears_of_it_again() -> Non
 
 
 def test_changed_member_of_an_unfinished_generation_starts_over() -> None:
-    """Those who wait for assignments are sent to join again."""
+    """A member that joins with changed metadata restarts the rebalance, and waiting SyncGroup requests fail."""
     driver = ShardDriver()
     ids = [driver.member_id() for _ in range(2)]
     for member_id in ids:
@@ -304,7 +304,7 @@ def test_changed_member_of_an_unfinished_generation_starts_over() -> None:
 
 
 def test_second_request_of_a_waiting_member_replaces_the_first() -> None:
-    """The client gave up on the first; nobody is left without an answer."""
+    """A second JoinGroup request of a waiting member replaces the first, which is answered with an error."""
     driver = ShardDriver()
     member_id = driver.member_id()
     first, second = driver.join(member_id), driver.join(member_id)
@@ -313,11 +313,11 @@ def test_second_request_of_a_waiting_member_replaces_the_first() -> None:
     assert driver.joined(second).generation_id == 1
 
 
-# Ends
+# Timeouts and limits
 
 
 def test_new_member_that_waits_too_long_is_dropped() -> None:
-    """It can't send heartbeats yet, so its request has an end of its own: five minutes."""
+    """A waiting new member cannot send heartbeats, so its request has a timeout (five minutes by default)."""
     driver = ShardDriver(small_sessions(new_member_join_timeout_ms=8000))
     driver.stable_group(rebalance_timeout_ms=60_000, session_timeout_ms=60_000)
     ticket = driver.join(driver.member_id())
@@ -328,7 +328,7 @@ def test_new_member_that_waits_too_long_is_dropped() -> None:
 
 
 def test_waiting_member_needs_no_heartbeat() -> None:
-    """A session that runs out while the member waits for an answer is none of its fault."""
+    """A member that waits for the answer to JoinGroup is not removed when its session timeout passes."""
     driver = ShardDriver()
     ids = driver.stable_group(session_timeout_ms=6000, rebalance_timeout_ms=60_000)
     waiting = driver.join(ids[0], session_timeout_ms=6000)
@@ -341,7 +341,7 @@ def test_waiting_member_needs_no_heartbeat() -> None:
 
 
 def test_group_of_maximum_size_takes_nobody_in() -> None:
-    """`group.max.size` counts members once a generation stands; its own members are always welcome."""
+    """A stable group with `group.max.size` members refuses new members, and still accepts its own members."""
     driver = ShardDriver(small_sessions(max_size=2))
     ids = driver.stable_group()
     answer = driver.joined(driver.join())
@@ -350,7 +350,7 @@ def test_group_of_maximum_size_takes_nobody_in() -> None:
 
 
 def test_gathering_of_maximum_size_counts_who_has_joined() -> None:
-    """When the limit was lowered the last to join are the ones to go, and lose their place."""
+    """During a rebalance `group.max.size` counts the members that have joined; the last ones to join are removed."""
     driver = ShardDriver()
     ids = driver.stable_group(size=3)
     shard_of(ClassicShard, driver.shard.groups.shards).config = small_sessions(max_size=2)
@@ -361,7 +361,7 @@ def test_gathering_of_maximum_size_counts_who_has_joined() -> None:
 
 
 def test_member_that_changed_its_timeouts_is_held_to_the_new_ones() -> None:
-    """Joining again may change session and rebalance timeout."""
+    """A member that joins again with other session and rebalance timeouts is subject to the new timeouts."""
     driver = ShardDriver()
     ids = driver.stable_group(size=1, session_timeout_ms=10_000)
     driver.join(ids[0], session_timeout_ms=6000, rebalance_timeout_ms=1234)

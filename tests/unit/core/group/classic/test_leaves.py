@@ -1,4 +1,4 @@
-"""LeaveGroup: members that go on their own account, or on an administrator's."""
+"""Tests of LeaveGroup: members that leave, or that an administrator removes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from klamm.protocol.errors import ErrorCode
 
 
 def test_member_that_leaves_makes_the_others_gather() -> None:
-    """Nobody has to wait for its session to run out."""
+    """A member that leaves starts a rebalance at once, without waiting for its session timeout."""
     driver = ShardDriver()
     ids = driver.stable_group()
     assert driver.leave((ids[1], None)) == [ErrorCode.NONE]
@@ -18,7 +18,7 @@ def test_member_that_leaves_makes_the_others_gather() -> None:
 
 
 def test_last_member_that_leaves_empties_the_group() -> None:
-    """At once, without a timer."""
+    """The group becomes empty at once when the last member leaves."""
     driver = ShardDriver()
     ids = driver.stable_group(size=1)
     driver.leave((ids[0], None))
@@ -26,7 +26,7 @@ def test_last_member_that_leaves_empties_the_group() -> None:
 
 
 def test_leave_ends_a_gathering_that_waits_for_the_one_who_left() -> None:
-    """Everybody else has joined."""
+    """A rebalance completes when the only member that has not joined leaves."""
     driver = ShardDriver()
     ids = driver.stable_group()
     ticket = driver.join(ids[0])
@@ -35,7 +35,7 @@ def test_leave_ends_a_gathering_that_waits_for_the_one_who_left() -> None:
 
 
 def test_leave_does_not_cut_an_initial_rebalance_short() -> None:
-    """It lasts its delay, whoever comes and goes."""
+    """An initial rebalance lasts for its full delay even if a member leaves."""
     driver = ShardDriver()
     ids = [driver.member_id(), driver.member_id()]
     staying = driver.join(ids[0])
@@ -48,7 +48,7 @@ def test_leave_does_not_cut_an_initial_rebalance_short() -> None:
 
 
 def test_handed_out_id_can_be_given_back() -> None:
-    """A client that closes between its two JoinGroup requests."""
+    """LeaveGroup removes a pending member id, for a client that closes between its two JoinGroup requests."""
     driver = ShardDriver()
     ids = driver.stable_group()
     pending = driver.member_id()
@@ -59,7 +59,7 @@ def test_handed_out_id_can_be_given_back() -> None:
 
 
 def test_several_members_leave_with_an_error_each() -> None:
-    """Those who are members go; an id that is none is told so."""
+    """LeaveGroup answers each member with its own error code, and an unknown member id does not affect the others."""
     driver = ShardDriver()
     ids = driver.stable_group(size=3)
     codes = driver.leave((ids[1], None), ("ghost", None), (ids[2], None))
@@ -68,12 +68,12 @@ def test_several_members_leave_with_an_error_each() -> None:
 
 
 def test_unknown_group_is_an_error_of_the_whole() -> None:
-    """The façade makes it one for each member."""
+    """LeaveGroup for an unknown group fails as a whole; the caller turns the error into one error for each member."""
     assert ShardDriver().leave(("ghost", None)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_member_that_waits_for_its_assignment_is_answered_when_it_is_removed() -> None:
-    """Nobody is left waiting: an administrator may remove a static member at any time."""
+    """A member that is removed while its SyncGroup request waits gets an error answer."""
     driver = ShardDriver()
     joins = [driver.join(instance="a"), driver.join(instance="b")]
     driver.advance(6000)

@@ -1,4 +1,4 @@
-"""SyncGroup: how assignments get to the members, by way of the log."""
+"""Tests of SyncGroup: how the leader's assignments reach the members through the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
 
 
 def joined_group(driver: ShardDriver, size: int = 2) -> list[str]:
-    """A group whose members know generation 1 and have no assignment yet; the leader first."""
+    """Returns the members of a group that know generation 1 and have no assignment yet, the leader first."""
     ids = [driver.member_id() for _ in range(size)]
     for member_id in ids:
         driver.join(member_id)
@@ -23,7 +23,7 @@ def joined_group(driver: ShardDriver, size: int = 2) -> list[str]:
 
 
 def synced_pair(driver: ShardDriver) -> tuple[list[str], Ticket, Ticket]:
-    """A follower and then the leader have asked for their assignment."""
+    """Sends SyncGroup of the follower and then of the leader; returns ids, leader's ticket and follower's ticket."""
     ids = joined_group(driver)
     follower = driver.sync(ids[1], 1)
     leader = driver.sync(ids[0], 1, driver.shares(ids))
@@ -31,7 +31,7 @@ def synced_pair(driver: ShardDriver) -> tuple[list[str], Ticket, Ticket]:
 
 
 def test_follower_waits_for_the_leader() -> None:
-    """Its request is parked until the leader has brought the assignments."""
+    """The SyncGroup request of a follower is parked until the leader has sent the assignments."""
     driver = ShardDriver()
     ids = joined_group(driver)
     follower = driver.sync(ids[1], 1)
@@ -43,7 +43,7 @@ def test_follower_waits_for_the_leader() -> None:
 
 
 def test_assignments_are_written_before_anybody_gets_one() -> None:
-    """The record names all members with subscription and assignment; the group is Stable when it is committed."""
+    """The group becomes Stable, and members get their assignments, when the record with all members is committed."""
     driver = ShardDriver()
     ids = joined_group(driver)
     driver.hold_commits = True
@@ -67,7 +67,7 @@ def test_assignments_are_written_before_anybody_gets_one() -> None:
 
 
 def test_late_follower_gets_its_assignment_at_once() -> None:
-    """In a stable group the answer is known."""
+    """A follower that sends SyncGroup to a stable group gets its assignment at once."""
     driver = ShardDriver()
     ids = joined_group(driver)
     driver.sync(ids[0], 1, driver.shares(ids))
@@ -76,7 +76,7 @@ def test_late_follower_gets_its_assignment_at_once() -> None:
 
 
 def test_member_that_the_leader_forgot_gets_an_empty_assignment() -> None:
-    """More members than partitions: the standby is told that it has nothing."""
+    """A member without an entry in the leader's assignments gets an empty assignment."""
     driver = ShardDriver()
     ids = joined_group(driver)
     driver.sync(ids[0], 1, {ids[0]: b"all", "nobody": b"?"})
@@ -85,7 +85,7 @@ def test_member_that_the_leader_forgot_gets_an_empty_assignment() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS])
 def test_assignment_that_cannot_be_written_rebalances(code: ErrorCode) -> None:
-    """Everybody who waits gets the mapped error, and the group gathers anew."""
+    """If the assignments cannot be appended, waiting members get the mapped error and the group rebalances."""
     driver = ShardDriver()
     ids = joined_group(driver)
     follower = driver.sync(ids[1], 1)
@@ -99,7 +99,7 @@ def test_assignment_that_cannot_be_written_rebalances(code: ErrorCode) -> None:
 
 
 def test_commit_that_comes_after_a_new_rebalance_changes_nothing() -> None:
-    """The generation whose assignment was on the way is over; those who waited have been told."""
+    """An assignment record that is committed after a new rebalance has started has no effect."""
     driver = ShardDriver()
     ids = joined_group(driver)
     driver.hold_commits = True
@@ -112,7 +112,7 @@ def test_commit_that_comes_after_a_new_rebalance_changes_nothing() -> None:
 
 
 def test_commit_that_comes_in_a_later_generation_changes_nothing() -> None:
-    """The same state, but other members: the assignment on the way is not theirs."""
+    """A commit of an assignment record of generation 1 has no effect in generation 2."""
     driver = ShardDriver()
     ids = joined_group(driver)
     driver.hold_commits = True
@@ -126,7 +126,7 @@ def test_commit_that_comes_in_a_later_generation_changes_nothing() -> None:
 
 
 def test_write_timeout_rebalances_though_the_record_may_commit() -> None:
-    """The log may have the assignment, but nobody was told: they join again."""
+    """A write timeout starts a rebalance: no member got its assignment, even if the record is committed later."""
     driver = ShardDriver()
     ids = joined_group(driver)
     driver.hold_commits = True
@@ -137,7 +137,7 @@ def test_write_timeout_rebalances_though_the_record_may_commit() -> None:
 
 
 def test_second_request_of_a_waiting_member_replaces_the_first() -> None:
-    """The client gave up on the first; nobody is left without an answer."""
+    """A second SyncGroup request of a waiting member replaces the first, which is answered with an error."""
     driver = ShardDriver()
     ids = joined_group(driver)
     first, second = driver.sync(ids[1], 1), driver.sync(ids[1], 1)
@@ -147,9 +147,7 @@ def test_second_request_of_a_waiting_member_replaces_the_first() -> None:
 
 
 def test_refusals() -> None:
-    """Unknown group and member, another generation, other protocols, a gathering group; in the order of Kafka's
-    checks.
-    """
+    """SyncGroup is refused in the order of Kafka's checks: group, member, generation, protocol, group state."""
     driver = ShardDriver()
     assert driver.sync_error(driver.sync("ghost", 1)) is ErrorCode.UNKNOWN_MEMBER_ID
     ids = driver.stable_group()
@@ -164,7 +162,7 @@ def test_refusals() -> None:
 
 
 def test_member_that_never_syncs_is_dropped() -> None:
-    """It has the rebalance timeout to ask for its assignment; heartbeats don't help it."""
+    """A member that sends no SyncGroup request within the rebalance timeout is removed, even if it sends heartbeats."""
     driver = ShardDriver()
     ids = [driver.member_id() for _ in range(2)]
     for member_id in ids:
@@ -182,7 +180,7 @@ def test_member_that_never_syncs_is_dropped() -> None:
 
 
 def test_leader_that_never_syncs_is_dropped_and_the_others_are_told() -> None:
-    """Followers that wait join again, and one of them leads."""
+    """A leader that sends no SyncGroup is removed, waiting followers have to join again, and a follower leads."""
     driver = ShardDriver()
     ids = [driver.member_id() for _ in range(2)]
     for member_id in ids:
@@ -195,7 +193,7 @@ def test_leader_that_never_syncs_is_dropped_and_the_others_are_told() -> None:
 
 
 def test_wait_for_syncs_ends_when_all_have_asked() -> None:
-    """Nobody is dropped afterwards."""
+    """The sync timer is cancelled when all members have sent SyncGroup, so no member is removed later."""
     driver = ShardDriver()
     ids, leader, follower = synced_pair(driver)
     assert sync_timer("orders") not in driver.timers
@@ -206,7 +204,7 @@ def test_wait_for_syncs_ends_when_all_have_asked() -> None:
 
 
 def test_session_begins_anew_with_the_assignment() -> None:
-    """A member whose session ran out while it waited for the leader has a full one from the answer on."""
+    """A member whose session timeout passed while it waited for the leader gets a full session with the answer."""
     driver = ShardDriver()
     ids = [driver.member_id() for _ in range(2)]
     for member_id in ids:

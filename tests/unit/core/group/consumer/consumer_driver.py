@@ -1,4 +1,4 @@
-"""Drives consumer groups on a shard: heartbeats with few words, and a look at what follows."""
+"""A driver for consumer groups on a shard: sends heartbeats and returns their answers and the state of the group."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ EVENTS = "events"
 
 
 def name_of(topic_id: bytes) -> str:
-    """The name of a painted topic."""
+    """Returns the name of a painted topic by its topic id."""
     return topic_id[:15].rstrip(b".").decode()
 
 
 def owned(**partitions: Sequence[int]) -> list[TopicPartitions]:
-    """What a member says that it has."""
+    """Returns the owned partitions that a member reports in a heartbeat; the topics are given by name."""
     return [TopicPartitions(topic_id=topic_id(name), partitions=list(each)) for name, each in partitions.items()]
 
 
@@ -50,7 +50,7 @@ class Beat:
 
     @property
     def assigned(self) -> dict[str, list[int]] | None:
-        """Partitions by topic name, or None if there is nothing new."""
+        """Returns the assigned partitions by topic name, or None if the answer has no assignment."""
         if self.response.assignment is None:
             return None
         return {name_of(topic.topic_id): list(topic.partitions) for topic in self.response.assignment.topic_partitions}
@@ -60,7 +60,7 @@ class Beat:
 
 
 class ConsumerDriver(ShardDriver):
-    """One shard with consumer groups, over topics that the test paints. The assignment interval is 0 unless told."""
+    """A shard with consumer groups, over painted topics. The assignment interval is 0 by default."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class ConsumerDriver(ShardDriver):
         )
 
     def reload(self) -> ConsumerDriver:
-        """A shard that knows nothing but the log."""
+        """Returns a driver with a new shard that is loaded from the log."""
         return ConsumerDriver(
             self.config,
             topics=cast(PaintedTopics, self.topics),
@@ -94,7 +94,7 @@ class ConsumerDriver(ShardDriver):
         )
 
     def paint(self, topics: PaintedTopics) -> None:
-        """The cluster changes."""
+        """Replaces the topics of the cluster, and tells the shard."""
         before, self.topics = self.topics, topics
         deleted = [
             DeletedTopic(name, facts.topic_id)
@@ -104,7 +104,7 @@ class ConsumerDriver(ShardDriver):
         self.apply(self.shard.on_metadata_update(topics, deleted, self.now))
         self.do_chores()
 
-    # What members do
+    # Requests of members
 
     def beat(
         self,
@@ -116,7 +116,7 @@ class ConsumerDriver(ShardDriver):
         client_id: str = "client",
         **fields: Any,
     ) -> Beat:
-        """One heartbeat, whose answer must be there."""
+        """Sends one heartbeat, and returns its answer; fails if there is none."""
         answer = self.maybe_beat(member_id, epoch, group_id=group_id, version=version, client_id=client_id, **fields)
         assert isinstance(answer, Beat), answer
         return answer
@@ -131,7 +131,7 @@ class ConsumerDriver(ShardDriver):
         client_id: str = "client",
         **fields: Any,
     ) -> Beat | ErrorCode | None:
-        """One heartbeat; an error code if it could not be written, None if the answer waits."""
+        """Sends one heartbeat; returns an error code if the append failed, or None if the answer is parked."""
         request = ConsumerGroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=epoch, **fields)
         ticket = self.ask(GroupShard.handle_consumer_group_heartbeat, request, version, client_id)
         answer = self.answers.get(ticket)
@@ -150,7 +150,7 @@ class ConsumerDriver(ShardDriver):
         rebalance_timeout_ms: int = 60_000,
         **fields: Any,
     ) -> Beat:
-        """A member joins."""
+        """Sends the first heartbeat of a member, with epoch 0."""
         return self.beat(
             member_id,
             0,
@@ -164,18 +164,18 @@ class ConsumerDriver(ShardDriver):
         )
 
     def go(self, member_id: str, *, instance: str | None = None, for_a_while: bool = False) -> Beat:
-        """A member leaves."""
+        """Sends a leave heartbeat: epoch -2 if the static member leaves temporarily, otherwise -1."""
         return self.beat(member_id, -2 if for_a_while else -1, instance_id=instance)
 
     def settle(self, *member_ids: str, rounds: int = 6) -> None:
-        """The members send heartbeats, as clients that do at once what they are told, until nothing changes."""
+        """Sends heartbeats of members that follow their assignments at once, for a number of rounds."""
         for _ in range(rounds):
             for member_id in member_ids or list(self.consumer_group().members):
                 self.obey(member_id)
             self.run_tasks()
 
     def obey(self, member_id: str) -> Beat:
-        """A heartbeat of a member that has just what it was told it has."""
+        """Sends a heartbeat of a member that owns exactly its assigned partitions."""
         member = self.member(member_id)
         partitions = [
             TopicPartitions(topic_id=each, partitions=list(indexes)) for each, indexes in member.assigned.items()
@@ -188,7 +188,7 @@ class ConsumerDriver(ShardDriver):
             client_id=member.client_id,
         )
 
-    # What tests look at
+    # State for assertions
 
     def consumer_group(self, group_id: str = GROUP) -> ConsumerGroup:
         return self.shard.consumer_groups.store.groups[group_id]
@@ -200,7 +200,7 @@ class ConsumerDriver(ShardDriver):
         return self.consumer_group().state
 
     def assigned(self, member_id: str) -> dict[str, list[int]]:
-        """What a member has as the coordinator sees it."""
+        """Returns the partitions that the coordinator has assigned to a member."""
         return {
             name_of(topic): [*map(int, sorted(partitions))]
             for topic, partitions in self.member(member_id).assigned.items()
@@ -215,10 +215,10 @@ class ConsumerDriver(ShardDriver):
         return cast(ConsumerGroupDescribeResponse, answer).groups[0]
 
     def happened(self, kind: type) -> list[Any]:
-        """The events of one kind so far."""
+        """Returns all events of one kind so far."""
         return [event for event in self.events if type(event) is kind]
 
 
 def slow(**changes: Any) -> GroupConfig:
-    """Settings with the assignment interval of Kafka's defaults, and some changes."""
+    """Returns settings with the assignment interval of Kafka's defaults, and some changes."""
     return replace(GroupConfig(), **changes)

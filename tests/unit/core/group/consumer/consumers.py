@@ -1,8 +1,8 @@
-"""Members of a consumer group as clients behave: what they send next depends on what they were answered.
+"""Simulated clients of a consumer group, whose next request depends on the last answer.
 
-Each is one consumer process of the consumer protocol. It joins, reports what it has, lets go of what it is asked to, a
-little later than it is asked, and commits what it has. Fenced, it drops everything and joins again. It may crash, and
-come back with nothing but its instance id.
+Each client is one consumer process of the consumer protocol. A client joins, reports its partitions, revokes partitions
+some heartbeats after the request, and commits offsets. A fenced client drops all partitions and joins again. A client
+may also crash and restart; a restart keeps only the instance id.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ START_OVER = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorC
 
 
 class ConsumerState(Enum):
-    """What a consumer is about."""
+    """The state of a consumer, which decides what the consumer does next."""
 
     OUT = "has to join"
     IN = "is a member"
@@ -29,7 +29,7 @@ class ConsumerState(Enum):
 
 
 class Consumer:
-    """One consumer; `revocation_steps` heartbeats go by before it lets go of a partition."""
+    """One consumer. It sends `revocation_steps` heartbeats before it revokes partitions."""
 
     def __init__(self, name: str, *, instance: str | None = None, revocation_steps: int = 1) -> None:
         self.name = name
@@ -42,20 +42,20 @@ class Consumer:
         self.names: list[str] | None = [EVENTS]
         self.regex: str | None = None
         self.has: set[tuple[bytes, int]] = set()
-        """What it has, by topic id and partition."""
+        """Owned partitions, by topic id and index."""
         self.told: set[tuple[bytes, int]] = set()
-        """What it was last told to have."""
+        """Partitions of the last assignment."""
         self.wait = 0
         self.full = False
-        """Whether it should send all that there is to say, since it can't know what was heard."""
+        """Whether the next heartbeat has all fields, because the coordinator may not have got the last one."""
         self.former: list[tuple[str, int]] = []
-        """Member ids and epochs that it once had."""
+        """Former member ids, each with its epoch."""
 
     def __repr__(self) -> str:
         return f"{self.name}({self.state.name}, {self.member_id!r}, {self.epoch}, {sorted(self.has)})"
 
     def go_on(self, driver: ConsumerDriver) -> None:
-        """The next thing that a consumer in its state does."""
+        """Does the next step of a consumer in its state."""
         if self.state is ConsumerState.CRASHED:
             return
         if self.state is ConsumerState.OUT:
@@ -64,20 +64,20 @@ class Consumer:
             self._live(driver)
 
     def leave(self, driver: ConsumerDriver, *, for_a_while: bool = False) -> None:
-        """Go, and say so; nobody waits for the answer."""
+        """Sends a leave heartbeat, and stops without waiting for the answer."""
         if self.state is ConsumerState.IN:
             epoch = -2 if for_a_while and self.instance is not None else -1
             driver.maybe_beat(self.member_id, epoch, instance_id=self.instance)
         self.crash()
 
     def crash(self) -> None:
-        """Stop, without a word."""
+        """Stops the consumer without a request."""
         self._remember()
         self.state = ConsumerState.CRASHED
         self.has, self.told = set(), set()
 
     def restart(self) -> None:
-        """Begin anew, under another member id."""
+        """Starts the consumer again, with a new member id."""
         self.crash()
         self.starts += 1
         self.member_id = f"{self.name}-{self.starts}"
@@ -85,7 +85,7 @@ class Consumer:
         self.epoch = 0
 
     def commit(self, driver: ConsumerDriver, topic_id: bytes, partition: int, offset: int) -> ErrorCode | None:
-        """Commit for a partition."""
+        """Commits an offset of a partition."""
         return driver.commit(
             offset,
             member_id=self.member_id,
@@ -141,7 +141,7 @@ class Consumer:
 
     def _hear(self, answer: Beat | ErrorCode | None) -> None:
         if not isinstance(answer, Beat):
-            # The answer is lost, or it is an error that is to be tried again: what was said may have been heard.
+            # The answer is lost or is a retriable error, so the coordinator may have applied the heartbeat.
             self.full = True
             return
         if answer.code is ErrorCode.NONE:

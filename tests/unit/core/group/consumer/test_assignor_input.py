@@ -1,4 +1,4 @@
-"""What an assignor is told of a group."""
+"""Tests of the group description that an assignor gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from klamm.core.group.consumer.assignor_input import describe
 
 
 def test_what_has_moved_rests_even_if_nobody_may_come_back_for_it() -> None:
-    """Two settings, two times: the dwell time of partitions does not end with the preference for their last owners."""
+    """The dwell time of partitions applies even if the preference for previous owners is off."""
     driver = LoadDriver(settings=slow(assignment_interval_ms=0, previous_owner_ms=0))
     driver.enter("a", assignor="load")
     driver.settle("a")
@@ -24,7 +24,7 @@ def test_what_has_moved_rests_even_if_nobody_may_come_back_for_it() -> None:
 
 
 def test_description_stays_what_it_was() -> None:
-    """However the group changes meanwhile: it is read on another thread."""
+    """A group description does not change when the group changes, because another thread reads it."""
     driver = LoadDriver(settings=slow(assignment_interval_ms=0))
     driver.enter("a")
     driver.settle("a")

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe, and what the other lists say of consumer groups."""
+"""Tests of ConsumerGroupDescribe, and of DescribeGroups and ListGroups for consumer groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def partitions(assignment: Assignment) -> dict[str, list[int]]:
 
 
 def test_group_is_described_on_its_way() -> None:
-    """Who has what, what is still to be let go included, and who is to have what."""
+    """A reconciling group is described with current assignments, pending revocations included, and with its target."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod", rack_id="r", client_id="app")
     driver.enter("b")
@@ -39,7 +39,7 @@ def test_group_is_described_on_its_way() -> None:
 
 
 def test_topics_that_are_gone_are_left_out() -> None:
-    """They have no name any more."""
+    """The description leaves out deleted topics, because they have no name any more."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.paint(PaintedTopics(2))
@@ -47,7 +47,7 @@ def test_topics_that_are_gone_are_left_out() -> None:
 
 
 def test_states_are_told() -> None:
-    """Each by its name on the wire."""
+    """The description has the state of the group by its name in the protocol."""
     driver = ConsumerDriver()
     driver.enter("a")
     assert driver.described().group_state == "Stable"
@@ -60,7 +60,7 @@ def test_states_are_told() -> None:
 
 
 def test_what_is_no_consumer_group_is_not_found() -> None:
-    """Unknown, or classic."""
+    """ConsumerGroupDescribe answers GROUP_ID_NOT_FOUND for an unknown group and for a classic group."""
     driver = ConsumerDriver()
     driver.commit(1)
     for group_id, words in ((GROUP, "is not a consumer group."), ("ghost", "not found.")):
@@ -72,7 +72,7 @@ def test_what_is_no_consumer_group_is_not_found() -> None:
 
 
 def test_consumer_group_is_no_classic_group() -> None:
-    """DescribeGroups takes it for dead, and says why in versions that can."""
+    """DescribeGroups describes a consumer group as Dead, and gives the reason in versions with an error message."""
     driver = ConsumerDriver()
     driver.enter("a")
     group = described(driver)
@@ -83,7 +83,7 @@ def test_consumer_group_is_no_classic_group() -> None:
 
 
 def test_groups_of_both_types_are_listed() -> None:
-    """With type and state, which may be filtered."""
+    """ListGroups returns groups of both types with type and state, and can filter by both."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.commit(1, group_id="simple")

@@ -1,6 +1,7 @@
-"""A consumer group under random members, topics, time, failures and restarts: invariants 15 to 17, 19 in part, and 26.
+"""A property test of a consumer group under random members, topics, time, failures and restarts: invariants 15 to 17,
+19 in part, and 26.
 
-The seed of a failing run is printed by hypothesis, with the steps that lead to it.
+For a failing run hypothesis prints the seed and the steps that lead to the failure.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SUBSCRIPTIONS: list[tuple[list[str] | None, str | None]] = [
 
 
 class ConsumerGroupMachine(RuleBasedStateMachine):
-    """One group, five consumers (dynamic, slow to let go, static), and what can happen to them."""
+    """One group, five consumers (dynamic, slow to revoke, static), and the steps that change them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +70,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 3, 6, 20]), absent=st.sets(some_consumer, max_size=3))
     def consumers_run(self, seconds: int, absent: set[int]) -> None:
-        """Ordinary life, second by second; some may be away for the time."""
+        """Runs the consumers second by second; the absent consumers do nothing meanwhile."""
         for _ in range(seconds):
             for index, consumer in enumerate(self.consumers):
                 if index not in absent:
@@ -112,7 +113,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule(index=some_consumer)
     def zombie_commits(self, index: int) -> None:
-        """I16: a former epoch may commit only for what the member has had since then."""
+        """A commit with a former epoch succeeds only for partitions that the member has had since that epoch (I16)."""
         members = self.driver.shard.consumer_groups.store.groups[GROUP].members if self.exists else {}
         for member_id, epoch in self.consumers[index].former:
             for partition in range(6):
@@ -135,11 +136,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                 if code in (None, ErrorCode.NONE, *APPEND_ERRORS):
                     self.acknowledged.pop((EVENTS, partition), None)
 
-    # The world
+    # Time, topics, log and restarts
 
     @rule(milliseconds=st.sampled_from([1, 500, 1000, 30_000, SESSION_MS]))
     def time_passes(self, milliseconds: int) -> None:
-        """And nobody says anything."""
+        """Advances the clock without any request."""
         self.driver.advance(milliseconds)
 
     @rule()
@@ -186,11 +187,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def coordinator_restarts(self) -> None:
         self.driver = self.driver.reload()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def heartbeat_that_stands_is_decided_as_before(self) -> None:
-        """What the runtime answers without asking again is what it would be told if it asked."""
+        """A reusable answer equals the answer that the shard would give now."""
         self.driver.check_what_stands()
 
     @property
@@ -199,12 +200,12 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def durable_state_is_a_replay_of_the_log(self) -> None:
-        """I17."""
+        """The state of the shard equals a replay of the log (I17)."""
         assert self.replica.follow(self.driver.log) == self.driver.shard.store
 
     @invariant()
     def acknowledged_commits_stay(self) -> None:
-        """I17."""
+        """An acknowledged offset is never lost (I17)."""
         for (topic, partition), offset in self.acknowledged.items():
             committed = self.driver.shard.store.offset(GROUP, topic, PartitionIndex(partition))
             assert committed is not None
@@ -212,7 +213,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def partition_has_one_owner(self) -> None:
-        """I15: as the coordinator sees it, and as those members see it that the coordinator still believes."""
+        """Each partition has at most one owner, for the coordinator and for the members with a current epoch (I15)."""
         if not self.exists:
             return
         group = self.driver.consumer_group()
@@ -238,7 +239,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def books_are_kept(self) -> None:
-        """What is counted is what could be counted."""
+        """Every counter and index of the group equals a fresh count."""
         if not self.exists:
             return
         group = self.driver.consumer_group()
@@ -262,7 +263,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_member_is_watched(self) -> None:
-        """A member has a session, and one that has to let go has only so much time."""
+        """Every member has a session timer, and a member that has to revoke partitions has a rebalance timer."""
         if not self.exists:
             return
         for member in self.driver.consumer_group().members.values():
@@ -271,7 +272,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                 assert rebalance_timer(GROUP, member.member_id) in self.driver.timers, member
 
     def teardown(self) -> None:
-        """Once nothing fails any more the group comes to rest, with everybody who is alive in it (I26)."""
+        """Once failures end, the group becomes stable and has all living consumers as members (I26)."""
         self.driver.append_error = None
         self.driver.commit_held()
         self.consumers[2].revocation_steps = 1

@@ -1,4 +1,4 @@
-"""Offsets of consumer groups: who may commit and fetch, what may be deleted, and when it expires (I16)."""
+"""Tests of the offsets of consumer groups: commits, fetches, deletion and expiration (I16)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fetch_code(driver: ConsumerDriver, member_id: str | None, epoch: int) -> Err
 
 
 def test_member_commits_at_its_epoch() -> None:
-    """Not before it is a member, not at an epoch that it has not reached."""
+    """A commit needs a current member and its epoch: a higher epoch or an unknown member is refused."""
     driver = ConsumerDriver()
     driver.enter("a")
     assert commit(driver, "a", 2) is ErrorCode.NONE
@@ -50,7 +50,7 @@ def test_member_commits_at_its_epoch() -> None:
 
 
 def test_late_commit_is_taken_for_what_the_member_has_had_since() -> None:
-    """KIP-1251: its epoch has risen, and it has not heard of that yet; what it got later it can't have read."""
+    """A commit with the previous epoch succeeds only for partitions that the member had in that epoch (KIP-1251)."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.paint(PaintedTopics(2, events=8))
@@ -62,7 +62,8 @@ def test_late_commit_is_taken_for_what_the_member_has_had_since() -> None:
 
 
 def test_too_much_metadata_is_told_before_the_epoch_is_held_against_the_partition() -> None:
-    """A partition with too much is not looked at further; any other one that is stale refuses the whole commit.
+    """A partition with too much metadata gets its own error code and no epoch check; any other partition with a stale
+    epoch fails the whole commit.
 
     After `OffsetMetadataManager.commitOffset`.
     """
@@ -95,7 +96,7 @@ def test_too_much_metadata_is_told_before_the_epoch_is_held_against_the_partitio
 
 
 def test_what_is_being_let_go_may_still_be_committed() -> None:
-    """Until the member has said that it let go; then it is a zombie as to that."""
+    """A member may commit for a partition that it has to revoke, until it reports the revocation."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.enter("b")
@@ -107,14 +108,14 @@ def test_what_is_being_let_go_may_still_be_committed() -> None:
 
 
 def test_members_need_a_version_that_knows_them() -> None:
-    """OffsetCommit 9 brought consumer groups."""
+    """A member of a consumer group needs OffsetCommit version 9 or later."""
     driver = ConsumerDriver()
     driver.enter("a")
     assert commit(driver, "a", 2, version=8) is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_empty_group_takes_commits_of_anybody_outside() -> None:
-    """Administrators and consumers that manage themselves; the group stays a consumer group."""
+    """An empty consumer group accepts commits without a member id, and stays a consumer group."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.go("a")
@@ -125,7 +126,7 @@ def test_empty_group_takes_commits_of_anybody_outside() -> None:
 
 
 def test_fetch_of_a_member_is_checked() -> None:
-    """That of an administrator, who names no member, is not."""
+    """OffsetFetch checks the member id and epoch, unless the request names no member."""
     driver = ConsumerDriver()
     driver.enter("a")
     assert fetch_code(driver, None, -1) is ErrorCode.NONE
@@ -135,7 +136,7 @@ def test_fetch_of_a_member_is_checked() -> None:
 
 
 def test_offsets_of_topics_that_are_not_read_may_be_deleted() -> None:
-    """Also while there are members."""
+    """OffsetDelete is allowed for topics that no member subscribes to, also while the group has members."""
     driver = ConsumerDriver()
     driver.enter("a")
     commit(driver, "a", 2)
@@ -147,7 +148,7 @@ def test_offsets_of_topics_that_are_not_read_may_be_deleted() -> None:
 
 
 def test_group_is_deleted_with_all_there_is_of_it() -> None:
-    """Once it is empty; every record of it gets a tombstone."""
+    """DeleteGroups deletes an empty group, and appends a tombstone for each of its records."""
     driver = ConsumerDriver()
     driver.enter("a", names=["audit"], regex="ev.*")
     driver.run_tasks()
@@ -166,7 +167,7 @@ def test_group_is_deleted_with_all_there_is_of_it() -> None:
 
 
 def test_offsets_expire_from_their_commit_on() -> None:
-    """Those of topics that are not read, and the whole group once it is empty and nothing is left."""
+    """Offsets of topics without a subscription expire, and an empty group is deleted when its last offset expires."""
     driver = ConsumerDriver(settings=slow(session_timeout_ms=30 * DAY, assignment_interval_ms=0))
     driver.enter("a")
     commit(driver, "a", 2)
@@ -180,7 +181,7 @@ def test_offsets_expire_from_their_commit_on() -> None:
 
 
 def test_empty_group_without_offsets_goes() -> None:
-    """With the next look."""
+    """An empty group without offsets is deleted by the next expiration check."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.go("a")

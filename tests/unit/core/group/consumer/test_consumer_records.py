@@ -1,4 +1,4 @@
-"""Records of consumer groups: as bytes, back again, and whatever compaction leaves of them (I17)."""
+"""Tests of the records of consumer groups: serialization, replay and compaction (I17)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def through_bytes(record: CoordinatorRecord) -> CoordinatorRecord:
 
 
 def busy_group() -> ConsumerDriver:
-    """A group whose log has a record of every type."""
+    """Creates a group whose log has a record of every type."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod", rack_id="r", assignor="range")
     driver.enter("b", names=["audit"], regex="ev.*")
@@ -63,7 +63,7 @@ def busy_group() -> ConsumerDriver:
 
 
 def test_log_that_went_through_bytes_tells_the_same() -> None:
-    """I17: what is read from a log equals what was replayed when it was written."""
+    """A replay of serialized records gives the same state as the original records when they were written (I17)."""
     driver = busy_group()
     store = empty_store()
     for offset, written in enumerate(driver.log):
@@ -72,7 +72,7 @@ def test_log_that_went_through_bytes_tells_the_same() -> None:
 
 
 def test_compacted_log_tells_the_same() -> None:
-    """Only the last record of each key is left, with or without the tombstones."""
+    """A compacted log gives the same state, with or without the tombstones."""
     driver = busy_group()
     last = {SERDE.serialize(written.record)[0]: offset for offset, written in enumerate(driver.log)}
     kept = [driver.log[offset] for offset in sorted(last.values())]
@@ -85,7 +85,7 @@ def test_compacted_log_tells_the_same() -> None:
 
 
 def test_members_survive_their_records() -> None:
-    """With everything that a member can have."""
+    """A member with all fields set is equal after serialization and replay."""
     member = ConsumerGroupMember(
         "a",
         member_epoch=7,
@@ -111,8 +111,9 @@ def test_members_survive_their_records() -> None:
 
 
 def test_member_that_returns_does_not_take_partitions_back() -> None:
-    """I15, I17: the log is compacted while it is loaded. An assignment has been read, the records with which its member
-    left are gone, and those of another's assignment, and of the member that returned under its id, come next."""
+    """A returned member does not take partitions back when a partly compacted log is loaded (I15, I17). The log has the
+    member's old assignment without its tombstones, then the new owner's assignment, then the returned member.
+    """
     partition = PartitionIndex(0)
     before = ConsumerGroupMember("a", 1, assigned={topic_id(EVENTS): {partition: 1}})
     other = ConsumerGroupMember("b", 2, assigned={topic_id(EVENTS): {partition: 2}})
@@ -134,7 +135,7 @@ def test_member_that_returns_does_not_take_partitions_back() -> None:
 
 
 def test_assignment_without_epochs_has_that_of_the_member() -> None:
-    """Brokers before KIP-1251 wrote none; a static member that has left counts from 0."""
+    """Assignments from before KIP-1251 have no epochs: the member epoch is used, or 0 if the static member has left."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=4, assigned_partitions=[TopicPartitions(topic_id=topic_id(EVENTS), partitions=[0, 1])]
     )
@@ -156,7 +157,7 @@ def test_assignment_without_epochs_has_that_of_the_member() -> None:
     ],
 )
 def test_tombstone_of_what_is_not_there_does_nothing(key: Message) -> None:
-    """Neither for a group that is unknown nor for a part of one."""
+    """A tombstone for an unknown group, or for an unknown part of a group, has no effect."""
     store = empty_store()
     store.replay(Offset(0), NO_PRODUCER, CoordinatorRecord(key, None, 0))
     assert store == empty_store()
@@ -170,7 +171,7 @@ def test_tombstone_of_what_is_not_there_does_nothing(key: Message) -> None:
 
 
 def test_offsets_that_come_before_their_group_do_not_hide_it() -> None:
-    """Compaction may have left them first; without a record of its own the group was taken for a simple one."""
+    """A group record replaces the simple group that earlier offsets created, since compaction may put offsets first."""
     driver = ConsumerDriver()
     driver.commit(3)
     assert driver.shard.classic_groups.store.groups == {GROUP: NO_METADATA}
@@ -181,7 +182,7 @@ def test_offsets_that_come_before_their_group_do_not_hide_it() -> None:
 
 
 def test_metadata_of_old_brokers_is_taken_away() -> None:
-    """Before 4.1 a group's topics had a record of their own, which the next change of the group's epoch removes."""
+    """The next change of the group epoch removes the partition metadata record that brokers before 4.1 wrote."""
     driver = ConsumerDriver()
     driver.enter("a")
     key = ConsumerGroupPartitionMetadataKey(group_id=GROUP)
@@ -193,6 +194,6 @@ def test_metadata_of_old_brokers_is_taken_away() -> None:
 
 
 def test_unknown_types_are_still_skipped() -> None:
-    """Share groups are not understood yet: their records stay in the log."""
+    """Records of share groups, which are not supported yet, are skipped on load and stay in the log."""
     key, _ = SERDE.serialize(CoordinatorRecord(ShareGroupMetadataKey(group_id="s"), None, 0))
     assert SERDE.deserialize(key, None) is None

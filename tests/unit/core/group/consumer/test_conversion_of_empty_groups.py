@@ -1,4 +1,4 @@
-"""Groups without members change their type with the first member of the other protocol (KIP-848)."""
+"""Tests of empty groups that change their type with the first member of the other protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EVENTS_0 = (EVENTS, 0)
 
 
 def test_empty_classic_group_becomes_a_consumer_group() -> None:
-    """What it committed stays."""
+    """An empty classic group becomes a consumer group, and keeps its committed offsets."""
     driver = ConsumerDriver()
     ids = driver.stable_group(size=1)
     driver.commit(5, member_id=ids[0], generation=1)
@@ -24,7 +24,7 @@ def test_empty_classic_group_becomes_a_consumer_group() -> None:
 
 
 def test_simple_group_becomes_a_consumer_group() -> None:
-    """One that only ever had offsets."""
+    """A simple group, which only has offsets, becomes a consumer group."""
     driver = ConsumerDriver()
     driver.commit(5)
     assert driver.enter("a").epoch == 2
@@ -33,7 +33,7 @@ def test_simple_group_becomes_a_consumer_group() -> None:
 
 
 def test_empty_consumer_group_becomes_a_classic_group() -> None:
-    """With the JoinGroup of somebody who has no member id yet."""
+    """An empty consumer group becomes a classic group by a JoinGroup request without a member id."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.commit(5, member_id="a", generation=2)
@@ -49,7 +49,7 @@ def test_empty_consumer_group_becomes_a_classic_group() -> None:
 
 
 def test_refused_conversion_leaves_the_group_as_it_was() -> None:
-    """In both directions."""
+    """If the log refuses a conversion in either direction, the group keeps its type."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.go("a")
@@ -66,7 +66,7 @@ def test_refused_conversion_leaves_the_group_as_it_was() -> None:
 
 
 def test_members_of_the_other_protocol_are_unknown() -> None:
-    """Classic requests find no member of theirs in a consumer group, and the other way round."""
+    """A classic request fails for a member of a consumer group, and a consumer heartbeat fails for a classic group."""
     driver = ConsumerDriver()
     driver.enter("a")
     assert driver.heartbeat("a", 2) is ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,4 +1,4 @@
-"""What the answer to a quiet heartbeat stands on: it falls with everything that would be decided otherwise."""
+"""Tests of reusable heartbeat answers: an answer becomes invalid with every change that would alter it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Happening = Callable[[ConsumerDriver], object]
 
 
 def decide(driver: ConsumerDriver, *, epoch: int = 2, client_id: str = "client") -> Result:
-    """What follows from a heartbeat of member a that says nothing but that; it is not done."""
+    """Returns the result of a heartbeat of member a without optional fields; the result is not applied."""
     request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=epoch)
     context = ClientContext(client_id, "/10.0.0.1", 1)
     return GroupShard.handle_consumer_group_heartbeat(driver.shard, request, context, Ticket(1), driver.now)
@@ -41,7 +41,7 @@ def set_heartbeat_interval(driver: ConsumerDriver) -> None:
     ids=["time", "another heartbeat", "another group", "a commit", "another topic", "a stranger"],
 )
 def test_it_stands_through_what_does_not_concern_it(happening: Happening) -> None:
-    """The same would be decided again."""
+    """A reusable answer stays valid through events that do not change the answer."""
     driver = ConsumerDriver()
     driver.enter("a")
     before = decide(driver)
@@ -66,7 +66,7 @@ def test_it_stands_through_what_does_not_concern_it(happening: Happening) -> Non
     ids=["session", "newcomer", "leaves", "subscription", "client id", "more partitions", "settings"],
 )
 def test_it_falls_with_what_concerns_it(happening: Happening) -> None:
-    """Something else would be decided, or has been."""
+    """A reusable answer becomes invalid with every event that changes the answer, or ends the session."""
     driver = ConsumerDriver()
     driver.enter("a")
     reusable_answer = decide(driver).reusable_answer
@@ -76,7 +76,7 @@ def test_it_falls_with_what_concerns_it(happening: Happening) -> None:
 
 
 def test_regular_expression_is_looked_at_when_it_is_due() -> None:
-    """Nothing happens but that time passes: the topics that it stands for may be others."""
+    """A reusable answer becomes invalid when a regular expression is due for resolution."""
     driver = ConsumerDriver()
     entered = driver.enter("a", names=None, regex="ev.*")
     driver.run_tasks()
@@ -101,7 +101,7 @@ def test_regular_expression_is_looked_at_when_it_is_due() -> None:
     ],
 )
 def test_who_says_more_is_listened_to(said: dict[str, object]) -> None:
-    """Even if it comes to nothing, the next one may not."""
+    """A heartbeat with an optional field never has a reusable answer."""
     driver = ConsumerDriver()
     driver.enter("a")
     request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=2)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: who is let in, who stays, who is told what, and who is turned away."""
+"""Tests of ConsumerGroupHeartbeat: joining, member epochs, refusals, changes of a member, and leaving."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL = {EVENTS: [0, 1, 2, 3, 4, 5]}
 
 
 def test_first_member_has_everything_at_once() -> None:
-    """A group begins at epoch 1, so its first member brings it to 2."""
+    """A group begins at epoch 1; its first member raises the epoch to 2 and gets all partitions at once."""
     driver = ConsumerDriver()
     answer = driver.enter("a")
     assert (answer.code, answer.member_id, answer.epoch, answer.assigned) == (ErrorCode.NONE, "a", 2, ALL)
@@ -22,7 +22,7 @@ def test_first_member_has_everything_at_once() -> None:
 
 
 def test_steady_heartbeat_changes_nothing() -> None:
-    """It writes nothing, tells no assignment, and begins the session anew."""
+    """A heartbeat without changes appends no record, gets no assignment, and restarts the session timeout."""
     driver = ConsumerDriver()
     driver.enter("a")
     written = len(driver.log)
@@ -35,7 +35,7 @@ def test_steady_heartbeat_changes_nothing() -> None:
 
 
 def test_full_request_is_answered_in_full() -> None:
-    """A client that lost an answer says all it knows, and is told all."""
+    """A heartbeat with all fields gets the full assignment, because the client may have lost an answer."""
     driver = ConsumerDriver()
     driver.enter("a")
     full = driver.beat(
@@ -46,7 +46,7 @@ def test_full_request_is_answered_in_full() -> None:
 
 
 def test_joining_again_tells_what_the_member_has() -> None:
-    """With epoch 0, as a client does that was fenced: nothing changes, since the coordinator never let go of it."""
+    """A member that joins again with epoch 0 keeps its partitions and its epoch, and gets its full assignment."""
     driver = ConsumerDriver()
     driver.enter("a")
     again = driver.enter("a")
@@ -55,7 +55,7 @@ def test_joining_again_tells_what_the_member_has() -> None:
 
 
 def test_member_without_a_name_gets_one() -> None:
-    """Before version 1 clients had the broker name them, by nothing but a UUID."""
+    """In version 0 the broker generates the member id of a new member, which is a bare UUID."""
     driver = ConsumerDriver()
     answer = driver.beat(
         "", 0, version=0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[], client_id="app"
@@ -65,7 +65,7 @@ def test_member_without_a_name_gets_one() -> None:
 
 
 def test_member_may_join_without_a_topic() -> None:
-    """Others need no other assignment for it."""
+    """A member without a topic does not change the assignments of the others."""
     driver = ConsumerDriver()
     driver.enter("a")
     idle = driver.enter("b", names=[])
@@ -75,7 +75,7 @@ def test_member_may_join_without_a_topic() -> None:
 
 
 def test_topic_that_does_not_exist_assigns_nothing() -> None:
-    """The member is there, and gets its partitions when the topic comes."""
+    """A member that subscribes to a topic that does not exist joins, and gets no partitions."""
     driver = ConsumerDriver()
     assert driver.enter("a", names=["nowhere"]).assigned == {}
     assert driver.consumer_state() is ConsumerGroupState.STABLE
@@ -85,7 +85,7 @@ def test_topic_that_does_not_exist_assigns_nothing() -> None:
 
 
 def test_greater_epoch_is_fenced() -> None:
-    """The member knows more than the coordinator: what it has may be somebody else's."""
+    """A member with a higher epoch than the coordinator's is fenced, because its partitions may have another owner."""
     driver = ConsumerDriver()
     driver.enter("a")
     answer = driver.beat("a", 3)
@@ -97,7 +97,7 @@ def test_greater_epoch_is_fenced() -> None:
 
 
 def test_previous_epoch_will_do_if_nothing_is_owned_beyond_the_assignment() -> None:
-    """The answer with the present epoch was lost."""
+    """The previous epoch is accepted if all reported partitions are assigned: the member lost the last answer."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.beat("a", 2, rebalance_timeout_ms=60_000, subscribed_topic_names=[EVENTS, "audit"], topic_partitions=[])
@@ -111,7 +111,7 @@ def test_previous_epoch_will_do_if_nothing_is_owned_beyond_the_assignment() -> N
 
 
 def test_epoch_before_the_previous_is_fenced() -> None:
-    """Even if the member says that it has nothing."""
+    """A heartbeat with an epoch before the previous one is fenced, even if it reports no owned partitions."""
     driver = ConsumerDriver()
     driver.enter("a")
     for names in ([EVENTS, "audit"], [EVENTS]):
@@ -120,11 +120,11 @@ def test_epoch_before_the_previous_is_fenced() -> None:
     assert driver.beat("a", 2, topic_partitions=[]).code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-# Who is unknown
+# Unknown groups and members
 
 
 def test_unknown_group_is_not_made_by_a_member_that_goes_on() -> None:
-    """Only by one that joins."""
+    """Only a joining member creates a group; other heartbeats for an unknown group fail."""
     driver = ConsumerDriver()
     answer = driver.beat("a", 1)
     assert (answer.code, answer.message) == (ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {GROUP} not found.")
@@ -133,7 +133,7 @@ def test_unknown_group_is_not_made_by_a_member_that_goes_on() -> None:
 
 
 def test_unknown_member_is_told() -> None:
-    """It has to join again."""
+    """An unknown member gets UNKNOWN_MEMBER_ID, and has to join again."""
     driver = ConsumerDriver()
     driver.enter("a")
     for answer in (driver.beat("ghost", 2), driver.go("ghost")):
@@ -142,7 +142,7 @@ def test_unknown_member_is_told() -> None:
 
 
 def test_full_group_takes_nobody_in() -> None:
-    """Its members may join again."""
+    """A full group refuses new members, and its own members may join again."""
     driver = ConsumerDriver(small_sessions(consumer_max_size=1))
     driver.enter("a")
     answer = driver.enter("b")
@@ -155,7 +155,7 @@ def test_full_group_takes_nobody_in() -> None:
 
 
 def test_changed_subscription_raises_the_group_epoch() -> None:
-    """What is read no more is let go at once, before the target is made anew."""
+    """A member that unsubscribes from a topic revokes its partitions first, and then gets the new epoch."""
     driver = ConsumerDriver()
     driver.enter("a", names=[EVENTS, "audit"])
     answer = driver.beat("a", 2, subscribed_topic_names=["audit"])
@@ -169,7 +169,7 @@ def test_changed_subscription_raises_the_group_epoch() -> None:
     "change", [{"rebalance_timeout_ms": 5}, {"rack_id": "r"}, {"server_assignor": "range"}, {"client_id": "other"}]
 )
 def test_change_that_concerns_nobody_else_is_written_down(change: dict[str, object]) -> None:
-    """And raises no epoch."""
+    """A change that does not affect other members is written to the log, and does not raise the group epoch."""
     driver = ConsumerDriver()
     driver.enter("a")
     written = len(driver.log)
@@ -183,7 +183,7 @@ def test_change_that_concerns_nobody_else_is_written_down(change: dict[str, obje
 
 
 def test_member_that_leaves_makes_room() -> None:
-    """The others get what it had at their next heartbeats."""
+    """The other members get the partitions of a member that left with their next heartbeats."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.enter("b")
@@ -196,7 +196,7 @@ def test_member_that_leaves_makes_room() -> None:
 
 
 def test_group_is_empty_when_all_have_left() -> None:
-    """It stays, with its epoch."""
+    """A group without members stays as an empty group, and keeps its epoch."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.go("a")
@@ -205,7 +205,7 @@ def test_group_is_empty_when_all_have_left() -> None:
 
 
 def test_failed_append_leaves_no_trace() -> None:
-    """Neither of a group that was about to begin nor of a member that was about to go."""
+    """If the append fails, no group is created, and a member that wanted to leave stays."""
     driver = ConsumerDriver()
     driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     assert (

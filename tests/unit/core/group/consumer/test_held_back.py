@@ -1,4 +1,4 @@
-"""A member that dies again and again does not shake the group each time it comes."""
+"""Tests of members in a crash loop, which are held back so that they do not disturb the group with each join."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = slow(assignment_interval_ms=0)
 
 
 def driver_with_steady() -> LoadDriver:
-    """A group of one member that stays."""
+    """Creates a group with one member that stays."""
     driver = LoadDriver(settings=SETTINGS)
     driver.enter("steady", client_id="steady")
     driver.settle("steady")
@@ -30,25 +30,25 @@ def driver_with_steady() -> LoadDriver:
 
 
 def wait(driver: ConsumerDriver, milliseconds: int) -> None:
-    """Time passes, and the steady member goes on."""
+    """Advances the clock while the steady member sends heartbeats."""
     for _ in range(milliseconds // 5_000):
         driver.advance(5_000)
         driver.settle("steady", rounds=2)
 
 
 def commit_plainly(driver: ConsumerDriver, name: str) -> ErrorCode | None:
-    """An offset, by itself."""
+    """Commits an offset outside of a transaction."""
     epoch = driver.member(name).member_epoch
     return driver.commit(1, member_id=name, generation=epoch, topic_id=topic_id("events"))
 
 
 def commit_exactly_once(driver: ConsumerDriver, name: str) -> ErrorCode | None:
-    """An offset, in a transaction."""
+    """Commits an offset in a transaction."""
     return commit_in_transaction(driver, name, driver.member(name).member_epoch)
 
 
 def crash(driver: ConsumerDriver, number: int, commit: Commit | None = None) -> None:
-    """A member comes, gets what it gets, perhaps commits, and is never heard of again."""
+    """Lets a member join, get its assignment, possibly commit, and then be removed at the end of its session."""
     name = f"looping-{number}"
     driver.enter(name, client_id="looping")
     driver.settle("steady", name)
@@ -59,7 +59,7 @@ def crash(driver: ConsumerDriver, number: int, commit: Commit | None = None) -> 
 
 
 def test_the_fourth_time_it_joins_with_nothing_and_the_others_keep_theirs() -> None:
-    """It is a member all the same; the cause of the last death says that it is a loop."""
+    """The third death without a commit is marked as a crash loop, and the next incarnation joins without partitions."""
     driver = driver_with_steady()
     for number in range(3):
         crash(driver, number)
@@ -75,7 +75,7 @@ def test_the_fourth_time_it_joins_with_nothing_and_the_others_keep_theirs() -> N
 
 
 def test_when_it_has_waited_it_gets_its_share() -> None:
-    """Without anybody's help, if it lives that long."""
+    """A member that is held back gets its share when the back-off ends, without any other event."""
     driver = driver_with_steady()
     for number in range(3):
         crash(driver, number)
@@ -90,7 +90,7 @@ def test_when_it_has_waited_it_gets_its_share() -> None:
 
 @pytest.mark.parametrize("commit", [commit_plainly, commit_exactly_once])
 def test_one_that_commits_before_it_dies_is_no_loop(commit: Commit) -> None:
-    """It does its work; that it dies is another matter."""
+    """A member that commits before each death is not in a crash loop."""
     driver = driver_with_steady()
     for number in range(4):
         crash(driver, number, commit)
@@ -100,7 +100,7 @@ def test_one_that_commits_before_it_dies_is_no_loop(commit: Commit) -> None:
 
 
 def test_commit_in_a_transaction_that_names_no_member_is_nobodys() -> None:
-    """Nor is one that the log refuses: three deaths are a loop all the same."""
+    """A transactional commit without a member id, or one that the log refuses, does not end a crash loop."""
     driver = driver_with_steady()
 
     def commit(driver: ConsumerDriver, name: str) -> ErrorCode | None:
@@ -115,7 +115,7 @@ def test_commit_in_a_transaction_that_names_no_member_is_nobodys() -> None:
 
 
 def test_another_coordinator_lets_it_go_on_too() -> None:
-    """It knows of no deaths, but sees that the target leaves the member out; so it waits for the shortest time."""
+    """A new coordinator knows no deaths, but the target leaves the member out, so the shortest back-off applies."""
     driver = driver_with_steady()
     for number in range(5):
         crash(driver, number)
@@ -135,7 +135,7 @@ def test_another_coordinator_lets_it_go_on_too() -> None:
 
 
 def test_another_coordinator_does_not_wait_for_who_has_nothing_by_right() -> None:
-    """More members than partitions, or a member that reads nothing: no back-off, and no rebalance."""
+    """A new coordinator starts no back-off for a member that has no subscription or for which no partition is left."""
     driver = LoadDriver(settings=SETTINGS)
     names = [f"m{number}" for number in range(8)]
     for name in names:
@@ -151,7 +151,7 @@ def test_another_coordinator_does_not_wait_for_who_has_nothing_by_right() -> Non
 
 
 def test_static_successor_of_one_who_is_held_back_is_held_back_and_let_go_on() -> None:
-    """The place is the same, though the member id is another."""
+    """A held back static member that restarts under another member id stays held back until the back-off ends."""
     driver = driver_with_steady()
     for number in range(3):
         driver.enter(f"static-{number}", client_id="static", instance="i")
@@ -171,7 +171,7 @@ def test_static_successor_of_one_who_is_held_back_is_held_back_and_let_go_on() -
 
 
 def test_it_is_let_go_on_though_its_removal_was_refused() -> None:
-    """It wanted to leave, the log did not write that down, and it goes on."""
+    """A back-off still ends if the log refused the removal of the member meanwhile."""
     driver = driver_with_steady()
     for number in range(3):
         crash(driver, number)
@@ -187,7 +187,7 @@ def test_it_is_let_go_on_though_its_removal_was_refused() -> None:
 
 
 def test_death_that_could_not_be_written_counts_once_it_is() -> None:
-    """And then it is said to be the third."""
+    """A removal that the log refuses is retried, and counts as the third death when it is written."""
     driver = driver_with_steady()
     for number in range(2):
         crash(driver, number)
@@ -207,7 +207,7 @@ def test_death_that_could_not_be_written_counts_once_it_is() -> None:
 
 
 def test_the_join_that_is_held_back_says_that_it_is_one_of_a_loop() -> None:
-    """As in classic groups; the deaths before, and joins of others, do not."""
+    """Only the event of a join that is held back is marked as a crash loop, as in classic groups."""
     driver = driver_with_steady()
     for number in range(3):
         crash(driver, number)
@@ -223,7 +223,7 @@ def test_the_join_that_is_held_back_says_that_it_is_one_of_a_loop() -> None:
 
 
 def test_another_coordinator_knows_of_no_deaths() -> None:
-    """What it knew of them is lost with it."""
+    """A new coordinator does not know earlier deaths, so the next incarnation gets its share."""
     driver = driver_with_steady()
     for number in range(3):
         crash(driver, number)
@@ -234,7 +234,7 @@ def test_another_coordinator_knows_of_no_deaths() -> None:
 
 
 def test_one_that_was_alone_when_it_came_is_let_go_on_too() -> None:
-    """Nobody holds it back until somebody else comes; then its time must end all the same."""
+    """A member that was alone at its join is held back when another member joins, and its back-off ends as usual."""
     driver = LoadDriver(settings=SETTINGS)
     for number in range(3):
         driver.enter(f"looping-{number}", client_id="looping")
@@ -252,7 +252,7 @@ def test_one_that_was_alone_when_it_came_is_let_go_on_too() -> None:
 
 
 def test_another_one_of_the_same_name_is_let_go_on_too() -> None:
-    """It has not committed either, so the third death of its like holds it back in the middle of its life."""
+    """A running member without a commit is held back after three deaths of its client id, and the back-off ends."""
     driver = driver_with_steady()
     driver.enter("twin", client_id="looping")
     driver.settle("steady", "twin")
@@ -270,7 +270,7 @@ def test_another_one_of_the_same_name_is_let_go_on_too() -> None:
 
 @pytest.mark.parametrize("commit", [commit_plainly, commit_exactly_once])
 def test_one_that_commits_keeps_its_share_though_another_coordinator_let_it_in(commit: Commit) -> None:
-    """What it does now is enough to tell it from others of its name, which die under this coordinator."""
+    """A member that commits under a new coordinator is not held back for later deaths of members with its client id."""
     driver = driver_with_steady()
     driver.enter("twin", client_id="looping")
     driver.settle("steady", "twin")
@@ -287,7 +287,7 @@ def test_one_that_commits_keeps_its_share_though_another_coordinator_let_it_in(c
 
 
 def test_static_member_that_goes_for_a_while_has_not_died() -> None:
-    """Whoever says good-bye is in no loop, even if it stays away for longer than its session; nothing is left of it."""
+    """A static member that leaves temporarily is not in a crash loop, even if its session ends before it returns."""
     driver = driver_with_steady()
     for number in range(4):
         name = f"static-{number}"
@@ -300,7 +300,7 @@ def test_static_member_that_goes_for_a_while_has_not_died() -> None:
 
 
 def test_life_of_a_static_member_ends_when_another_takes_its_place() -> None:
-    """However often it restarts, one life is remembered."""
+    """Only the current incarnation of a static member is remembered, however often the member restarts."""
     driver = driver_with_steady()
     for number in range(4):
         driver.enter(f"static-{number}", client_id="static", instance="i")

@@ -1,4 +1,4 @@
-"""Groups that are assigned by load rebalance when that is worth it, and at no other time."""
+"""Tests of rebalances for load: a group rebalances if the improvement is large enough, and otherwise not."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NO_DWELL = slow(assignment_interval_ms=0, load={"min.dwell.ms": 0.0})
 
 
 class LoadDriver(ConsumerDriver):
-    """Groups are assigned by load unless they ask for something else."""
+    """A driver whose groups use the assignor `load` by default."""
 
     assignors: ClassVar[Mapping[str, Assignor]] = {name: BUILT_IN[name] for name in ("load", "uniform")}
 
     def look(self, rates: Sequence[float | None]) -> None:
-        """Somebody has measured the partitions of the topic."""
+        """Reports traffic figures for the partitions of the topic, and runs the tasks that follow."""
         partitions = [None if rate is None else PartitionTraffic(Offset(0), Offset(0), rate) for rate in rates]
         self.apply(self.shard.on_traffic({EVENTS: partitions}, self.now))
         self.advance(0)
@@ -38,7 +38,7 @@ class LoadDriver(ConsumerDriver):
 
 
 def settled(driver: LoadDriver, *member_ids: str, assignor: str | None = None) -> LoadDriver:
-    """The driver with a group at rest; six partitions are shared evenly, three each."""
+    """Returns the driver with a stable group of these members; two members get three partitions each."""
     for member_id in member_ids:
         driver.enter(member_id, assignor=assignor)
     driver.settle(*member_ids)
@@ -46,12 +46,12 @@ def settled(driver: LoadDriver, *member_ids: str, assignor: str | None = None) -
 
 
 def hot(driver: LoadDriver) -> list[float | None]:
-    """Rates at which the first member has all the work."""
+    """Returns rates with which member a has the whole load."""
     return [1000.0 if driver.owner(partition) == "a" else 0.0 for partition in range(6)]
 
 
 def test_a_member_with_all_the_work_gives_some_away() -> None:
-    """The epoch rises with load as its cause, and the busy partitions end with both members."""
+    """A rebalance for load raises the epoch once, and moves busy partitions to the idle member."""
     driver = settled(LoadDriver(settings=NO_DWELL), "a", "b")
     rates = hot(driver)
     epoch = driver.consumer_group().epoch
@@ -66,7 +66,7 @@ def test_a_member_with_all_the_work_gives_some_away() -> None:
 
 
 def test_even_loads_move_nothing() -> None:
-    """However high they are, and while they differ by less than the hysteresis."""
+    """High loads start no rebalance while their differences are below the hysteresis."""
     driver = settled(LoadDriver(settings=NO_DWELL), "a", "b")
     driver.look([5000.0] * 6)
     driver.look([500.0 + partition for partition in range(6)])
@@ -74,21 +74,21 @@ def test_even_loads_move_nothing() -> None:
 
 
 def test_without_figures_nothing_moves() -> None:
-    """A broker that does not lead the partitions knows nothing of them."""
+    """Partitions without figures start no rebalance; a broker has none for partitions that it does not lead."""
     driver = settled(LoadDriver(settings=NO_DWELL), "a", "b")
     driver.look([None] * 6)
     assert driver.load_causes() == []
 
 
 def test_a_group_that_wants_another_assignor_is_left_alone() -> None:
-    """Its members asked for it."""
+    """A group whose members chose another assignor does not rebalance for load."""
     driver = settled(LoadDriver(settings=NO_DWELL), "a", "b", assignor="uniform")
     driver.look(hot(driver))
     assert driver.load_causes() == []
 
 
 def test_a_group_rests_for_the_dwell_time() -> None:
-    """After a rebalance, whatever its cause; then the same figures count."""
+    """After a rebalance for any cause, a group does not rebalance for load within the dwell time."""
     driver = settled(LoadDriver(settings=slow(assignment_interval_ms=0, load={"min.dwell.ms": 20_000.0})), "a", "b")
     rates = hot(driver)
     driver.look(rates)
@@ -100,7 +100,7 @@ def test_a_group_rests_for_the_dwell_time() -> None:
 
 
 def test_a_group_on_its_way_is_not_disturbed() -> None:
-    """Members that let go of partitions already are given time."""
+    """A group does not rebalance for load while its members still reconcile."""
     driver = settled(LoadDriver(settings=NO_DWELL), "a", "b")
     driver.enter("c")
     driver.look(hot(driver))
@@ -108,7 +108,7 @@ def test_a_group_on_its_way_is_not_disturbed() -> None:
 
 
 def test_a_new_member_is_given_its_share_of_the_load() -> None:
-    """The figures count for every target, not only for those made because of them."""
+    """The load figures apply to every target assignment, including that for a new member."""
     driver = settled(LoadDriver(settings=NO_DWELL), "a")
     driver.look([1000.0, 1000.0, 0.0, 0.0, 0.0, 0.0])
     driver.enter("b")
@@ -117,7 +117,7 @@ def test_a_new_member_is_given_its_share_of_the_load() -> None:
 
 
 def test_a_large_group_is_weighed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the outcome is believed only if nothing has happened to the group meanwhile."""
+    """The load of a large group is weighed in a task, and the outcome is dropped if the group changed meanwhile."""
     monkeypatch.setattr(load_trigger, "INLINE_LIMIT", 0)
     driver = settled(LoadDriver(settings=NO_DWELL), "a", "b")
     driver.look(hot(driver))

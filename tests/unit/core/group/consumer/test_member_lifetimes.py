@@ -1,4 +1,4 @@
-"""Members of consumer groups that die again and again."""
+"""Tests of the detection of crash loops of consumer group members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECOND = 1000
 
 
 def member(number: int, host: str = "/10.0.0.1", instance_id: str | None = None) -> ConsumerGroupMember:
-    """One incarnation of a member."""
+    """Returns one incarnation of a member."""
     return ConsumerGroupMember(f"member-{number}", client_id="app", client_host=host, instance_id=instance_id)
 
 
@@ -19,14 +19,14 @@ STEADY = member(100, "/10.0.0.9")
 
 
 def die(lifetimes: MemberLifetimes, each: ConsumerGroupMember, at: int) -> int:
-    """A member is lost; returns how many have been in a row, as was foretold."""
+    """Records the death of a member; returns the number of deaths in a row that was predicted for it."""
     deaths = lifetimes.deaths_with(GROUP, each, Millis(at))
     lifetimes.died(GROUP, each, Millis(at))
     return deaths
 
 
 def live_and_die(lifetimes: MemberLifetimes, times: int, *, at: int = 0, commits: bool = False) -> int:
-    """So many incarnations one after the other, ten seconds each; returns how many deaths count by then."""
+    """Runs incarnations of ten seconds one after the other; returns the number of deaths that count at the end."""
     deaths = 0
     for number in range(times):
         born = Millis(at + number * 10 * SECOND)
@@ -38,7 +38,7 @@ def live_and_die(lifetimes: MemberLifetimes, times: int, *, at: int = 0, commits
 
 
 def test_the_fourth_incarnation_is_held_back() -> None:
-    """Three deaths without a commit, by client id and host, whatever the member ids."""
+    """A member is held back after three deaths without a commit of members with the same client id and host."""
     lifetimes = MemberLifetimes()
     assert live_and_die(lifetimes, 2) == 2
     now = Millis(20 * SECOND)
@@ -51,7 +51,7 @@ def test_the_fourth_incarnation_is_held_back() -> None:
 
 
 def test_it_waits_longer_each_time_and_then_no_more() -> None:
-    """The back-off grows with every death, and ends."""
+    """The back-off gets longer with every death, and ends when it has passed."""
     waits = []
     for times in (3, 4, 5):
         lifetimes = MemberLifetimes()
@@ -63,7 +63,7 @@ def test_it_waits_longer_each_time_and_then_no_more() -> None:
 
 
 def test_who_gets_something_done_is_not_in_a_loop() -> None:
-    """A commit in each life: the deaths are somebody else's fault. One in the last life is enough."""
+    """Deaths after a commit do not count, and a member that commits in its current life is not held back."""
     lifetimes = MemberLifetimes()
     assert live_and_die(lifetimes, 5, commits=True) == 0
     live_and_die(lifetimes, 3)
@@ -73,14 +73,14 @@ def test_who_gets_something_done_is_not_in_a_loop() -> None:
 
 
 def test_a_group_of_nobody_else_holds_nobody_back() -> None:
-    """Its partitions would have no owner at all."""
+    """A member that is alone in its group is not held back, because its partitions would have no owner."""
     lifetimes = MemberLifetimes()
     live_and_die(lifetimes, 3)
     assert lifetimes.held_back(GROUP, [member(3)], Millis(30 * SECOND)) == {}
 
 
 def test_leaving_is_not_dying() -> None:
-    """Whoever says good-bye starts with a clean sheet, and a group that is gone is forgotten."""
+    """A leave does not count as a death, and the deaths in a deleted group are forgotten."""
     lifetimes = MemberLifetimes()
     for number in range(5):
         lifetimes.joined(GROUP, f"member-{number}", Millis(number))
@@ -92,13 +92,13 @@ def test_leaving_is_not_dying() -> None:
 
 
 def test_who_died_under_another_coordinator_is_not_counted() -> None:
-    """What a member did before this coordinator took over is not known."""
+    """A death counts only if this coordinator saw the member join."""
     lifetimes = MemberLifetimes()
     assert [die(lifetimes, member(number), number) for number in range(4)] == [0, 0, 0, 0]
 
 
 def test_who_commits_is_known_from_then_on_whoever_let_it_in() -> None:
-    """Others of its name that die again and again don't hold it back, and its own death is none of a loop."""
+    """A member that commits is not held back for deaths of its name, even if another coordinator saw it join."""
     lifetimes = MemberLifetimes()
     lifetimes.committed(GROUP, member(9))
     assert live_and_die(lifetimes, 3) == 3

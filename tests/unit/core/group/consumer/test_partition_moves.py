@@ -1,4 +1,4 @@
-"""Which partitions a new target names as moved, and from whom."""
+"""Tests of the partition moves that the event of a new target lists, with old and new owners."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from klamm.core.group.events import PartitionMove, TargetChosen
 
 
 def told(driver: ConsumerDriver) -> list[tuple[int, str | None, str | None]]:
-    """What the latest target moves, from whom to whom, by partition."""
+    """Returns the moves of the latest target: partition, old owner and new owner."""
     chosen = driver.happened(TargetChosen)[-1]
     assert all(move.topic == EVENTS for move in chosen.moved)
     return [(move.partition, move.from_member, move.to_member) for move in chosen.moved]
 
 
 def two_members() -> ConsumerDriver:
-    """Members a and b with three partitions each, of which b has committed something in its second one."""
+    """Creates a group of members a and b with three partitions each, and a commit of b for its second partition."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.enter("b")
@@ -29,7 +29,7 @@ def two_members() -> ConsumerDriver:
 
 @pytest.mark.parametrize("ending", ["it leaves", "its session ends"])
 def test_what_a_member_had_that_is_gone_moves(ending: str) -> None:
-    """To the one that is left, from where the other one was."""
+    """The partitions of a removed member move to the remaining member, with the committed offset of the removed one."""
     driver = two_members()
     if ending == "it leaves":
         driver.go("b")
@@ -48,7 +48,7 @@ def test_what_a_member_had_that_is_gone_moves(ending: str) -> None:
 
 
 def test_what_a_member_had_that_was_thrown_out_moves() -> None:
-    """It did not let go in time of what had moved before; the rest moves now."""
+    """After the removal of a member that did not revoke partitions in time, only its other partitions move."""
     driver = ConsumerDriver()
     driver.enter("a", rebalance_timeout_ms=20_000)
     driver.enter("b")
@@ -62,7 +62,7 @@ def test_what_a_member_had_that_was_thrown_out_moves() -> None:
 
 
 def test_rolling_restart_of_the_only_member_moves_all() -> None:
-    """The group was empty in between."""
+    """All partitions are listed as moved when the only member is replaced, although the group was empty in between."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.go("a")
@@ -71,7 +71,7 @@ def test_rolling_restart_of_the_only_member_moves_all() -> None:
 
 
 def test_what_nobody_ever_had_does_not_move() -> None:
-    """The first target, new partitions, and new topics."""
+    """Partitions that never had an owner do not count as moved: in the first target, a grown topic and a new topic."""
     driver = ConsumerDriver()
     driver.enter("a")
     assert told(driver) == []
@@ -84,7 +84,7 @@ def test_what_nobody_ever_had_does_not_move() -> None:
 
 
 def test_what_nobody_has_at_the_moment_moves_from_whom_had_it_last() -> None:
-    """One has let it go, another one has not taken it yet, and gets something else instead."""
+    """A partition without a current owner moves from its last owner, not from the member that was to get it."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.enter("b")
@@ -96,7 +96,7 @@ def test_what_nobody_has_at_the_moment_moves_from_whom_had_it_last() -> None:
 
 
 def test_who_comes_back_under_the_same_member_id_gets_nothing_from_itself() -> None:
-    """A member that was fenced joins again, as clients do."""
+    """A member that leaves and joins again under the same member id has no moves from itself to itself."""
     driver = two_members()
     driver.go("b")
     driver.enter("b")
@@ -105,7 +105,7 @@ def test_who_comes_back_under_the_same_member_id_gets_nothing_from_itself() -> N
 
 
 def test_static_member_that_comes_back_gets_nothing_from_itself() -> None:
-    """It reads more than before, so there is a new target; its place was kept, under another member id."""
+    """A static member that returns under another member id has no moves from itself, even with a new target."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod")
     driver.settle()
@@ -116,7 +116,7 @@ def test_static_member_that_comes_back_gets_nothing_from_itself() -> None:
 
 
 def test_static_member_that_went_for_good_is_named_by_its_member_id() -> None:
-    """Whoever has its instance id after that begins anew."""
+    """The partitions of a static member that left permanently move from its old member id to its successor."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod")
     driver.settle()
@@ -126,7 +126,7 @@ def test_static_member_that_went_for_good_is_named_by_its_member_id() -> None:
 
 
 def test_last_owners_are_known_where_none_is_preferred() -> None:
-    """What moves has nothing to do with who gets it."""
+    """Moves name the last owners even if the preference for previous owners is off."""
     driver = ConsumerDriver(settings=slow(assignment_interval_ms=0, previous_owner_ms=0))
     driver.enter("a")
     driver.enter("b")
@@ -137,7 +137,7 @@ def test_last_owners_are_known_where_none_is_preferred() -> None:
 
 
 def test_target_of_a_large_group_names_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was made elsewhere, and is written when it is there."""
+    """The target of a large group, which a task computes, lists its moves too."""
     monkeypatch.setattr(target_assignment, "INLINE_LIMIT", 1)
     driver = ConsumerDriver()
     driver.enter("a")
@@ -152,7 +152,7 @@ def test_target_of_a_large_group_names_them_too(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_of_very_many_moves_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The target itself is whole."""
+    """The event lists a limited number of moves, and the target itself is complete."""
     monkeypatch.setattr(partition_moves, "MOVES_TOLD", 2)
     driver = two_members()
     driver.go("b")

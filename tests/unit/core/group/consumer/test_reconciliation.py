@@ -1,4 +1,4 @@
-"""How members come to what they are to have: revoke first, then assign, each at its own pace."""
+"""Tests of reconciliation: each member revokes first and is assigned then, at its own pace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from klamm.protocol.types import PartitionIndex
 
 
 def test_new_member_waits_until_its_partitions_are_let_go() -> None:
-    """It has the new epoch at once, and the partitions one by one as they are free."""
+    """A new member gets the new epoch at once, and its partitions when their owner has revoked them."""
     driver = ConsumerDriver()
     driver.enter("a")
     joined = driver.enter("b")
@@ -36,7 +36,7 @@ def test_new_member_waits_until_its_partitions_are_let_go() -> None:
 
 
 def test_member_that_does_not_say_what_it_has_may_have_all() -> None:
-    """Its silence frees nothing, and neither does a part of it."""
+    """Partitions stay with a member until it reports that it revoked all of them."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.enter("b")
@@ -47,7 +47,7 @@ def test_member_that_does_not_say_what_it_has_may_have_all() -> None:
 
 
 def test_member_that_says_at_once_what_it_keeps_goes_on_at_once() -> None:
-    """It had let go before it was asked."""
+    """A member that reports no partition to revoke gets the new epoch at once."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.enter("b")
@@ -55,7 +55,7 @@ def test_member_that_says_at_once_what_it_keeps_goes_on_at_once() -> None:
 
 
 def test_unaffected_members_never_stop() -> None:
-    """I19: of three members with two partitions each, one that keeps its own is told nothing but the new epoch."""
+    """A member keeps all its partitions when another member leaves (I19)."""
     driver = ConsumerDriver()
     for member_id in "abc":
         driver.enter(member_id)
@@ -68,7 +68,7 @@ def test_unaffected_members_never_stop() -> None:
 
 
 def test_member_may_be_asked_again_before_it_is_done() -> None:
-    """What is to be let go is worked out anew from what it still has."""
+    """A new target during a revocation makes the next revocation from the partitions that the member still has."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.enter("b")
@@ -83,7 +83,7 @@ def test_member_may_be_asked_again_before_it_is_done() -> None:
 
 
 def test_partition_that_comes_back_before_it_was_let_go_stays_in_use() -> None:
-    """The member that was to have it left: the one that still has it goes on, and nobody else had it meanwhile."""
+    """A partition stays with the member that was to revoke it if the intended new owner leaves before."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.enter("b")
@@ -95,7 +95,7 @@ def test_partition_that_comes_back_before_it_was_let_go_stays_in_use() -> None:
 
 
 def test_partitions_remember_since_when_they_are_assigned() -> None:
-    """KIP-1251: the epoch of the target that brought them, over later epochs and restarts."""
+    """Each partition keeps the epoch in which the member got it, over later epochs and restarts (KIP-1251)."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.paint(PaintedTopics(2, events=8, audit=2))
@@ -105,7 +105,7 @@ def test_partitions_remember_since_when_they_are_assigned() -> None:
 
 
 def test_group_at_rest_is_announced_once() -> None:
-    """With the record that brings it there."""
+    """Each epoch has one event `GroupIsStable`."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.enter("b")
@@ -113,11 +113,11 @@ def test_group_at_rest_is_announced_once() -> None:
     assert [event.epoch for event in driver.happened(GroupIsStable)] == [2, 3]
 
 
-# Topics that are read no more, while a target that says so has to wait
+# Unsubscribed topics, while the new target waits for the assignment interval
 
 
 def changes_its_mind(topic_partitions: list[TopicPartitions] | None) -> tuple[ConsumerDriver, Beat]:
-    """A member with two topics reads one of them no more, within the interval between two targets."""
+    """Lets a member with two topics unsubscribe from one of them within the assignment interval."""
     driver = ConsumerDriver(settings=slow())
     driver.enter("a", names=[EVENTS, "audit"])
     driver.advance(100)
@@ -127,7 +127,7 @@ def changes_its_mind(topic_partitions: list[TopicPartitions] | None) -> tuple[Co
 
 
 def test_topic_that_is_read_no_more_is_let_go_before_the_target_says_so() -> None:
-    """The member must not go on with what it did not ask for."""
+    """A member revokes the partitions of an unsubscribed topic before the next target is computed."""
     driver, answer = changes_its_mind(None)
     assert (answer.epoch, answer.assigned) == (2, {"audit": [0, 1]})
     assert driver.member("a").state is MemberState.UNREVOKED_PARTITIONS
@@ -139,7 +139,7 @@ def test_topic_that_is_read_no_more_is_let_go_before_the_target_says_so() -> Non
 
 
 def test_topic_that_was_let_go_already_is_just_gone() -> None:
-    """Nothing has to be waited for."""
+    """An unsubscribed topic whose partitions the member has dropped already is removed at once."""
     driver, answer = changes_its_mind(owned(audit=[0, 1]))
     assert (answer.epoch, answer.assigned) == (2, {"audit": [0, 1]})
     assert driver.member("a").state is MemberState.STABLE
@@ -147,7 +147,7 @@ def test_topic_that_was_let_go_already_is_just_gone() -> None:
 
 
 def test_more_may_be_taken_away_while_something_is_being_let_go() -> None:
-    """It adds up."""
+    """A second unsubscription during a revocation adds its partitions to the pending revocations."""
     driver, _ = changes_its_mind(owned(events=range(6), audit=[0, 1]))
     more = driver.beat("a", 2, subscribed_topic_names=[])
     assert more.assigned == {}
@@ -163,7 +163,7 @@ def test_more_may_be_taken_away_while_something_is_being_let_go() -> None:
 
 
 def reconcile(member: ConsumerGroupMember, *, owned_nothing: bool | None) -> ConsumerGroupMember:
-    """One step towards a target of two partitions at epoch 9, which nobody has."""
+    """Returns the member after one step towards a target of two unowned partitions at epoch 9."""
     return Reconciliation(
         member=member,
         target_epoch=9,
@@ -176,7 +176,7 @@ def reconcile(member: ConsumerGroupMember, *, owned_nothing: bool | None) -> Con
 
 
 def test_state_of_a_later_version_begins_anew() -> None:
-    """Once the member has dropped everything; before, it is fenced."""
+    """A member with a state of a later version is fenced until it reports no partitions, and then starts again."""
     strange = ConsumerGroupMember("a", member_epoch=5, state=MemberState(99))
     assert strange.state is MemberState.UNKNOWN
     with pytest.raises(KafkaError) as refused:

@@ -1,4 +1,4 @@
-"""What a regular expression is taken to cost."""
+"""Tests of the cost estimate of regular expressions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from klamm.core.group.consumer.regex_cost import MAX_REGEX_COST, regex_cost
     ],
 )
 def test_what_people_subscribe_by_costs_little_enough(regex: str) -> None:
-    """Also a long list of names."""
+    """Common regular expressions, including a long list of names, are below the cost limit."""
     assert regex_cost(regex) <= MAX_REGEX_COST
 
 
@@ -43,16 +43,16 @@ def test_what_people_subscribe_by_costs_little_enough(regex: str) -> None:
     ],
 )
 def test_what_takes_long_to_compile_costs_too_much(regex: str) -> None:
-    """However it is put."""
+    """Regular expressions that are slow to compile are above the cost limit, in every notation."""
     assert regex_cost(regex) > MAX_REGEX_COST
 
 
 @pytest.mark.parametrize("regex", ["(", ")", "{1}", "a{", "[", "[^]", "\\", "\\Qabc", r"\p{", "(?", "[[:"])
 def test_what_is_not_valid_has_a_cost_too(regex: str) -> None:
-    """Whoever compiles it will say what is wrong with it."""
+    """The estimate also returns a cost for an invalid expression, which the compiler refuses later."""
     assert 0 <= regex_cost(regex) <= MAX_REGEX_COST
 
 
 def test_repetition_multiplies_what_stands_before_it_only() -> None:
-    """The last character of a word, or the whole of a group."""
+    """A repetition multiplies the cost of the last character of a word, or of the whole group before it."""
     assert regex_cost("abc{100}") < regex_cost("(abc){100}") < 3 * regex_cost("abc{100}") + 210

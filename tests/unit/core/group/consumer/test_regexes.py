@@ -1,4 +1,4 @@
-"""Subscriptions by regular expression (KIP-848)."""
+"""Tests of subscriptions by regular expression (KIP-848)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEN_SECONDS = 10_000
 
 
 def test_regex_is_resolved_elsewhere() -> None:
-    """The member is let in at once, and assigned at a later heartbeat."""
+    """A task resolves the regular expression: the member joins at once and gets partitions with a later heartbeat."""
     driver = ConsumerDriver()
     joined = driver.enter("a", names=None, regex="ev.*")
     assert (joined.code, joined.epoch, joined.assigned) == (ErrorCode.NONE, 1, {})
@@ -29,7 +29,7 @@ def test_regex_is_resolved_elsewhere() -> None:
 
 
 def test_regex_matches_whole_names() -> None:
-    """As Java's `matches`."""
+    """A regular expression has to match the whole topic name, as in Java's `matches`."""
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="event|audi")
     driver.run_tasks()
@@ -37,7 +37,7 @@ def test_regex_matches_whole_names() -> None:
 
 
 def test_names_and_regex_add_up() -> None:
-    """The protocol allows both."""
+    """A subscription can have topic names and a regular expression at the same time."""
     driver = ConsumerDriver()
     driver.enter("a", names=["audit"], regex="ev.*")
     driver.run_tasks()
@@ -57,7 +57,7 @@ def test_names_and_regex_add_up() -> None:
     ],
 )
 def test_bad_regex_is_refused_at_once(regex: str, words: str) -> None:
-    """With the words that Kafka's library has for it; nothing of the member stays."""
+    """An invalid regular expression is refused with the message of Kafka's library, and no group is created."""
     driver = ConsumerDriver()
     answer = driver.enter("a", names=None, regex=regex)
     assert answer.code is ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -67,7 +67,7 @@ def test_bad_regex_is_refused_at_once(regex: str, words: str) -> None:
 
 @pytest.mark.parametrize("regex", [r"\pL{1000}", "a?" * 15_000, "[^a]{1000}" * 10, "a" * 32_767])
 def test_regex_that_takes_long_to_compile_is_refused_like_one_that_is_not_valid(regex: str) -> None:
-    """Everybody else would have to wait for it."""
+    """A regular expression that is slow to compile is refused as invalid, because other requests would wait for it."""
     driver = ConsumerDriver()
     refused = driver.enter("a", names=None, regex=regex)
     assert refused.code is ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -78,7 +78,7 @@ def test_regex_that_takes_long_to_compile_is_refused_like_one_that_is_not_valid(
 
 
 def test_resolved_regex_is_shared() -> None:
-    """A second member needs nothing resolved, and makes one rebalance."""
+    """A second member with the same regular expression needs no task."""
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="ev.*")
     driver.run_tasks()
@@ -92,7 +92,7 @@ def test_resolved_regex_is_shared() -> None:
 
 
 def test_regex_goes_with_the_last_member_that_uses_it() -> None:
-    """Whether it leaves or changes its mind."""
+    """A resolved regular expression is deleted when its last member leaves or changes its subscription."""
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="ev.*")
     driver.enter("b", names=None, regex="ev.*")
@@ -110,7 +110,7 @@ def test_regex_goes_with_the_last_member_that_uses_it() -> None:
 
 
 def test_dropped_regex_is_let_go_at_once() -> None:
-    """What only it stood for."""
+    """A member that drops its regular expression revokes the partitions of topics that only this expression matched."""
     driver = ConsumerDriver()
     driver.enter("a", names=["audit"], regex="ev.*")
     driver.run_tasks()
@@ -121,7 +121,7 @@ def test_dropped_regex_is_let_go_at_once() -> None:
 
 
 def test_new_topic_is_found() -> None:
-    """At a heartbeat after it came, not before ten seconds after the last look."""
+    """A heartbeat finds a new topic if the last resolution was at least ten seconds ago."""
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="e.*")
     driver.run_tasks()
@@ -137,7 +137,7 @@ def test_new_topic_is_found() -> None:
 
 
 def test_topic_that_grows_or_goes_is_noticed_like_any() -> None:
-    """Without resolving anything; a topic that is gone leaves the resolved ones at the next look."""
+    """A grown or deleted topic changes the assignment at once, without a new resolution of the expression."""
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="e.*")
     driver.run_tasks()
@@ -150,7 +150,7 @@ def test_topic_that_grows_or_goes_is_noticed_like_any() -> None:
 
 
 def test_regexes_are_looked_at_from_time_to_time() -> None:
-    """`group.consumer.regex.refresh.interval.ms`; what is found is written down even if it is no news."""
+    """Expressions are resolved again after `group.consumer.regex.refresh.interval.ms`; the result is always written."""
     driver = ConsumerDriver(settings=slow(session_timeout_ms=10_000_000))
     driver.enter("a", names=None, regex="e.*")
     driver.run_tasks()
@@ -170,7 +170,7 @@ def test_regexes_are_looked_at_from_time_to_time() -> None:
 
 
 def test_regexes_are_looked_at_after_a_restart() -> None:
-    """A topic may have come while no coordinator looked."""
+    """A new coordinator resolves expressions again, because a topic may have been created meanwhile."""
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="e.*")
     driver.run_tasks()
@@ -184,7 +184,7 @@ def test_regexes_are_looked_at_after_a_restart() -> None:
 
 
 def test_wall_clock_that_was_set_back_keeps_no_regex_waiting() -> None:
-    """A time of the future says nothing of when the others were resolved."""
+    """A resolution time in the future, after the clock was set back, does not delay other expressions."""
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="ev.*")
     driver.run_tasks()
@@ -195,7 +195,7 @@ def test_wall_clock_that_was_set_back_keeps_no_regex_waiting() -> None:
 
 
 def test_outcome_for_a_regex_that_nobody_uses_any_more_is_dropped() -> None:
-    """As is one for a group that is gone."""
+    """The outcome for a regular expression without a member is dropped, and writes no record."""
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="e.*")
     driver.go("a")
@@ -205,7 +205,7 @@ def test_outcome_for_a_regex_that_nobody_uses_any_more_is_dropped() -> None:
 
 
 def test_failure_leaves_what_was_known() -> None:
-    """With a remark; a later heartbeat tries again."""
+    """A task that fails leaves a remark, and a later heartbeat starts the resolution again."""
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="e.*")
     (task,) = driver.tasks
@@ -218,7 +218,7 @@ def test_failure_leaves_what_was_known() -> None:
 
 
 def test_quiet_heartbeat_stays_quiet_with_a_regex() -> None:
-    """Once it is resolved: the answer needs no record and no task."""
+    """A heartbeat without changes needs no record and no task once the regular expression is resolved."""
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="e.*")
     driver.run_tasks()

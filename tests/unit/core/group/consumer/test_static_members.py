@@ -1,4 +1,4 @@
-"""Members of consumer groups that keep their place over restarts of the client (KIP-345, KIP-848)."""
+"""Tests of static members of consumer groups, which keep their assignment over client restarts (KIP-345, KIP-848)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from klamm.protocol.errors import ErrorCode
 
 
 def pair() -> ConsumerDriver:
-    """A group with a static and a dynamic member, each with its half."""
+    """Creates a group with a static and a dynamic member, each with half of the partitions."""
     driver = ConsumerDriver()
     driver.enter("s-1", instance="pod")
     driver.enter("d")
@@ -20,7 +20,7 @@ def pair() -> ConsumerDriver:
 
 
 def test_static_member_may_leave_for_a_while() -> None:
-    """It keeps its place and its partitions, and nobody else moves."""
+    """A static member that leaves temporarily keeps its partitions, and no partition of another member moves."""
     driver = pair()
     epoch, had = driver.consumer_group().epoch, driver.assigned("s-1")
     answer = driver.go("s-1", instance="pod", for_a_while=True)
@@ -36,7 +36,7 @@ def test_static_member_may_leave_for_a_while() -> None:
 
 
 def test_return_with_another_subscription_raises_the_epoch() -> None:
-    """The cause is that the member came back."""
+    """A static member that returns with another subscription raises the epoch, with its return as the cause."""
     driver = pair()
     driver.go("s-1", instance="pod", for_a_while=True)
     driver.enter("s-2", instance="pod", names=["audit"])
@@ -48,7 +48,7 @@ def test_return_with_another_subscription_raises_the_epoch() -> None:
 
 
 def test_member_that_does_not_come_back_is_removed() -> None:
-    """When its session ends, as if it had been silent."""
+    """A static member that left temporarily is removed when its session timeout ends."""
     driver = pair()
     driver.go("s-1", instance="pod", for_a_while=True)
     for _ in range(9):
@@ -60,7 +60,7 @@ def test_member_that_does_not_come_back_is_removed() -> None:
 
 
 def test_instance_id_in_use_is_not_released() -> None:
-    """The one who has it has to leave first."""
+    """A member cannot join with the instance id of a current member; that member has to leave first."""
     driver = pair()
     answer = driver.enter("s-2", instance="pod")
     assert answer.code is ErrorCode.UNRELEASED_INSTANCE_ID
@@ -71,7 +71,7 @@ def test_instance_id_in_use_is_not_released() -> None:
 
 
 def test_former_member_of_an_instance_id_is_fenced() -> None:
-    """Its successor has the place."""
+    """The former member of an instance id is fenced when its successor has joined."""
     driver = pair()
     driver.go("s-1", instance="pod", for_a_while=True)
     driver.enter("s-2", instance="pod")
@@ -83,14 +83,14 @@ def test_former_member_of_an_instance_id_is_fenced() -> None:
 
 
 def test_unknown_instance_id_is_told() -> None:
-    """Whether it goes on or leaves."""
+    """A heartbeat with an unknown instance id fails, also if it is a leave heartbeat."""
     driver = pair()
     for answer in (driver.beat("x", 3, instance_id="ghost"), driver.go("x", instance="ghost")):
         assert (answer.code, answer.message) == (ErrorCode.UNKNOWN_MEMBER_ID, "Instance id ghost is unknown.")
 
 
 def test_member_may_come_back_under_its_own_member_id() -> None:
-    """A client that kept it."""
+    """A static member may return with the same member id."""
     driver = pair()
     had = driver.assigned("s-1")
     driver.go("s-1", instance="pod", for_a_while=True)
@@ -101,7 +101,7 @@ def test_member_may_come_back_under_its_own_member_id() -> None:
 
 
 def test_static_member_may_leave_for_good() -> None:
-    """With epoch -1."""
+    """A static member that leaves with epoch -1 is removed at once."""
     driver = pair()
     assert driver.go("s-1", instance="pod").epoch == -1
     assert driver.consumer_group().static_members == {}
@@ -109,7 +109,7 @@ def test_static_member_may_leave_for_good() -> None:
 
 
 def test_who_was_letting_go_and_left_has_let_go() -> None:
-    """What it had been asked for is free as soon as it leaves for a while; the rest it keeps."""
+    """A static member that leaves temporarily releases the partitions that it has to revoke, and keeps the others."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod")
     driver.enter("b")
@@ -121,7 +121,7 @@ def test_who_was_letting_go_and_left_has_let_go() -> None:
 
 
 def test_return_is_told_as_events() -> None:
-    """The old member id is gone, the new one has joined."""
+    """The return of a static member raises events that remove the old member id and add the new one."""
     driver = pair()
     driver.go("s-1", instance="pod", for_a_while=True)
     driver.events.clear()
@@ -133,7 +133,7 @@ def test_return_is_told_as_events() -> None:
 
 
 def test_member_that_takes_another_instance_id_gives_up_the_first() -> None:
-    """The group knows what the last record of the member says, as it would after a compaction."""
+    """A member that joins with another instance id loses the first one, as after a compaction of the log."""
     driver = ConsumerDriver()
     driver.enter("a", instance="one")
     driver.enter("a", instance="other")

@@ -1,4 +1,4 @@
-"""When a target is made, by whom, and what happens to one that takes long (KIP-848, KIP-1263)."""
+"""Tests of the time, assignor and tasks of target assignments (KIP-848, KIP-1263)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def spec_of(name: str = "uniform") -> PlainAssignor:
     return cast(PlainAssignor, PLAIN_ASSIGNORS[name])
 
 
-# The interval
+# The assignment interval
 
 
 def test_joins_that_come_together_make_two_targets() -> None:
-    """The first at once, the others together when the interval is over, without a heartbeat's help."""
+    """Joins within the assignment interval make a target at once, and one at its end without a heartbeat."""
     driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
     driver.enter("a")
     for member_id in "bcde":
@@ -44,7 +44,7 @@ def test_joins_that_come_together_make_two_targets() -> None:
 
 
 def test_heartbeat_that_comes_first_makes_the_target() -> None:
-    """The timer finds nothing to do then."""
+    """After the interval the target is made once, and no later timer appends another one."""
     driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
     driver.enter("a")
     driver.go("a")
@@ -59,7 +59,7 @@ def test_heartbeat_that_comes_first_makes_the_target() -> None:
 
 
 def test_wall_clock_that_was_set_back_stops_no_group() -> None:
-    """A target made in the future of the clock says nothing of the interval: the next one is made at once."""
+    """A target with a time in the future does not delay the next target, after the wall clock was set back."""
     driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
     driver.enter("a")
     driver.now = type(driver.now)(driver.now - 3_600_000)
@@ -68,7 +68,7 @@ def test_wall_clock_that_was_set_back_stops_no_group() -> None:
 
 
 def test_wait_for_the_interval_survives_a_restart() -> None:
-    """The target is made though nobody says anything."""
+    """After a restart, the target is made at the end of the interval without a heartbeat."""
     driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
     driver.enter("a")
     driver.enter("b")
@@ -78,7 +78,7 @@ def test_wait_for_the_interval_survives_a_restart() -> None:
 
 
 def test_target_that_could_not_be_written_is_made_again() -> None:
-    """Half a second later."""
+    """A target that the log refuses is computed again half a second later."""
     driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
     driver.enter("a")
     driver.enter("b")
@@ -94,7 +94,7 @@ def test_target_that_could_not_be_written_is_made_again() -> None:
 
 
 def test_assignor_that_most_members_want_is_asked() -> None:
-    """The default for those who want none."""
+    """The assignor that most members request is used, or the default assignor if no member requests one."""
     driver = ConsumerDriver()
     driver.enter("a")
     assert driver.happened(TargetChosen)[-1].assignor == "uniform"
@@ -107,7 +107,7 @@ def test_assignor_that_most_members_want_is_asked() -> None:
 
 
 def test_assignor_that_fails_fails_the_heartbeat() -> None:
-    """Nothing of the heartbeat stays; the next one tries again."""
+    """If the assignor fails, the heartbeat fails without an effect, and the next heartbeat tries again."""
     driver = ConsumerDriver()
     driver.enter("a")
     spec_of().fails = True
@@ -121,7 +121,7 @@ def test_assignor_that_fails_fails_the_heartbeat() -> None:
 
 
 def test_assignor_that_fails_in_a_timer_leaves_it_to_the_next_heartbeat() -> None:
-    """With a remark."""
+    """If the assignor fails in a timer, a remark is logged, and the next heartbeat tries again."""
     driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
     driver.enter("a")
     driver.enter("b")
@@ -136,7 +136,7 @@ def test_assignor_that_fails_in_a_timer_leaves_it_to_the_next_heartbeat() -> Non
 
 
 def test_assignor_is_told_what_there_is_to_know() -> None:
-    """Members with what they read and were to have, topics, whether all read the same."""
+    """The assignor gets members with subscription and target, topics, and whether all subscriptions are equal."""
     driver = ConsumerDriver()
     driver.enter("a", rack_id="r1")
     driver.enter("b", names=[EVENTS, "audit", "nowhere"], instance="pod")
@@ -151,9 +151,10 @@ def test_assignor_is_told_what_there_is_to_know() -> None:
 
 
 def test_newcomer_who_does_not_raise_the_epoch_is_told_of_as_it_is() -> None:
-    """It joins with a regular expression that is not resolved yet, between a new epoch and its target. Kafka goes by
-    the members of before there (`maybeUpdateTargetAssignment`), as if all read the same: what the newcomer then has in
-    the target and does not read, nobody would have."""
+    """The assignor gets the subscription of a new member even if its unresolved expression does not raise the epoch.
+    Kafka (`maybeUpdateTargetAssignment`) takes the old members there, as if all had equal subscriptions. The new
+    member could then be the target of partitions that it does not read.
+    """
     driver = ConsumerDriver()
     driver.enter("a", names=None, regex="ev.*")
     driver.run_tasks()
@@ -164,7 +165,7 @@ def test_newcomer_who_does_not_raise_the_epoch_is_told_of_as_it_is() -> None:
 
 
 def test_former_owner_is_remembered_for_a_while() -> None:
-    """By its instance id, or else its member id."""
+    """A previous owner is remembered for a limited time, by its instance id or else its member id."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod")
     driver.enter("b")
@@ -180,7 +181,7 @@ def test_former_owner_is_remembered_for_a_while() -> None:
 
 
 def test_what_moves_is_told_with_the_target() -> None:
-    """From whom, to whom, and where the new owner will go on."""
+    """The event of a target lists the moved partitions with old owner, new owner, and committed offset."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.commit(7, member_id="a", generation=2, partition=3, topic_id=topic_id(EVENTS))
@@ -191,18 +192,18 @@ def test_what_moves_is_told_with_the_target() -> None:
     assert chosen.assignments == {"a": {EVENTS: {0, 1, 2}}, "b": {EVENTS: {3, 4, 5}}}
 
 
-# Large groups
+# Targets that a task computes
 
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> ConsumerDriver:
-    """Every group counts as a large one."""
+    """Returns a driver that treats every group as large."""
     monkeypatch.setattr(target_assignment, "INLINE_LIMIT", 1)
     return ConsumerDriver(settings=slow(assignment_interval_ms=1000))
 
 
 def test_target_of_a_large_group_is_made_elsewhere(large: ConsumerDriver) -> None:
-    """Heartbeats are answered meanwhile; nothing is made twice."""
+    """A task computes the target of a large group once, and heartbeats are answered meanwhile."""
     joined = large.enter("a")
     assert (joined.code, joined.epoch, joined.assigned) == (ErrorCode.NONE, 1, {})
     assert large.beat("a", 1).code is ErrorCode.NONE
@@ -213,7 +214,7 @@ def test_target_of_a_large_group_is_made_elsewhere(large: ConsumerDriver) -> Non
 
 
 def test_records_of_a_large_group_are_framed_elsewhere_too(large: ConsumerDriver) -> None:
-    """To the bytes that they would have been."""
+    """The task frames the records of the target into the same bytes as the direct path."""
     large.enter("a")
     outcome = large.tasks[0].run()
     assert isinstance(outcome, target_assignment.Prepared)
@@ -224,7 +225,7 @@ def test_records_of_a_large_group_are_framed_elsewhere_too(large: ConsumerDriver
 
 
 def test_outcome_for_an_epoch_that_has_passed_is_not_believed(large: ConsumerDriver) -> None:
-    """It is made anew, for the present one."""
+    """The outcome of a task for a past epoch is dropped, and the target of the current epoch is computed."""
     large.enter("a")
     large.enter("b")
     large.run_tasks()
@@ -236,7 +237,7 @@ def test_outcome_for_an_epoch_that_has_passed_is_not_believed(large: ConsumerDri
 
 
 def test_outcome_for_members_that_are_gone_is_not_believed(large: ConsumerDriver) -> None:
-    """A static member came back under another id, which raises no epoch."""
+    """The outcome of a task is dropped if a static member returned under another member id, which raises no epoch."""
     large.enter("a", instance="pod")
     large.go("a", instance="pod", for_a_while=True)
     large.enter("b", instance="pod")
@@ -249,7 +250,7 @@ def test_outcome_for_members_that_are_gone_is_not_believed(large: ConsumerDriver
 
 
 def test_target_that_fails_elsewhere_is_tried_again(large: ConsumerDriver) -> None:
-    """After the interval, with a remark."""
+    """A task that fails leaves a remark, and a new task runs after the interval."""
     large.enter("a")
     spec_of().fails = True
     try:
@@ -263,7 +264,7 @@ def test_target_that_fails_elsewhere_is_tried_again(large: ConsumerDriver) -> No
 
 
 def test_task_that_was_never_started_is_not_waited_for(large: ConsumerDriver) -> None:
-    """The append failed."""
+    """A task whose append failed is not taken as running, so the next heartbeat starts one."""
     large.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     large.maybe_beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
     large.append_error = None
@@ -272,7 +273,7 @@ def test_task_that_was_never_started_is_not_waited_for(large: ConsumerDriver) ->
 
 
 def test_task_of_a_group_that_is_gone_ends_quietly(large: ConsumerDriver) -> None:
-    """As does its timer."""
+    """The task and the timer of a group that has become empty start no further task."""
     large.enter("a")
     large.go("a")
     large.run_tasks()
@@ -283,7 +284,7 @@ def test_task_of_a_group_that_is_gone_ends_quietly(large: ConsumerDriver) -> Non
 
 
 def test_topics_of_a_new_cluster_count(large: ConsumerDriver) -> None:
-    """The picture of the moment in which the target was begun; a later one raises the epoch."""
+    """A target uses the topics from the start of its task; a later topic change raises the epoch and the target."""
     large.enter("a")
     large.paint(PaintedTopics(2, events=8))
     large.run_tasks()

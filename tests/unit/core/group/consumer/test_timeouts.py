@@ -1,4 +1,4 @@
-"""Members that are not heard of, and members that do not let go."""
+"""Tests of session and rebalance timeouts of consumer group members."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL = {EVENTS: [0, 1, 2, 3, 4, 5]}
 
 
 def test_member_that_is_not_heard_of_is_removed() -> None:
-    """After the session timeout of the group, to the millisecond; the others get its partitions."""
+    """A member that misses its session timeout is removed, and the other members get its partitions."""
     driver = ConsumerDriver(settings=slow(session_timeout_ms=50_000, assignment_interval_ms=0))
     driver.enter("a")
     driver.enter("b")
@@ -33,7 +33,7 @@ def test_member_that_is_not_heard_of_is_removed() -> None:
 
 
 def test_member_that_does_not_let_go_is_removed() -> None:
-    """After its own rebalance timeout, although it sends heartbeats."""
+    """A member that does not revoke partitions within its rebalance timeout is removed, even if it sends heartbeats."""
     driver = ConsumerDriver()
     driver.enter("a", rebalance_timeout_ms=20_000)
     driver.enter("b")
@@ -52,7 +52,7 @@ def test_member_that_does_not_let_go_is_removed() -> None:
 
 
 def test_member_that_lets_go_in_time_stays() -> None:
-    """Its time begins anew when it is asked anew."""
+    """A member that revokes partitions in time stays, and each new request to revoke restarts its rebalance timeout."""
     driver = ConsumerDriver()
     driver.enter("a", rebalance_timeout_ms=20_000)
     driver.enter("b")
@@ -70,7 +70,7 @@ def test_member_that_lets_go_in_time_stays() -> None:
 
 
 def test_member_that_waits_for_others_has_all_the_time() -> None:
-    """It is they who hold it up."""
+    """A member that waits for partitions of other members has no rebalance timeout."""
     driver = ConsumerDriver()
     driver.enter("a", rebalance_timeout_ms=100_000)
     driver.enter("b", rebalance_timeout_ms=1000)
@@ -81,7 +81,7 @@ def test_member_that_waits_for_others_has_all_the_time() -> None:
 
 
 def test_timers_run_again_after_a_restart() -> None:
-    """In full: a session for everybody, and patience for who has to let go."""
+    """After a restart, session and rebalance timeouts start again in full length."""
     driver = ConsumerDriver()
     driver.enter("a", rebalance_timeout_ms=20_000)
     driver.enter("b")
@@ -97,7 +97,7 @@ def test_timers_run_again_after_a_restart() -> None:
 
 
 def test_removal_that_could_not_be_written_is_tried_again() -> None:
-    """Half a second later."""
+    """A removal that the log refuses is tried again half a second later."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -111,7 +111,7 @@ def test_removal_that_could_not_be_written_is_tried_again() -> None:
 
 
 def test_time_goes_on_for_a_member_whose_removal_could_not_be_written() -> None:
-    """It is still a member, and no longer than it would have been had it not tried to leave."""
+    """A leave heartbeat that the log refuses does not extend the session timeout of the member."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.advance(40_000)
@@ -126,7 +126,7 @@ def test_time_goes_on_for_a_member_whose_removal_could_not_be_written() -> None:
 
 
 def test_member_that_comes_back_at_once_is_not_held_to_its_earlier_life() -> None:
-    """Under the same id: its session begins anew, and so does the time it has to let go."""
+    """A member that leaves and joins again under the same id gets new session and rebalance timeouts."""
     driver = ConsumerDriver(settings=slow(assignment_interval_ms=0))
     driver.enter("a", rebalance_timeout_ms=20_000)
     driver.enter("b")
@@ -143,7 +143,7 @@ def test_member_that_comes_back_at_once_is_not_held_to_its_earlier_life() -> Non
 
 
 def test_timers_of_members_that_are_gone_do_nothing() -> None:
-    """A static member's successor has timers of its own."""
+    """Timers of former members and unknown groups append no record, and a static successor has its own timers."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod")
     driver.advance(40_000)
@@ -157,7 +157,7 @@ def test_timers_of_members_that_are_gone_do_nothing() -> None:
 
 
 def test_group_that_was_left_is_at_rest() -> None:
-    """The events say so: an epoch without members, stable at once."""
+    """The removal of the last member raises an epoch without members, which is stable at once."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.events.clear()

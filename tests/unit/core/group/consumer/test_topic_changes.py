@@ -1,4 +1,4 @@
-"""What a change of the cluster's topics means for consumer groups: noticed without a client's help."""
+"""Tests of topic changes in the cluster, and of the rebalances that they cause in consumer groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def causes(driver: ConsumerDriver) -> list[tuple[Cause, str | None, str]]:
 
 
 def test_partitions_that_are_added_are_assigned() -> None:
-    """At the next heartbeat of whichever member."""
+    """New partitions are assigned with the next heartbeat of any member."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.paint(PaintedTopics(2, events=8))
@@ -29,7 +29,7 @@ def test_partitions_that_are_added_are_assigned() -> None:
 
 
 def test_topic_that_is_deleted_is_taken_away() -> None:
-    """And comes back as another one."""
+    """A deleted topic loses its assignments, and a topic that is created again under its name is a new topic."""
     driver = ConsumerDriver()
     driver.enter("a", names=[EVENTS, "audit"])
     driver.paint(PaintedTopics(2, events=6))
@@ -43,7 +43,7 @@ def test_topic_that_is_deleted_is_taken_away() -> None:
 
 
 def test_topic_that_was_waited_for_comes() -> None:
-    """The members had subscribed before it was there."""
+    """A member that subscribed to a topic before its creation gets the partitions after the creation."""
     driver = ConsumerDriver()
     driver.enter("a", names=["later"])
     driver.paint(PaintedTopics(2, later=1))
@@ -51,7 +51,7 @@ def test_topic_that_was_waited_for_comes() -> None:
 
 
 def test_change_of_a_topic_that_is_not_read_concerns_nobody() -> None:
-    """Heartbeats stay quiet."""
+    """A change of a topic without a subscription does not affect the group."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.beat("a", 2)
@@ -61,7 +61,7 @@ def test_change_of_a_topic_that_is_not_read_concerns_nobody() -> None:
 
 
 def test_change_that_is_undone_before_anybody_looked_changes_nothing() -> None:
-    """The hash of the topics says so."""
+    """A topic change that is undone before the next heartbeat has no effect, because the topic hash is equal."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.paint(PaintedTopics(2, audit=2))
@@ -73,7 +73,7 @@ def test_change_that_is_undone_before_anybody_looked_changes_nothing() -> None:
 
 
 def test_topics_are_compared_after_a_restart() -> None:
-    """They may have changed while no coordinator looked."""
+    """A new coordinator compares the topics with those of the last epoch, because they may have changed meanwhile."""
     driver = ConsumerDriver()
     driver.enter("a")
     same = driver.reload()
@@ -85,7 +85,7 @@ def test_topics_are_compared_after_a_restart() -> None:
 
 
 def test_replicas_in_other_racks_are_a_change() -> None:
-    """Assignments may depend on them."""
+    """Replicas that move to other racks raise the epoch, because assignments may depend on racks."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.paint(PaintedTopics(2, "r", events=6, audit=2))
@@ -94,7 +94,7 @@ def test_replicas_in_other_racks_are_a_change() -> None:
 
 
 def test_every_change_since_the_last_epoch_is_a_cause() -> None:
-    """In order."""
+    """A new epoch has all topic changes since the last epoch as causes, in their order."""
     driver = ConsumerDriver()
     driver.enter("a", names=[EVENTS, "audit"])
     driver.paint(PaintedTopics(2, events=8, audit=2))
@@ -104,7 +104,7 @@ def test_every_change_since_the_last_epoch_is_a_cause() -> None:
 
 
 def test_refused_epoch_is_tried_again() -> None:
-    """The change is not forgotten before it is answered."""
+    """A new epoch that the log refuses is tried again with the next heartbeat."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.paint(PaintedTopics(2, events=8))
@@ -115,7 +115,7 @@ def test_refused_epoch_is_tried_again() -> None:
 
 
 def test_only_groups_of_the_topic_look() -> None:
-    """Of many groups on a shard."""
+    """A topic change marks only the groups that subscribe to the topic."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.enter("b", group_id="other", names=["audit"])
@@ -126,7 +126,7 @@ def test_only_groups_of_the_topic_look() -> None:
 
 
 def test_very_many_groups_are_marked_in_steps() -> None:
-    """A heartbeat in between finds its group marked or not; in the end every group has looked."""
+    """Many groups are marked in steps, between which heartbeats may come; all groups react in the end."""
     driver = ConsumerDriver(GroupCoordinatorConfig(looks_per_step=3))
     groups = [f"group-{index}" for index in range(10)]
     for group_id in groups:
@@ -142,7 +142,7 @@ def test_very_many_groups_are_marked_in_steps() -> None:
 
 
 def test_group_that_goes_before_it_is_marked_leaves_no_mark() -> None:
-    """Nobody would ever take it away."""
+    """A group that is deleted before its step leaves no mark behind."""
     driver = ConsumerDriver(GroupCoordinatorConfig(looks_per_step=2))
     driver.enter("a", group_id="first")
     driver.enter("a", group_id="second")

@@ -1,4 +1,4 @@
-"""Who may commit offsets to a consumer group in a transaction (KIP-447 over KIP-848)."""
+"""Tests of transactional offset commits to a consumer group (KIP-447 over KIP-848)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klamm.protocol.errors import ErrorCode
 
 
 def test_member_commits_at_its_epoch() -> None:
-    """Producers know generations only, so whatever is wrong with the epoch is an ILLEGAL_GENERATION to them."""
+    """A wrong epoch in a transactional commit gets ILLEGAL_GENERATION, because producers know generations only."""
     driver = ConsumerDriver()
     driver.enter("a")
     assert commit(driver, "a", 2) is ErrorCode.NONE
@@ -21,7 +21,7 @@ def test_member_commits_at_its_epoch() -> None:
 
 
 def test_who_names_no_member_is_not_asked() -> None:
-    """Versions before 3 can't; but a member without an epoch is none."""
+    """A commit without a member id is not checked (versions before 3); a member id with epoch -1 is refused."""
     driver = ConsumerDriver()
     driver.enter("a")
     assert commit(driver, "", -1) is ErrorCode.NONE
@@ -39,7 +39,7 @@ def test_who_names_no_member_is_not_asked() -> None:
 def test_late_commit_is_taken_for_what_the_member_has_had_since(
     topic: str, partition: int, expected: ErrorCode
 ) -> None:
-    """KIP-1251: its epoch has risen, and it has not heard of that yet; what it got later it can't have read."""
+    """A commit with the previous epoch succeeds only for partitions that the member had in that epoch (KIP-1251)."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.paint(PaintedTopics(2, events=8))
@@ -49,7 +49,7 @@ def test_late_commit_is_taken_for_what_the_member_has_had_since(
 
 
 def test_too_much_metadata_is_told_before_an_old_epoch_is_held_against_the_partition() -> None:
-    """The partition gets its own code, and the request is not refused for it."""
+    """A partition with too much metadata gets OFFSET_METADATA_TOO_LARGE, also if its epoch is stale."""
     driver = ConsumerDriver()
     driver.enter("a")
     driver.paint(PaintedTopics(2, events=8))

@@ -1,4 +1,4 @@
-"""Records of `__group_history` for tests, in the form that docs/reference/group-history.md has."""
+"""Builds records of `__group_history` for tests, in the format of docs/reference/group-history.md."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ NOON_MS = 1_767_182_400_000
 
 
 def member_id(name: str) -> str:
-    """The member id of the client with that name."""
+    """Returns the member id of the client with this name."""
     return f"{name}-5f0c8a52-6f1e-4b3d-9c2a-0d1e2f3a4b5c"
 
 
 def member(name: str, **partitions: list[int]) -> dict[str, Any]:
-    """A member by its client id, with its partitions by topic."""
+    """Returns a member with its client id and its partitions by topic."""
     return {
         "member": member_id(name),
         "instance": None,
@@ -28,12 +28,12 @@ def member(name: str, **partitions: list[int]) -> dict[str, Any]:
 
 
 def cause(code: str, name: str | None, text: str, at_ms: int = NOON_MS) -> dict[str, Any]:
-    """A cause; {} in the text stands for the member's id."""
+    """Returns a cause; {} in the text is replaced by the member id."""
     member = member_id(name) if name is not None else None
     return {"code": code, "member": member, "text": text.format(member), "at_ms": at_ms}
 
 
-def change(  # a record has as many fields as it has
+def change(  # one parameter for each field that tests vary
     *,
     group: str = "orders",
     epoch: int = 7,
@@ -42,7 +42,7 @@ def change(  # a record has as many fields as it has
     causes: Sequence[Mapping[str, Any]] = (),
     **fields: Any,
 ) -> bytes:
-    """A record's value. What moved follows from the members before and after, unless it is given."""
+    """Returns the value of a record. The moves follow from the members before and after, unless they are given."""
     owners_before, owners_after = _owners(before), _owners(after)
     moved = [
         {

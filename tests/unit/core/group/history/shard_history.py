@@ -1,4 +1,4 @@
-"""A group shard whose events become history records."""
+"""A group shard whose events are turned into history records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ P0 = PartitionIndex(0)
 
 
 class ShardHistory(ShardDriver):
-    """Keeps `records`, in order; `reload` begins another coordinator epoch in them."""
+    """A driver that collects `records` in order; `reload` starts the next coordinator epoch with the same list."""
 
     def __init__(self, *args: Any, records: list[dict[str, Any]] | None = None, epoch: int = 0, **kwargs: Any) -> None:
         self.records: list[dict[str, Any]] = [] if records is None else records
@@ -42,7 +42,7 @@ class ShardHistory(ShardDriver):
             epoch=self.epoch + 1,
         )
 
-    # What tests look at
+    # Records for assertions
 
     @property
     def last(self) -> dict[str, Any]:

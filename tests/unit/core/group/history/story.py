@@ -1,4 +1,4 @@
-"""Tells a group's events in few words, and keeps the records that come of them."""
+"""Builds events of a group in short form, and collects the history records that follow from them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ COORDINATOR_EPOCH = LeaderEpoch(4)
 
 
 def committed(offset: int) -> CommittedOffset:
-    """An offset, with nothing else said."""
+    """Returns a committed offset; all other fields have defaults."""
     return CommittedOffset(Offset(offset), LeaderEpoch(-1), "", Millis(0), None, TopicId(bytes(16)), Offset(0))
 
 
 def parts(*indexes: int, topic: str = "events") -> PartitionsByTopic:
-    """Partitions of one topic."""
+    """Returns partitions of one topic."""
     return {topic: frozenset(map(PartitionIndex, indexes))} if indexes else {}
 
 
@@ -49,7 +49,7 @@ COMMITTED = {PartitionIndex(index): committed(index * 10) for index in range(10)
 
 
 class Story:
-    """One group, told decision by decision: `tell` ends one. `now` moves by hand."""
+    """One group whose events are reported by `tell`, one decision for each call. Tests set `now` by hand."""
 
     def __init__(self, group_type: GroupType = GroupType.CLASSIC, *, group_id: str = GROUP) -> None:
         self.trackers = GroupTrackers()
@@ -67,7 +67,7 @@ class Story:
     def at(self) -> Millis:
         return Millis(self.now)
 
-    # Events, for now
+    # Events at the time `now`
 
     def needed(
         self, cause: Cause = Cause.MEMBER_JOINED, member_id: str | None = None, *, crash_loop: bool = False
@@ -107,10 +107,10 @@ class Story:
     def deleted(self, cause: Cause = Cause.ADMIN) -> Event:
         return GroupDeleted(self.group_id, self.at, cause)
 
-    # Whole rounds
+    # Complete rebalances
 
     def settle(self, assignments: Mapping[str, PartitionsByTopic], *, topics: Sequence[str] = ("events",)) -> None:
-        """A classic round from the last JoinGroup to the last SyncGroup: everybody is told at once."""
+        """Reports a classic rebalance from the last JoinGroup to the last SyncGroup, with all assignments at once."""
         self.tell(self.new_epoch(*assignments, topics=topics))
         self.tell(
             self.target(assignments),
@@ -119,12 +119,12 @@ class Story:
         )
 
     def start(self, assignments: Mapping[str, PartitionsByTopic]) -> None:
-        """A group that comes into being with these members."""
+        """Reports the first rebalance of a group with these members."""
         for member_id in assignments:
             self.tell(self.joined(member_id), self.needed(Cause.MEMBER_JOINED, member_id))
         self.settle(assignments)
 
-    # What was recorded
+    # Records for assertions
 
     @property
     def last(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the history says of classic groups, from their events alone."""
+"""Tests of the history records of classic groups, from events alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from klamm.core.group.events import Cause
 
 
 def test_first_generation_names_everybody_who_joined() -> None:
-    """One record for the whole rebalance, from the first member on; nobody had anything before."""
+    """The first generation has one record, which begins with the first join and has all joins as causes."""
     story = Story()
     story.tell(story.joined("a"), story.needed(Cause.MEMBER_JOINED, "a"))
     story.now = 1500
@@ -60,7 +60,7 @@ def test_first_generation_names_everybody_who_joined() -> None:
 
 
 def test_eager_member_pauses_from_joining_to_being_assigned() -> None:
-    """Also for the partitions that it gets back; a newcomer and who has lost everything have no pause."""
+    """An eager member pauses from JoinGroup to its assignment; a member without partitions before or after does not."""
     story = Story()
     story.start({"a": parts(0, 1, 2), "b": parts(3)})
     story.now = 5000
@@ -82,7 +82,7 @@ def test_eager_member_pauses_from_joining_to_being_assigned() -> None:
 
 
 def test_cooperative_member_does_not_pause_for_what_it_keeps() -> None:
-    """KIP-429: it goes on reading what it names as owned; the partitions that move are first nobody's."""
+    """A cooperative member does not pause for partitions that it keeps; moving ones first have no owner (KIP-429)."""
     story = Story()
     story.start({"a": parts(0, 1, 2)})
     story.now = 5000
@@ -104,7 +104,7 @@ def test_cooperative_member_does_not_pause_for_what_it_keeps() -> None:
 
 
 def test_members_that_go_while_others_gather_are_causes_too() -> None:
-    """Leaving, dying and not coming back in time, each with the member; before is before the first of them."""
+    """Members that leave, die or miss the rebalance timeout during a rebalance are causes and members before."""
     story = Story()
     story.start({"a": parts(0), "b": parts(1), "c": parts(2), "d": parts(3)})
     story.tell(story.removed("b"), story.needed(Cause.MEMBER_LEFT, "b"))
@@ -123,7 +123,9 @@ def test_members_that_go_while_others_gather_are_causes_too() -> None:
 
 
 def test_superseded_generation_has_a_record_that_moves_nothing() -> None:
-    """The next one tells moves from who had it at last, and pauses from when members stopped."""
+    """A superseded generation has a record without moves and pauses; the next record has the moves from the last owners
+    and the pauses from the first stop.
+    """
     story = Story()
     story.start({"a": parts(0, 1), "b": parts(2)})
     story.now = 5000
@@ -147,7 +149,7 @@ def test_superseded_generation_has_a_record_that_moves_nothing() -> None:
 
 
 def test_stable_generation_stands_though_a_member_never_asked_for_its_assignment() -> None:
-    """It is dropped later, which is the next change."""
+    """A generation is recorded as stable even if one member never sends SyncGroup; its removal is the next change."""
     story = Story()
     for member_id in "ab":
         story.tell(story.joined(member_id), story.needed(Cause.MEMBER_JOINED, member_id))
@@ -160,7 +162,7 @@ def test_stable_generation_stands_though_a_member_never_asked_for_its_assignment
 
 
 def test_last_member_leaves_an_empty_group() -> None:
-    """In one decision: nobody has to be waited for."""
+    """The last member that leaves ends the change with the outcome empty, in one decision."""
     story = Story()
     story.start({"a": parts(0)})
     story.tell(story.removed("a"), story.needed(Cause.MEMBER_LEFT, "a"), story.new_epoch(), story.stable())
@@ -169,7 +171,7 @@ def test_last_member_leaves_an_empty_group() -> None:
 
 
 def test_static_member_that_returns_changes_the_group_without_a_new_generation() -> None:
-    """Its partitions stay where they are, though the member id is another one."""
+    """The return of a static member is a change without a new generation and without moves."""
     story = Story()
     story.tell(story.joined("a-1", "pod-1"), story.needed(Cause.MEMBER_JOINED, "a-1"))
     story.tell(story.joined("b"), story.needed(Cause.MEMBER_JOINED, "b"))
@@ -185,7 +187,7 @@ def test_static_member_that_returns_changes_the_group_without_a_new_generation()
 
 
 def test_static_member_that_returns_during_a_rebalance_keeps_its_place() -> None:
-    """What it had is told to be the same member's."""
+    """A static member that returns during a rebalance keeps its partitions in the history, under its new member id."""
     story = Story()
     story.tell(story.joined("a-1", "pod-1"), story.needed(Cause.MEMBER_JOINED, "a-1"))
     story.settle({"a-1": parts(0, 1)})
@@ -205,7 +207,7 @@ def test_static_member_that_returns_during_a_rebalance_keeps_its_place() -> None
 
 
 def test_group_that_was_taken_over_is_told_with_its_first_change() -> None:
-    """So a restart costs nothing where nothing happens after it."""
+    """A new coordinator records the takeover of a group with the first change, so an idle group costs no record."""
     story = Story()
     story.tell(story.loaded({"a": parts(0), "b": parts(1)}, epoch=7))
     assert story.records == []
@@ -221,7 +223,7 @@ def test_group_that_was_taken_over_is_told_with_its_first_change() -> None:
 
 
 def test_change_in_progress_ends_with_the_group() -> None:
-    """And a group of that name that comes later begins to count anew."""
+    """The deletion of a group is recorded, and a later group of the same name starts with sequence 0."""
     story = Story()
     story.start({"a": parts(0)})
     story.tell(story.removed("a"), story.needed(Cause.MEMBER_LEFT, "a"), story.new_epoch(), story.stable())
@@ -234,7 +236,7 @@ def test_change_in_progress_ends_with_the_group() -> None:
 
 
 def test_group_that_reads_the_history_is_not_in_it() -> None:
-    """Else each of its changes would be something new to read; not even when it is empty or gone."""
+    """A group that reads the history topic has no records, since each record would give it more to read."""
     story = Story()
     story.tell(story.joined("a"), story.needed(Cause.MEMBER_JOINED, "a"))
     topics = ["events", "__group_history"]
@@ -245,7 +247,7 @@ def test_group_that_reads_the_history_is_not_in_it() -> None:
 
 
 def test_crash_loop_shows_on_its_cause() -> None:
-    """The others know nothing of it."""
+    """Only the cause that belongs to a crash loop is marked as such."""
     story = Story()
     story.tell(story.joined("a"), story.needed(Cause.MEMBER_JOINED, "a"))
     story.tell(story.removed("a"), story.needed(Cause.SESSION_TIMED_OUT, "a", crash_loop=True))
@@ -254,7 +256,7 @@ def test_crash_loop_shows_on_its_cause() -> None:
 
 
 def test_missing_events_show_as_a_gap_between_epochs() -> None:
-    """Whatever was not told: members are right again with the next epoch."""
+    """Missing events show as a gap between epochs, and the members are correct again with the next epoch."""
     story = Story()
     story.start({"a": parts(0)})
     story.tell(story.needed(Cause.MEMBER_JOINED, "b"))
@@ -266,7 +268,7 @@ def test_missing_events_show_as_a_gap_between_epochs() -> None:
 
 
 def test_two_groups_of_one_decision_are_told_apart() -> None:
-    """One decision may delete many groups."""
+    """Events of several groups in one decision, such as a deletion, are recorded for each group separately."""
     story, other = Story(), Story(group_id="payments")
     story.start({"a": parts(0)})
     story.tell(other.deleted(), story.removed("a"), story.needed(Cause.MEMBER_LEFT, "a"))
@@ -279,7 +281,7 @@ def test_two_groups_of_one_decision_are_told_apart() -> None:
 
 
 def test_partition_that_the_coordinator_gives_up_is_forgotten() -> None:
-    """What happens there is somebody else's to tell, and counted anew when it comes back."""
+    """The history of a partition that the coordinator gives up is forgotten; later sequences start at 0 again."""
     story = Story()
     story.start({"a": parts(0)})
     story.trackers.forget(story.trackers.partitions()[0])

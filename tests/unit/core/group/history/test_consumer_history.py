@@ -1,4 +1,4 @@
-"""What the history says of groups of the consumer protocol, from their events alone."""
+"""Tests of the history records of groups of the consumer protocol, from events alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from klamm.core.group.events import Cause, GroupType
 
 
 def stable_group() -> Story:
-    """a has 0 to 2, b has 3."""
+    """Returns the story of a stable group in which a has partitions 0 to 2 and b has partition 3."""
     story = Story(GroupType.CONSUMER)
     story.tell(story.joined("a"), story.needed(Cause.MEMBER_JOINED, "a"), story.new_epoch("a"))
     story.tell(
@@ -22,7 +22,7 @@ def stable_group() -> Story:
 
 
 def test_epoch_is_told_when_every_member_has_its_target() -> None:
-    """Nobody pauses for what it keeps."""
+    """An epoch is recorded when every member has its target; members do not pause for partitions that they keep."""
     story = stable_group()
     assert story.outcomes() == [("stable", 0, 1), ("stable", 1, 2)]
     assert story.last["type"] == "consumer"
@@ -32,7 +32,7 @@ def test_epoch_is_told_when_every_member_has_its_target() -> None:
 
 
 def test_superseded_epoch_tells_the_moves_that_have_come_to_an_end() -> None:
-    """A partition on its way is told with the epoch in which it arrives, from the owner that it had."""
+    """A superseded epoch records the complete moves; other moves are recorded with the epoch in which they complete."""
     story = stable_group()
     story.tell(story.joined("c"), story.needed(Cause.MEMBER_JOINED, "c"), story.new_epoch("a", "b", "c"))
     story.tell(story.target({"a": parts(0), "b": parts(3), "c": parts(1, 2)}), story.assigned("c", parts()))
@@ -49,7 +49,7 @@ def test_superseded_epoch_tells_the_moves_that_have_come_to_an_end() -> None:
 
 
 def test_one_decision_may_end_one_epoch_and_begin_the_next() -> None:
-    """The member that brings the next one is none before it."""
+    """A decision may end one epoch and begin the next; a member that joins with it belongs to the next epoch only."""
     story = stable_group()
     story.tell(story.needed(Cause.PARTITIONS_ADDED), story.new_epoch("a", "b"))
     story.tell(story.joined("c"), story.needed(Cause.MEMBER_JOINED, "c"), story.new_epoch("a", "b", "c"))
@@ -60,7 +60,7 @@ def test_one_decision_may_end_one_epoch_and_begin_the_next() -> None:
 
 
 def test_reconciliation_after_the_group_is_stable_is_no_change() -> None:
-    """A member may be told the same again."""
+    """A repeated assignment in a stable group makes no record."""
     story = stable_group()
     story.tell(story.assigned("a", parts(0, 1, 2)))
     story.tell(story.stable())
@@ -68,7 +68,7 @@ def test_reconciliation_after_the_group_is_stable_is_no_change() -> None:
 
 
 def test_group_that_changes_its_protocol_keeps_its_story() -> None:
-    """The epoch goes on where the generation was."""
+    """A group that changes its protocol continues its history, and its epoch continues the generation."""
     story = Story()
     story.start({"a": parts(0)})
     story.group_type = GroupType.CONSUMER
@@ -79,7 +79,7 @@ def test_group_that_changes_its_protocol_keeps_its_story() -> None:
 
 
 def test_epochs_that_follow_each_other_fast_tell_each_move_once() -> None:
-    """Whatever was told in an epoch before is not told again; what never arrived goes on from where it was."""
+    """Superseded epochs record each move once; an unfinished move keeps its original owner."""
     story = stable_group()
     story.tell(story.joined("c"), story.needed(Cause.MEMBER_JOINED, "c"), story.new_epoch("a", "b", "c"))
     story.tell(story.assigned("a", parts(0, 2)))

@@ -1,4 +1,4 @@
-"""The history of a classic group under random clients, time, failures and restarts: it is one story."""
+"""A property test of the history of a classic group under random clients, time, failures and restarts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.core.group.test_group_property import GroupMachine
 
 
 class HistoryMachine(GroupMachine):
-    """The clients of the group's own test; what their shard tells is looked at after every step."""
+    """The state machine of the classic group test, with checks of the history records after each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class HistoryMachine(GroupMachine):
 
     @property
     def history(self) -> ShardHistory:
-        """The present coordinator's."""
+        """Returns the driver of the current coordinator."""
         assert isinstance(self.driver, ShardHistory)
         return self.driver
 
@@ -30,7 +30,7 @@ class HistoryMachine(GroupMachine):
 
     @invariant()
     def records_are_counted_without_a_gap(self) -> None:
-        """Each coordinator counts from 0, again from 0 after the group was deleted, and takes over at most once."""
+        """Sequences have no gap, start at 0 for a new coordinator or group, and only the first may be a takeover."""
         for earlier, later in pairwise(self.records):
             if earlier["outcome"] == "deleted":
                 assert later["sequence"] == 0
@@ -42,7 +42,7 @@ class HistoryMachine(GroupMachine):
 
     @invariant()
     def every_change_begins_where_the_one_before_has_ended(self) -> None:
-        """Unless an epoch is missing: then a decision could not be written, or the coordinator has changed.
+        """Each change of a coordinator begins with the epoch and the members with which the previous change ended.
 
         A group that is created again begins as a new one.
         """
@@ -56,7 +56,7 @@ class HistoryMachine(GroupMachine):
 
     @invariant()
     def every_change_has_a_cause_and_an_end(self) -> None:
-        """And raises the epoch by one, or not at all."""
+        """Each change has a known cause and an end, and raises the epoch by at most one."""
         for record in self.records:
             causes = record["causes"]
             assert isinstance(causes, list)
@@ -67,7 +67,7 @@ class HistoryMachine(GroupMachine):
             assert (record["outcome"] == "empty") <= (record["members_after"] == [])
 
     def teardown(self) -> None:
-        """Once the group is at rest its last change says so."""
+        """Once failures end, the last record shows the stable group."""
         super().teardown()
         self.records_are_counted_without_a_gap()
         self.every_change_begins_where_the_one_before_has_ended()

@@ -1,4 +1,4 @@
-"""What a record of `__group_history` says."""
+"""Tests of the decoding of records of `__group_history`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from klamm.core.group.history.history_record import (
 
 
 def test_every_field_is_read() -> None:
-    """Partitions by topic become pairs."""
+    """Every field of a record is decoded; partitions by topic become pairs of topic and partition."""
     record = HistoryRecord.decode(
         change(
             epoch=7,
@@ -42,7 +42,7 @@ def test_every_field_is_read() -> None:
 
 
 def test_a_record_that_was_encoded_is_decoded() -> None:
-    """With the same schema on both sides."""
+    """A record that was built from events is decoded to the same values."""
     story = Story()
     story.start({"a": parts(0, 1)})
     story.now = 3000
@@ -61,7 +61,7 @@ def test_a_record_that_was_encoded_is_decoded() -> None:
 
 
 def test_what_is_added_to_the_schema_does_no_harm() -> None:
-    """As long as the version stays the same."""
+    """Unknown fields are ignored if the version is the same."""
     assert HistoryRecord.decode(change(colour="green")).epoch == 7
 
 
@@ -80,6 +80,6 @@ def test_what_is_added_to_the_schema_does_no_harm() -> None:
     ],
 )
 def test_anything_else_is_refused(value: bytes, complaint: str) -> None:
-    """With what is wrong."""
+    """A malformed record or another version is refused with an error that names the problem."""
     with pytest.raises(NotUnderstood, match=complaint):
         HistoryRecord.decode(value)

@@ -1,4 +1,4 @@
-"""The history of classic groups as their shard tells it: that what happens is told, with the right words."""
+"""Tests of the history records that follow from requests to the shard of a classic group."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def driver() -> ShardHistory:
 
 
 def share(*partitions: int) -> bytes:
-    """An assignment of partitions of `events`."""
+    """Returns an assignment of partitions of `events`."""
     return encode_assignment(
         ConsumerProtocolAssignment(
             assigned_partitions=[AssignedPartitions(topic="events", partitions=list(partitions))] if partitions else []
@@ -40,14 +40,14 @@ def share(*partitions: int) -> bytes:
 
 
 def owning(*partitions: int, topics: Sequence[str] = ("events",)) -> tuple[tuple[str, bytes], ...]:
-    """The protocols of a cooperative member that goes on reading these partitions."""
+    """Returns the protocols of a cooperative member that owns these partitions."""
     owned = [OwnedPartitions(topic="events", partitions=list(partitions))] if partitions else []
     message = ConsumerProtocolSubscription(topics=list(topics), owned_partitions=owned)
     return (("cooperative-sticky", encode_subscription(message, 1)),)
 
 
 def settle(driver: ShardHistory, shares: Mapping[str, bytes]) -> None:
-    """Everybody asks for the assignment, the leader last."""
+    """Sends the SyncGroup requests of all members, the leader last."""
     group = driver.group()
     leader = group.leader_id
     assert leader is not None
@@ -58,7 +58,7 @@ def settle(driver: ShardHistory, shares: Mapping[str, bytes]) -> None:
 
 
 def begin(driver: ShardHistory, size: int = 2, **join: object) -> list[str]:
-    """A group at generation 1 in which each member has two partitions, the leader first."""
+    """Creates a group at generation 1 with two partitions for each member; returns the ids, the leader first."""
     ids = [driver.member_id(**join) for _ in range(size)]
     for member_id in ids:
         driver.join(member_id, **join)  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def begin(driver: ShardHistory, size: int = 2, **join: object) -> list[str]:
 
 
 def test_first_generation_and_a_newcomer(driver: ShardHistory) -> None:
-    """What moved, from whom to whom, and where the new owner goes on."""
+    """A record has the moved partitions with old owner, new owner and committed offset, and the pauses of members."""
     a, b = begin(driver)
     assert driver.last["assignor"] == "range"
     assert driver.causes() == [("member_joined", a), ("member_joined", b)]
@@ -91,7 +91,7 @@ def test_first_generation_and_a_newcomer(driver: ShardHistory) -> None:
 
 
 def test_cooperative_members_keep_what_they_own(driver: ShardHistory) -> None:
-    """And give up the rest, which makes another generation."""
+    """Cooperative members keep partitions without a pause and revoke the others, which causes another generation."""
     (a,) = begin(driver, 1, protocols=owning())
     b = driver.member_id(protocols=owning())
     driver.join(b, protocols=owning())
@@ -111,7 +111,7 @@ def test_cooperative_members_keep_what_they_own(driver: ShardHistory) -> None:
 
 
 def test_leaving_dying_and_being_late_are_told_apart(driver: ShardHistory) -> None:
-    """Each with the member, in the order in which they happened."""
+    """A leave, a session timeout and a rebalance timeout are separate causes with their members, in their order."""
     a, b, c, d = begin(driver, 4, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS)
     driver.advance(1000)
     for member_id in (a, b, d):
@@ -132,7 +132,7 @@ def test_leaving_dying_and_being_late_are_told_apart(driver: ShardHistory) -> No
 
 
 def test_member_that_never_asks_for_its_assignment_is_dropped(driver: ShardHistory) -> None:
-    """The generation before stands, since the others had their assignments."""
+    """A generation is recorded as stable even if a member never sends SyncGroup; its removal starts the next one."""
     ids = [driver.member_id() for _ in range(2)]
     for member_id in ids:
         driver.join(member_id)
@@ -149,7 +149,7 @@ def test_member_that_never_asks_for_its_assignment_is_dropped(driver: ShardHisto
 
 
 def test_administrator_is_told_from_a_member_that_leaves(driver: ShardHistory) -> None:
-    """By the words of Kafka's admin client, or by a static member's instance id alone."""
+    """A leave with the reason of Kafka's admin client has the cause admin; any other reason is a member that left."""
     a, b, c = begin(driver, 3)
     reason = "member was removed by an admin"
     identities = [MemberIdentity(member_id=b, reason=reason), MemberIdentity(member_id=c, reason="going home")]
@@ -174,7 +174,7 @@ def test_administrator_is_told_from_a_member_that_leaves(driver: ShardHistory) -
 def test_member_that_joins_again_says_why(
     driver: ShardHistory, protocols: tuple[tuple[str, bytes], ...], code: str
 ) -> None:
-    """By what has changed in what it says of itself."""
+    """The cause of a rejoin follows from the changes in the protocols and the subscription of the member."""
     a, b = begin(driver)
     driver.join(b, protocols=protocols)
     driver.join(a)
@@ -183,7 +183,7 @@ def test_member_that_joins_again_says_why(
 
 
 def test_leader_that_joins_again_has_seen_something(driver: ShardHistory) -> None:
-    """Such as a topic that grew; newer clients say what, and that is told."""
+    """A rejoin of the leader without a change has its own cause, with the reason that newer clients send."""
     a, b = begin(driver)
     protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription("events"))]
     request = JoinGroupRequest(
@@ -212,7 +212,7 @@ def test_leader_that_joins_again_has_seen_something(driver: ShardHistory) -> Non
     ],
 )
 def test_leader_that_joins_again_may_have_seen_a_topic_change(partitions: dict[str, int], code: str, text: str) -> None:
-    """Which one shows by what is assigned, though no client says it."""
+    """If the leader rejoins after a change of a topic of the group, the cause is that change."""
     driver = ShardHistory(topics=PaintedTopics(events=4))
     protocols = (("range", subscription("events", "audit")),)
     a, b = begin(driver, protocols=protocols)
@@ -226,7 +226,7 @@ def test_leader_that_joins_again_may_have_seen_a_topic_change(partitions: dict[s
 
 
 def test_partitions_on_their_way_between_cooperative_members_are_no_change_of_the_topic() -> None:
-    """They are nobody's for a generation."""
+    """A partition that moves between cooperative members has no owner for a generation, and is no topic change."""
     driver = ShardHistory(topics=PaintedTopics(events=2))
     (a,) = begin(driver, 1, protocols=owning())
     driver.join(driver.member_id(protocols=owning()), protocols=owning())
@@ -238,7 +238,7 @@ def test_partitions_on_their_way_between_cooperative_members_are_no_change_of_th
 
 
 def test_assignment_that_can_not_be_stored_is_a_cause(driver: ShardHistory) -> None:
-    """The generation is superseded by the one that follows."""
+    """A generation whose assignment the log refuses is superseded, and the failure is the cause of the next one."""
     (a,) = begin(driver, 1)
     driver.join(a)
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
@@ -251,7 +251,7 @@ def test_assignment_that_can_not_be_stored_is_a_cause(driver: ShardHistory) -> N
 
 
 def test_static_member_that_returns_is_told_without_a_new_generation(driver: ShardHistory) -> None:
-    """Its partitions don't move."""
+    """The return of a static member is recorded without a new generation and without moves."""
     ticket = driver.join(instance="pod-1")
     driver.advance(6000)
     old = driver.joined(ticket).member_id
@@ -264,7 +264,7 @@ def test_static_member_that_returns_is_told_without_a_new_generation(driver: Sha
 
 
 def test_group_that_everybody_left_is_empty_and_may_be_deleted(driver: ShardHistory) -> None:
-    """Both are told, with the generation; and so is the end by time."""
+    """The last leave is recorded with the outcome empty, and DeleteGroups with the outcome deleted."""
     (a,) = begin(driver, 1)
     driver.leave((a, None))
     driver.ask(GroupShard.handle_delete_groups, DeleteGroupsRequest(groups_names=["orders"]), 2)
@@ -273,7 +273,7 @@ def test_group_that_everybody_left_is_empty_and_may_be_deleted(driver: ShardHist
 
 
 def test_group_that_ends_by_time_is_told(driver: ShardHistory) -> None:
-    """An empty group whose offsets have all expired."""
+    """The expiration of an empty group without offsets is recorded with the outcome deleted."""
     (a,) = begin(driver, 1)
     driver.leave((a, None))
     driver.advance(driver.config.offsets_retention_check_interval_ms)
@@ -282,7 +282,7 @@ def test_group_that_ends_by_time_is_told(driver: ShardHistory) -> None:
 
 
 def test_emptied_group_is_told_though_the_log_refuses_to_hear_of_it(driver: ShardHistory) -> None:
-    """It is empty all the same."""
+    """The last leave is recorded even if the log refuses the empty group record, because the group is empty anyway."""
     (a,) = begin(driver, 1)
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     driver.leave((a, None))
@@ -290,7 +290,7 @@ def test_emptied_group_is_told_though_the_log_refuses_to_hear_of_it(driver: Shar
 
 
 def test_next_coordinator_goes_on_from_what_the_log_says(driver: ShardHistory) -> None:
-    """First what it took over, then what happens."""
+    """A new coordinator records the takeover first, with the members from the log, and then the next change."""
     a, b = begin(driver, session_timeout_ms=SESSION_MS)
     after = driver.last["members_after"]
     next_one = driver.reload()
@@ -311,7 +311,7 @@ def test_next_coordinator_goes_on_from_what_the_log_says(driver: ShardHistory) -
 
 
 def test_joins_and_leaves_that_were_batched_are_one_change() -> None:
-    """It begins with the first of them; nobody stood still while the group waited for others."""
+    """A batch of joins and leaves is one change from the first event on, and members do not pause while it waits."""
     driver = ShardHistory(small_sessions(rebalance_batch_ms=2000))
     a, b = begin(driver)
     c = driver.member_id()
@@ -329,7 +329,7 @@ def test_joins_and_leaves_that_were_batched_are_one_change() -> None:
 
 
 def test_member_that_dies_again_and_again_is_in_a_crash_loop(driver: ShardHistory) -> None:
-    """Known by its client id and host; told with the third death, and with the next time it joins."""
+    """From the third death on, deaths and joins of a client id on one host are marked as a crash loop."""
     (a,) = begin(driver, 1, session_timeout_ms=30_000)
 
     def live_and_die() -> None:
@@ -356,7 +356,7 @@ def test_member_that_dies_again_and_again_is_in_a_crash_loop(driver: ShardHistor
 
 
 def test_commit_ends_a_crash_loop(driver: ShardHistory) -> None:
-    """Of something new or not: whoever commits has got as far as that."""
+    """A commit marks the member as having committed, which ends a crash loop."""
     (a,) = begin(driver, 1)
     member = driver.group().members[a]
     assert not member.has_committed

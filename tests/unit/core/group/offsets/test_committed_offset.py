@@ -1,4 +1,4 @@
-"""Offsets kept as bytes are what was put in."""
+"""Tests of committed offsets that are kept as bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def committed(**changes: object) -> CommittedOffset:
 
 @given(committed_offsets)
 def test_nothing_is_lost(offset: CommittedOffset) -> None:
-    """Whatever a record can say."""
+    """Every offset that a record can hold is returned unchanged."""
     offsets = PartitionOffsets()
     offsets[P0] = offset
     assert offsets[P0] == offsets.get(P0) == offset
@@ -40,7 +40,7 @@ def test_nothing_is_lost(offset: CommittedOffset) -> None:
 
 
 def test_it_is_a_mapping() -> None:
-    """By partition; one without an offset has None."""
+    """`PartitionOffsets` is a mapping by partition, and `get` returns None for a partition without an offset."""
     offsets = PartitionOffsets()
     offsets[P0], offsets[P1] = committed(), committed(offset=6)
     assert list(offsets) == [P0, P1]
@@ -53,7 +53,7 @@ def test_it_is_a_mapping() -> None:
 
 
 def test_equal_offsets_are_equal() -> None:
-    """Two shards that replayed the same log can be compared."""
+    """Two offset maps with equal content are equal, so that two shards that replayed the same log can be compared."""
     one, other = PartitionOffsets(), PartitionOffsets()
     one[P0], other[P0] = committed(), committed()
     assert one == other
@@ -63,7 +63,7 @@ def test_equal_offsets_are_equal() -> None:
 
 
 def test_says_compares_everything_that_matters() -> None:
-    """Offset, leader epoch, topic id, metadata, no expiry time, and the age; not where the record lies."""
+    """`says` compares offset, leader epoch, topic id, metadata, expiry time and age, but not the record's offset."""
     offsets = PartitionOffsets()
     offsets[P0] = committed()
     assert offsets.says(P0, 5, 2, ZERO_UUID, "note", 1000)

@@ -1,4 +1,4 @@
-"""What lingers: later commits of a partition stand for earlier ones of the same epoch."""
+"""Tests of lingering commits: a later commit of a partition replaces an earlier one with the same epoch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def record(offset: int, partition: int = 0, *, group_id: str = "orders", metadat
 
 
 def taken(commits: LingeringCommits) -> list[tuple[str, int, int]]:
-    """Group, partition and offset of what is taken, in order."""
+    """Returns group, partition and offset of each record that `take` returns, in order."""
     found = []
     for each in commits.take():
         assert isinstance(each.key, OffsetCommitKey)
@@ -38,7 +38,7 @@ def taken(commits: LingeringCommits) -> list[tuple[str, int, int]]:
 
 
 def test_last_arrival_wins_not_the_largest_offset() -> None:
-    """A group that was set back stays set back."""
+    """The last commit of a partition wins, not the largest offset, so that a reset of offsets stays."""
     commits = LingeringCommits()
     for offset in (5, 9, 3):
         assert commits.put([record(offset)], 1, NO_LIMIT)
@@ -46,7 +46,7 @@ def test_last_arrival_wins_not_the_largest_offset() -> None:
 
 
 def test_merging_is_by_group_and_partition() -> None:
-    """Each has a record of its own."""
+    """Commits of different groups or partitions are not merged."""
     commits = LingeringCommits()
     commits.put([record(1, 0), record(2, 1)], 1, NO_LIMIT)
     commits.put([record(3, 1), record(4, 1, group_id="audit")], 1, NO_LIMIT)
@@ -54,7 +54,7 @@ def test_merging_is_by_group_and_partition() -> None:
 
 
 def test_commits_of_different_epochs_are_all_written_in_order() -> None:
-    """What a replay of the log ends with is what came last."""
+    """Only consecutive commits of the same epoch are merged, so that a replay of the log ends with the last commit."""
     commits = LingeringCommits()
     for offset, epoch in ((1, 5), (2, 5), (3, 6), (4, 5), (5, 5)):
         commits.put([record(offset)], epoch, NO_LIMIT)
@@ -62,7 +62,7 @@ def test_commits_of_different_epochs_are_all_written_in_order() -> None:
 
 
 def test_latest_commit_can_be_looked_up() -> None:
-    """The next commit is compared with it."""
+    """The latest lingering commit of a partition can be looked up, for the comparison with the next commit."""
     commits = LingeringCommits()
     assert not commits
     commits.put([record(1), record(2)], 5, NO_LIMIT)
@@ -74,7 +74,7 @@ def test_latest_commit_can_be_looked_up() -> None:
 
 
 def test_taking_leaves_nothing() -> None:
-    """What was written lingers no more."""
+    """No commit lingers after `take`."""
     commits = LingeringCommits()
     commits.put([record(1)], 1, NO_LIMIT)
     commits.take()
@@ -83,7 +83,7 @@ def test_taking_leaves_nothing() -> None:
 
 
 def test_no_more_lingers_than_fits_a_batch() -> None:
-    """All of a commit or nothing of it; what replaces another takes no more room."""
+    """A commit above the size limit is refused as a whole; a commit that replaces another needs no more space."""
     commits = LingeringCommits()
     small, large = [record(1)], [record(1, partition) for partition in range(1, 4)]
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""OffsetCommit: who may commit, and what is kept of it."""
+"""Tests of OffsetCommit: the checks of the member, and the record that is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOPIC_ID = bytes(range(16))
 
 
 def test_commit_of_a_stranger_makes_a_simple_group() -> None:
-    """Without a generation, to a group that does not exist: the offset is all there is."""
+    """A commit without a generation to an unknown group creates a simple group, which only has offsets."""
     driver = ShardDriver()
     assert driver.commit(42) is ErrorCode.NONE
     assert driver.fetch(EVENTS_0) == {EVENTS_0: 42}
@@ -24,7 +24,7 @@ def test_commit_of_a_stranger_makes_a_simple_group() -> None:
 
 
 def test_record_is_that_of_kafka() -> None:
-    """Value version 4: offset, leader epoch, metadata, the time of the commit, the topic's id."""
+    """The record has value version 4 with offset, leader epoch, metadata, commit time and topic id, as in Kafka."""
     driver = ShardDriver()
     driver.commit(42, metadata="note", topic_id=TOPIC_ID)
     record = driver.log[-1].record
@@ -35,7 +35,7 @@ def test_record_is_that_of_kafka() -> None:
 
 
 def test_member_of_the_present_generation_may_commit() -> None:
-    """I16: in a stable group, and while the others gather."""
+    """A member of the current generation may commit in a stable group and while other members rejoin (I16)."""
     driver = ShardDriver()
     ids = driver.stable_group()
     assert driver.commit(1, member_id=ids[0], generation=1) is ErrorCode.NONE
@@ -46,7 +46,7 @@ def test_member_of_the_present_generation_may_commit() -> None:
 
 
 def test_stale_generation_is_refused() -> None:
-    """I16: what a member of the past has done is somebody else's now."""
+    """A commit with another generation is refused, because other members may own the partitions now (I16)."""
     driver = ShardDriver()
     ids = driver.stable_group()
     for member_id in ids:
@@ -59,7 +59,7 @@ def test_stale_generation_is_refused() -> None:
 
 
 def test_commit_between_join_and_sync_is_refused() -> None:
-    """The member knows the generation, but has no assignment yet."""
+    """A commit between JoinGroup and SyncGroup is refused, because the member has no assignment yet."""
     driver = ShardDriver()
     member_id = driver.member_id()
     driver.join(member_id)
@@ -68,7 +68,7 @@ def test_commit_between_join_and_sync_is_refused() -> None:
 
 
 def test_stranger_may_not_commit_to_a_group_with_members() -> None:
-    """Without generation and member id, or with a member id and no generation."""
+    """A group with members refuses commits without a member id, or with a member id and no generation."""
     driver = ShardDriver()
     ids = driver.stable_group()
     assert driver.commit(1) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -76,7 +76,7 @@ def test_stranger_may_not_commit_to_a_group_with_members() -> None:
 
 
 def test_stranger_may_commit_to_an_empty_group() -> None:
-    """An administrator resets offsets while nobody is there."""
+    """An empty group accepts commits without a member id, so that an administrator can reset offsets."""
     driver = ShardDriver()
     ids = driver.stable_group()
     driver.leave((ids[0], None), (ids[1], None))
@@ -86,12 +86,12 @@ def test_stranger_may_commit_to_an_empty_group() -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
 def test_member_of_a_group_that_does_not_exist_is_refused(version: int, code: ErrorCode) -> None:
-    """Clients before version 9 do not know GROUP_ID_NOT_FOUND."""
+    """A commit of a member to an unknown group is refused; clients before version 9 do not know GROUP_ID_NOT_FOUND."""
     assert ShardDriver().commit(1, member_id="m", generation=4, version=version) is code
 
 
 def test_commit_is_a_sign_of_life() -> None:
-    """A member that commits needs no heartbeat besides."""
+    """A commit restarts the session timeout of the member, like a heartbeat."""
     driver = ShardDriver()
     ids = driver.stable_group(size=1, session_timeout_ms=10_000)
     for _ in range(4):
@@ -112,16 +112,14 @@ def test_commit_is_a_sign_of_life() -> None:
     ids=["limit", "over", "emoji at the limit", "emoji over", "null"],
 )
 def test_metadata_is_limited(metadata: str | None, code: ErrorCode) -> None:
-    """`offset.metadata.max.bytes`, which Kafka counts in Java's characters."""
+    """Metadata is limited by `offset.metadata.max.bytes`, which Kafka counts in Java characters."""
     driver = ShardDriver()
     assert driver.commit(1, metadata=metadata) is code
     assert (driver.fetch(EVENTS_0) == {EVENTS_0: 1}) is (code is ErrorCode.NONE)
 
 
 def test_retention_time_of_old_versions_is_kept() -> None:
-    """Versions 2 to 4 may say when the offset expires; the record is of version 1, and knows no more than that can
-    carry.
-    """
+    """A retention time (versions 2 to 4) is written as expiry time, in a record of version 1 without a topic id."""
     driver = ShardDriver()
     driver.commit(1, retention_ms=5000, topic_id=TOPIC_ID, version=4)
     record = driver.log[-1].record
@@ -133,7 +131,7 @@ def test_retention_time_of_old_versions_is_kept() -> None:
 
 
 def test_commit_that_cannot_be_written_is_not_seen() -> None:
-    """I17: what was not acknowledged was not committed."""
+    """A commit that the log refuses is not visible (I17)."""
     driver = ShardDriver()
     driver.commit(1)
     driver.append_error = ErrorCode.KAFKA_STORAGE_ERROR
@@ -142,7 +140,7 @@ def test_commit_that_cannot_be_written_is_not_seen() -> None:
 
 
 def test_answer_waits_for_the_commit() -> None:
-    """The record is written, but the high watermark has not passed it."""
+    """The answer to a commit waits until the high watermark passes the record."""
     driver = ShardDriver()
     driver.hold_commits = True
     assert driver.commit(1) is None

@@ -1,4 +1,4 @@
-"""OffsetFetch: what a group has committed."""
+"""Tests of OffsetFetch."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ OLD_ID, NEW_ID = bytes([1]) * 16, bytes([2]) * 16
 
 
 def test_partition_without_an_offset_has_minus_one() -> None:
-    """Nothing committed is not an error."""
+    """A partition without a committed offset is answered with -1, without an error."""
     driver = ShardDriver()
     driver.commit(5)
     assert driver.fetch(EVENTS_0, EVENTS_1, AUDIT_0) == {EVENTS_0: 5, EVENTS_1: -1, AUDIT_0: -1}
 
 
 def test_unknown_group_has_committed_nothing() -> None:
-    """Not an error either: a consumer asks before it has ever committed."""
+    """An unknown group has no offsets, without an error, because a consumer fetches before its first commit."""
     driver = ShardDriver()
     assert driver.fetch(EVENTS_0) == {EVENTS_0: -1}
     assert driver.fetch(all_topics=True) == {}
 
 
 def test_all_topics() -> None:
-    """Without a list of topics everything comes."""
+    """A request without a topic list returns all offsets of the group."""
     driver = ShardDriver()
     driver.commit(5)
     driver.commit(6, partition=1)
@@ -38,7 +38,7 @@ def test_all_topics() -> None:
 
 
 def test_offset_of_a_topic_that_was_created_anew_is_not_given() -> None:
-    """The id tells the old topic from the new one of its name, where both sides know it."""
+    """An offset of a deleted topic is not returned for a new topic of the same name, if both topic ids are known."""
     driver = ShardDriver()
     driver.commit(5, topic_id=OLD_ID)
     assert driver.fetch(EVENTS_0, topic_id=NEW_ID) == {EVENTS_0: -1}
@@ -47,19 +47,19 @@ def test_offset_of_a_topic_that_was_created_anew_is_not_given() -> None:
 
 
 def in_transaction(driver: ShardDriver, producer: int, offset: int) -> None:
-    """The log gets an offset that a transaction committed."""
+    """Appends an offset of an open transaction to the log."""
     key = OffsetCommitKey(group=GROUP, topic="events", partition=0)
     value = OffsetCommitValue(offset=offset, commit_timestamp=driver.now)
     driver._write(Written(ProducerId(producer), CoordinatorRecord(key, value, 4)))
 
 
 def end_transaction(driver: ShardDriver, producer: int, *, committed: bool) -> None:
-    """The log gets the marker of a transaction."""
+    """Applies the end marker of a transaction."""
     driver.shard.replay_end_transaction_marker(ProducerId(producer), ProducerEpoch(0), committed)
 
 
 def test_offset_of_an_open_transaction_is_not_seen() -> None:
-    """I12: it becomes visible with the transaction's marker. Whoever wants stable offsets has to ask again."""
+    """An offset becomes visible with the transaction's marker; a fetch of stable offsets fails before (I12)."""
     driver = ShardDriver()
     driver.commit(5)
     in_transaction(driver, 1000, 9)
@@ -71,7 +71,7 @@ def test_offset_of_an_open_transaction_is_not_seen() -> None:
 
 
 def test_offset_of_an_aborted_transaction_is_never_seen() -> None:
-    """I12: as if it had not been written."""
+    """An offset in an aborted transaction never becomes visible (I12)."""
     driver = ShardDriver()
     driver.commit(5)
     in_transaction(driver, 1000, 9)
@@ -82,7 +82,7 @@ def test_offset_of_an_aborted_transaction_is_never_seen() -> None:
 
 
 def test_later_commit_outside_of_the_transaction_stands() -> None:
-    """Offsets are ordered by their records, not by the marker."""
+    """A later commit outside of the transaction wins: offsets are ordered by their records, not by the marker."""
     driver = ShardDriver()
     in_transaction(driver, 1000, 9)
     driver.commit(11)
@@ -91,7 +91,7 @@ def test_later_commit_outside_of_the_transaction_stands() -> None:
 
 
 def test_partition_is_unstable_until_its_last_transaction_ends() -> None:
-    """Two producers of one group may have it open at once."""
+    """A partition is unstable until the transactions of all producers have ended."""
     driver = ShardDriver()
     in_transaction(driver, 1000, 9)
     in_transaction(driver, 1001, 10)

@@ -1,4 +1,4 @@
-"""The short way of offsets into the store ends where the long one does."""
+"""Tests that the fast path for loading offsets gives the same state as the general codec."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ keys = st.builds(
 
 
 def replay(records: Sequence[tuple[int, bytes, bytes | None]], *, by_the_short_way: bool) -> GroupStore:
-    """A store that records (producer id, key, value) were replayed into."""
+    """Returns a store into which records (producer id, key, value) were replayed."""
     store = empty_store()
     loader = OffsetLoader(store)
     for offset, (producer, key, value) in enumerate(records):
@@ -60,7 +60,7 @@ def replay(records: Sequence[tuple[int, bytes, bytes | None]], *, by_the_short_w
 def test_every_value_is_read_as_the_generated_codec_reads_it(
     key: OffsetCommitKey, value: OffsetCommitValue, version: int
 ) -> None:
-    """Those of versions 3 and 4 by the short way, unless their metadata is long or not ASCII."""
+    """The fast path gives the same state as the codec; it takes versions 3 and 4 with short ASCII metadata only."""
     if version < 4:
         value.topic_id = ZERO_UUID
     if version < 3:
@@ -76,7 +76,7 @@ def test_every_value_is_read_as_the_generated_codec_reads_it(
 def test_whatever_is_odd_is_left_to_the_codec(
     key: OffsetCommitKey, value: OffsetCommitValue, version: int, data: st.DataObject
 ) -> None:
-    """What the short way takes, the codec reads just so; what it refuses, the codec has to refuse itself."""
+    """For damaged bytes the fast path either gives the state of the codec, or leaves the store empty for the codec."""
     if version == 3:
         value.topic_id = ZERO_UUID
     both = bytearray(encode_record_key(key) + encode_record_value(value, version))
@@ -106,7 +106,7 @@ def test_whatever_is_odd_is_left_to_the_codec(
 def test_both_ways_may_take_turns(
     records: list[tuple[int, OffsetCommitKey | GroupMetadataKey, OffsetCommitValue | GroupMetadataValue | None]],
 ) -> None:
-    """Offsets, transactions, groups and tombstones of all of them, in any order."""
+    """Both paths give the same state for offsets, transactions, groups and tombstones in any order."""
     encoded = [
         (
             producer,
@@ -122,7 +122,7 @@ def test_both_ways_may_take_turns(
     "value", [b"", b"\x00", b"\x00\x04", b"\x00\x03" + bytes(12) + b"\x7f\xff", b"\x00\x09" + bytes(40)]
 )
 def test_what_is_no_value_is_the_codecs_to_refuse(value: bytes) -> None:
-    """The partition is not loaded then."""
+    """The fast path leaves a malformed value to the codec, whose error prevents the load of the partition."""
     key = encode_record_key(OffsetCommitKey(group="orders", topic="events", partition=0))
     assert not OffsetLoader(empty_store()).replay(Offset(0), ProducerId(-1), key, value)
     with pytest.raises(MalformedMessage):
@@ -130,7 +130,7 @@ def test_what_is_no_value_is_the_codecs_to_refuse(value: bytes) -> None:
 
 
 def test_topics_share_their_name() -> None:
-    """A topic that thousands of groups read has its name once in memory."""
+    """Offsets of many groups share one string for the name of a topic, to save memory."""
     records = [
         (
             -1,

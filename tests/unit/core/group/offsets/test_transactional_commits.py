@@ -1,4 +1,4 @@
-"""What a commit of offsets in a transaction says of the member of a classic group that makes it (KIP-447)."""
+"""Tests of how a transactional offset commit marks a classic member as having committed (KIP-447)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klamm.protocol.errors import ErrorCode
 
 
 def test_member_that_commits_in_a_transaction_has_committed() -> None:
-    """It has got something done, and is in no crash loop; whether the transaction is committed is another matter."""
+    """A transactional commit marks the member as having committed, whether or not the transaction commits later."""
     driver = ShardDriver()
     ids = driver.stable_group()
     one, other = (driver.group().members[member_id] for member_id in ids)
@@ -21,7 +21,7 @@ def test_member_that_commits_in_a_transaction_has_committed() -> None:
 
 
 def test_commit_that_is_refused_or_names_no_member_is_nobodys() -> None:
-    """Nothing is got done by the one, and for the other nobody knows by whom (versions before 3)."""
+    """A transactional commit that fails or names no member (versions before 3) marks no member as having committed."""
     driver = ShardDriver()
     (member_id,) = driver.stable_group(size=1)
     assert commit_in_transaction(driver, "", -1) is ErrorCode.NONE
@@ -34,7 +34,7 @@ def test_commit_that_is_refused_or_names_no_member_is_nobodys() -> None:
 
 @pytest.mark.parametrize("commits", [True, False])
 def test_members_that_commit_in_transactions_and_die_are_in_no_crash_loop(commits: bool) -> None:
-    """However often; those that only die are."""
+    """Members that commit in a transaction before each death are in no crash loop; members without commits are."""
     driver = ShardDriver()
     for _ in range(4):
         member_id = driver.member_id()

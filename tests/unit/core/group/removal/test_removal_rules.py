@@ -1,4 +1,4 @@
-"""How offsets and groups go, and that they leave tombstones."""
+"""Tests of the removal of offsets and groups, and of the tombstones that it appends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHECK = 600_000
 
 
 def delete_offsets(driver: ShardDriver, topic: str, group_id: str = GROUP) -> ErrorCode:
-    """OffsetDelete of partition 0; the error of the whole, or that of the partition."""
+    """Sends OffsetDelete for partition 0; returns the error code of the request, or else of the partition."""
     request = OffsetDeleteRequest(
         group_id=group_id,
         topics=[OffsetDeleteRequestTopic(name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=0)])],
@@ -46,14 +46,14 @@ def delete_offsets(driver: ShardDriver, topic: str, group_id: str = GROUP) -> Er
 
 
 def delete_groups(driver: ShardDriver, *group_ids: str) -> dict[str, ErrorCode]:
-    """DeleteGroups; the error of each group."""
+    """Sends DeleteGroups; returns the error code of each group."""
     request = DeleteGroupsRequest(groups_names=list(group_ids))
     answer = driver.answers[driver.ask(GroupShard.handle_delete_groups, request, 2)]
     return {one.group_id: ErrorCode(one.error_code) for one in cast(DeleteGroupsResponse, answer).results}
 
 
 def max_records_per_step(driver: ShardDriver, limit: int) -> int:
-    """Do all chores, each step writing no more than so many records for offsets; returns how many steps it took."""
+    """Runs all incremental work, checks that no step writes more than `limit` offset records, and counts the steps."""
     steps = 0
     while INCREMENTAL_WORK_TIMER in driver.timers:
         before = len(driver.log)
@@ -65,14 +65,14 @@ def max_records_per_step(driver: ShardDriver, limit: int) -> int:
 
 
 def in_transaction(driver: ShardDriver, producer: int, topic: str = "events", topic_id: bytes = ZERO_UUID) -> None:
-    """The log gets an offset that an open transaction committed."""
+    """Appends an offset of an open transaction to the log."""
     key = OffsetCommitKey(group=GROUP, topic=topic, partition=0)
     value = OffsetCommitValue(offset=9, commit_timestamp=driver.now, topic_id=topic_id)
     driver._write(Written(ProducerId(producer), CoordinatorRecord(key, value, 4)))
 
 
 def tombstones(driver: ShardDriver) -> list[str]:
-    """What the log says is gone, in order."""
+    """Returns the tombstones in the log, in order."""
     gone = []
     for written in driver.log:
         key = written.record.key
@@ -89,7 +89,7 @@ def tombstones(driver: ShardDriver) -> list[str]:
 
 
 def test_offset_can_be_deleted_alone() -> None:
-    """The group stays."""
+    """OffsetDelete removes one offset, and the group stays."""
     driver = ShardDriver()
     driver.commit(1)
     driver.commit(2, topic="audit")
@@ -99,7 +99,7 @@ def test_offset_can_be_deleted_alone() -> None:
 
 
 def test_offset_that_is_not_there_leaves_no_tombstone() -> None:
-    """It is gone already, which is what was asked for."""
+    """OffsetDelete of an offset that does not exist succeeds without a tombstone."""
     driver = ShardDriver()
     driver.commit(1)
     assert delete_offsets(driver, "audit") is ErrorCode.NONE
@@ -107,7 +107,7 @@ def test_offset_that_is_not_there_leaves_no_tombstone() -> None:
 
 
 def test_offset_of_a_topic_that_is_read_cannot_be_deleted() -> None:
-    """Consumers would jump; other topics of the group may go."""
+    """OffsetDelete refuses a topic that a member reads, because its consumers would jump; other topics are allowed."""
     driver = ShardDriver()
     ids = driver.stable_group()
     driver.commit(1, member_id=ids[0], generation=1)
@@ -117,7 +117,7 @@ def test_offset_of_a_topic_that_is_read_cannot_be_deleted() -> None:
 
 
 def test_offset_delete_refuses_groups_it_cannot_understand() -> None:
-    """Members that are no consumers may read anything; a group that does not exist has no offsets."""
+    """OffsetDelete refuses a group of another protocol type, which may read any topic, and an unknown group."""
     driver = ShardDriver()
     driver.stable_group(protocol_type="connect", protocols=(("v1", b""),))
     assert delete_offsets(driver, "events") is ErrorCode.NON_EMPTY_GROUP
@@ -125,7 +125,7 @@ def test_offset_delete_refuses_groups_it_cannot_understand() -> None:
 
 
 def test_offset_delete_takes_open_transactions_with_it() -> None:
-    """Their offset is not to reappear when they end."""
+    """OffsetDelete also removes offsets of open transactions, so that they do not reappear with the marker."""
     driver = ShardDriver()
     in_transaction(driver, 1000)
     assert delete_offsets(driver, "events") is ErrorCode.NONE
@@ -137,7 +137,7 @@ def test_offset_delete_takes_open_transactions_with_it() -> None:
 
 
 def test_empty_group_is_deleted_with_its_offsets() -> None:
-    """First the offsets, then the group; a restart does not bring it back."""
+    """DeleteGroups removes the offsets of an empty group and then the group, also for a later restart."""
     driver = ShardDriver()
     ids = driver.stable_group(size=1)
     driver.commit(1, member_id=ids[0], generation=1)
@@ -149,7 +149,7 @@ def test_empty_group_is_deleted_with_its_offsets() -> None:
 
 
 def test_group_that_cannot_be_deleted_says_why() -> None:
-    """Each group has an error of its own."""
+    """DeleteGroups answers each group with its own error code."""
     driver = ShardDriver()
     driver.stable_group()
     driver.commit(1, group_id="simple")
@@ -161,7 +161,7 @@ def test_group_that_cannot_be_deleted_says_why() -> None:
 
 
 def test_deleted_group_takes_open_transactions_with_it() -> None:
-    """One tombstone for each partition, whether it had an offset or was about to."""
+    """DeleteGroups appends one tombstone for each partition with a committed or a transactional offset."""
     driver = ShardDriver()
     driver.commit(1)
     in_transaction(driver, 1000)
@@ -170,11 +170,11 @@ def test_deleted_group_takes_open_transactions_with_it() -> None:
     assert tombstones(driver) == ["events-0", "audit-0", GROUP]
 
 
-# Topics that are deleted
+# Deleted topics
 
 
 def test_deleted_topic_takes_its_offsets_with_it() -> None:
-    """Those of the topic itself, and those that do not say of which topic of that name they are."""
+    """The deletion of a topic removes offsets with its topic id, and offsets without a topic id."""
     driver = ShardDriver()
     old, new = TopicId(bytes([1]) * 16), TopicId(bytes([2]) * 16)
     driver.commit(1, topic_id=old)
@@ -189,7 +189,7 @@ def test_deleted_topic_takes_its_offsets_with_it() -> None:
 
 
 def test_topics_of_one_name_that_went_one_after_the_other_both_take_their_offsets_with_them() -> None:
-    """A coordinator that was loading hears of them at once; what a transaction holds goes as well."""
+    """If two topics of one name are deleted before an update, the offsets of both are removed."""
     driver = ShardDriver()
     first, second = TopicId(bytes([1]) * 16), TopicId(bytes([2]) * 16)
     driver.commit(1, partition=1, topic_id=first)
@@ -203,7 +203,7 @@ def test_topics_of_one_name_that_went_one_after_the_other_both_take_their_offset
 
 
 def test_deleted_topic_takes_the_offsets_of_very_many_groups_with_it_in_steps() -> None:
-    """No step looks at more than so many."""
+    """The offsets of a deleted topic are removed in steps, and no step handles more groups than `looks_per_step`."""
     driver = ShardDriver(small_sessions(looks_per_step=4))
     old = TopicId(bytes([1]) * 16)
     for group in range(20):
@@ -215,9 +215,7 @@ def test_deleted_topic_takes_the_offsets_of_very_many_groups_with_it_in_steps() 
 
 
 def test_what_changes_while_a_deleted_topic_is_looked_for_is_seen_as_it_is_then() -> None:
-    """A new topic of that name keeps what is committed for it, whether the commit names its id or not; groups may go
-    and come.
-    """
+    """Offsets that are committed for a new topic of the same name stay, with or without a topic id."""
     driver = ShardDriver(small_sessions(looks_per_step=2))
     old, new = TopicId(bytes([1]) * 16), TopicId(bytes([2]) * 16)
     for group in range(4):
@@ -233,7 +231,7 @@ def test_what_changes_while_a_deleted_topic_is_looked_for_is_seen_as_it_is_then(
     assert driver.fetch(EVENTS_0, group_id="group-2") == {EVENTS_0: 3}
 
 
-# Groups of very many offsets that are deleted
+# Deletion of large groups
 
 
 def large_group(driver: ShardDriver, offsets: int = 9) -> None:
@@ -256,7 +254,7 @@ def codes(driver: ShardDriver, ticket: Ticket) -> dict[str, ErrorCode]:
 
 
 def test_group_of_very_many_offsets_is_deleted_in_steps() -> None:
-    """The offsets go first, the group last, and then the request is answered, with all others that it named."""
+    """A large group is deleted in steps, its group record last, and then the whole request is answered."""
     driver = ShardDriver(small_sessions(looks_per_step=4))
     large_group(driver)
     driver.commit(1, group_id="small")
@@ -274,7 +272,7 @@ def test_group_of_very_many_offsets_is_deleted_in_steps() -> None:
 
 
 def test_nobody_may_use_a_group_that_is_being_deleted() -> None:
-    """Neither join nor commit nor ask for what is half gone: whoever tries is to come again."""
+    """All requests for a group that is being deleted get COORDINATOR_LOAD_IN_PROGRESS, which clients retry."""
     driver = ShardDriver(small_sessions(looks_per_step=4))
     large_group(driver)
     first = ask_to_delete(driver, GROUP)
@@ -292,7 +290,7 @@ def test_nobody_may_use_a_group_that_is_being_deleted() -> None:
 
 
 def test_deletion_that_the_log_refuses_says_so_and_can_be_asked_for_again() -> None:
-    """The group is there as long as it has offsets, and anybody may use it."""
+    """A deletion that the log refuses fails with an error; the group can be used and deleted again."""
     driver = ShardDriver(small_sessions(looks_per_step=4))
     large_group(driver)
     ticket = ask_to_delete(driver, GROUP)
@@ -309,7 +307,7 @@ def test_deletion_that_the_log_refuses_says_so_and_can_be_asked_for_again() -> N
 
 
 def test_deletion_is_answered_when_its_last_record_is_committed() -> None:
-    """Not when it is only written."""
+    """A deletion is answered when its last record is committed, not when it is appended."""
     driver = ShardDriver(small_sessions(looks_per_step=4))
     large_group(driver)
     driver.hold_commits = True
@@ -322,7 +320,7 @@ def test_deletion_is_answered_when_its_last_record_is_committed() -> None:
 
 
 def test_deletion_that_leadership_interrupts_is_answered() -> None:
-    """The client asks the next coordinator."""
+    """A deletion that a change of leadership interrupts is answered with NOT_COORDINATOR."""
     driver = ShardDriver(small_sessions(looks_per_step=4))
     large_group(driver)
     ticket = ask_to_delete(driver, GROUP)
@@ -331,11 +329,11 @@ def test_deletion_that_leadership_interrupts_is_answered() -> None:
     assert codes(driver, ticket) == {GROUP: ErrorCode.NOT_COORDINATOR}
 
 
-# Time
+# Expiration
 
 
 def test_offsets_of_a_simple_group_expire_after_their_commit() -> None:
-    """Each on its own; the group goes with the last of them."""
+    """The offsets of a simple group expire one by one from their commit, and the group is deleted with the last one."""
     driver = ShardDriver()
     driver.commit(1)
     driver.advance(3 * DAY)
@@ -348,7 +346,7 @@ def test_offsets_of_a_simple_group_expire_after_their_commit() -> None:
 
 
 def test_offsets_of_an_empty_group_expire_after_it_became_empty() -> None:
-    """However old the commits are: the members may have been idle for long."""
+    """The offsets of an empty group expire from the time when the group became empty, not from their commit."""
     driver = ShardDriver()
     ids = driver.stable_group(size=1, session_timeout_ms=1_800_000)
     driver.commit(1, member_id=ids[0], generation=1)
@@ -364,7 +362,7 @@ def test_offsets_of_an_empty_group_expire_after_it_became_empty() -> None:
 
 
 def test_offsets_of_topics_that_are_read_no_more_expire() -> None:
-    """In a stable consumer group, from their commit on; what is read stays."""
+    """In a stable consumer group, offsets of topics without a subscription expire, and the others stay."""
     driver = ShardDriver()
     ids = driver.stable_group(size=1, session_timeout_ms=1_800_000)
     driver.commit(1, member_id=ids[0], generation=1)
@@ -376,7 +374,7 @@ def test_offsets_of_topics_that_are_read_no_more_expire() -> None:
 
 
 def test_offsets_of_members_that_are_not_understood_do_not_expire() -> None:
-    """Nobody knows what they read."""
+    """Offsets do not expire if the subscription of a member cannot be decoded."""
     driver = ShardDriver()
     join = {"protocols": (("range", b"\x00\x00no subscription"),), "session_timeout_ms": 1_800_000}
     ids = driver.stable_group(size=1, **join)
@@ -388,7 +386,7 @@ def test_offsets_of_members_that_are_not_understood_do_not_expire() -> None:
 
 
 def test_commit_with_a_retention_time_is_held_to_it() -> None:
-    """Versions 2 to 4 of OffsetCommit may be shorter or longer than the broker's."""
+    """A commit with a retention time (OffsetCommit versions 2 to 4) overrides the retention time of the broker."""
     driver = ShardDriver()
     driver.commit(1, retention_ms=DAY)
     driver.commit(2, topic="audit", retention_ms=2 * WEEK)
@@ -399,7 +397,7 @@ def test_commit_with_a_retention_time_is_held_to_it() -> None:
 
 
 def test_open_transaction_keeps_what_it_touches() -> None:
-    """It may still commit."""
+    """An offset does not expire while a transaction for its partition is open."""
     driver = ShardDriver()
     driver.commit(1)
     in_transaction(driver, 1000)
@@ -411,7 +409,7 @@ def test_open_transaction_keeps_what_it_touches() -> None:
 
 
 def test_group_that_never_came_to_anything_goes_with_the_next_check() -> None:
-    """An id was handed out, and nobody came back."""
+    """A group whose only member id was never used is deleted by the next expiration check."""
     driver = ShardDriver()
     driver.member_id()
     driver.advance(CHECK)
@@ -419,7 +417,7 @@ def test_group_that_never_came_to_anything_goes_with_the_next_check() -> None:
 
 
 def test_expiry_looks_at_many_groups_in_steps() -> None:
-    """The event loop is free in between; nothing is left out."""
+    """An expiration check of many groups runs in steps, and deletes all expired groups."""
     driver = ShardDriver(small_sessions(offsets_retention_ms=1))
     for index in range(1201):
         driver.commit(1, group_id=f"group-{index}")
@@ -429,7 +427,7 @@ def test_expiry_looks_at_many_groups_in_steps() -> None:
 
 
 def test_expiry_looks_at_many_offsets_in_steps() -> None:
-    """Groups may be few and large: no step looks at more than it should, and a group takes several if it must."""
+    """An expiration step handles at most `looks_per_step` offsets, so a large group takes several steps."""
     driver = ShardDriver(small_sessions(offsets_retention_ms=1, looks_per_step=4))
     for group in range(3):
         for partition in range(9):
@@ -442,7 +440,7 @@ def test_expiry_looks_at_many_offsets_in_steps() -> None:
 
 
 def test_groups_that_go_while_others_expire_are_left_out() -> None:
-    """Somebody deletes the one that is the next, between two steps."""
+    """An expiration check skips groups that are deleted between two of its steps."""
     driver = ShardDriver(small_sessions(looks_per_step=4))
     for group in range(6):
         for partition in range(2):
@@ -455,7 +453,7 @@ def test_groups_that_go_while_others_expire_are_left_out() -> None:
 
 
 def test_group_that_gets_members_while_it_expires_keeps_what_they_read() -> None:
-    """Each step looks again: what is read now does not expire, and the group stays."""
+    """Each expiration step checks the group again, so offsets stay if the group gets members meanwhile."""
     driver = ShardDriver(small_sessions(offsets_retention_ms=1, looks_per_step=4))
     for partition in range(9):
         driver.commit(1, partition=partition)
@@ -477,7 +475,7 @@ EPHEMERAL = {"ephemeral_patterns": ("console-consumer-*", "test-?"), "ephemeral_
 
 
 def test_ephemeral_groups_are_forgotten_soon() -> None:
-    """Those whose ids match, with tombstones for their offsets and for the group; others are kept."""
+    """Groups that match an ephemeral pattern expire after their own retention time; other groups stay."""
     driver = ShardDriver(small_sessions(**EPHEMERAL))
     for group_id in ("console-consumer-4711", "test-1", "test-11", "orders"):
         driver.commit(1, group_id=group_id)
@@ -489,7 +487,7 @@ def test_ephemeral_groups_are_forgotten_soon() -> None:
 
 
 def test_ephemeral_group_with_members_is_kept() -> None:
-    """Its time begins when the last member is gone, as that of any group."""
+    """The retention time of an ephemeral group begins when its last member leaves, as for any group."""
     config = small_sessions(ephemeral_patterns=("ord*",), ephemeral_retention_ms=30_000)
     driver = ShardDriver(config)
     ids = driver.stable_group(size=1)
@@ -505,7 +503,7 @@ def test_ephemeral_group_with_members_is_kept() -> None:
 
 
 def test_ephemeral_group_waits_for_its_transactions() -> None:
-    """They may still commit."""
+    """An ephemeral group with an open transaction does not expire."""
     driver = ShardDriver(small_sessions(ephemeral_patterns=("*",), ephemeral_retention_ms=30_000))
     driver.commit(1)
     in_transaction(driver, 1000)
@@ -517,7 +515,7 @@ def test_ephemeral_group_waits_for_its_transactions() -> None:
 
 
 def test_subscription_is_read_in_any_version() -> None:
-    """Version 0 is a prefix of all later ones."""
+    """A subscription of any version is decoded, because version 0 is a prefix of all later versions."""
     driver = ShardDriver()
     newest = b"\x00\x03" + subscription("events")[2:] + b"\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x05\xff\xff"
     driver.stable_group(protocols=(("range", newest),))

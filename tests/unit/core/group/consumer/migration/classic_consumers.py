@@ -1,7 +1,7 @@
-"""Consumers of the classic protocol as clients behave, eager ones, which come across groups of either type.
+"""Simulated eager consumers of the classic protocol, in groups of either type.
 
-Told to rejoin, such a consumer gives up what it has and joins; if it leads, it deals out the partitions; told that it
-is unknown, it starts over; fenced, it dies.
+Such a consumer gives up its partitions and joins when it is told to rejoin. A leader assigns the partitions. An unknown
+member starts over with an empty member id, and a fenced member stops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ METADATA = encode_subscription(ConsumerProtocolSubscription(topics=[EVENTS]))
 
 
 class ClassicState(Enum):
-    """What a consumer is about."""
+    """The state of a consumer, which decides what the consumer does next."""
 
     OUT = "has to join"
     JOINING = "waits for the generation"
@@ -46,7 +46,7 @@ class ClassicConsumer:
         self.state = ClassicState.OUT
         self.member_id = ""
         self.epoch = -1
-        """Its generation."""
+        """The generation of the member."""
         self.member_ids: list[str] = []
         self.has: set[tuple[bytes, int]] = set()
         self.ticket: Ticket | None = None
@@ -56,7 +56,7 @@ class ClassicConsumer:
         return f"{self.name}({self.state.name}, {self.member_id!r}, {self.epoch}, {sorted(self.has)})"
 
     def go_on(self, driver: ConsumerDriver) -> None:
-        """The next thing that a consumer in its state does."""
+        """Does the next step of a consumer in its state."""
         self.listen(driver)
         if self.state is ClassicState.OUT:
             self._join(driver)
@@ -69,32 +69,32 @@ class ClassicConsumer:
         self.listen(driver)
 
     def leave(self, driver: ConsumerDriver) -> None:
-        """Go, and say so; a static one just goes."""
+        """Stops the consumer; a dynamic member sends LeaveGroup first."""
         if self.instance is None and self.member_id:
             driver.leave((self.member_id, None))
         self.crash()
 
     def crash(self) -> None:
-        """Stop, without a word."""
+        """Stops the consumer without a request."""
         self._remember()
         self.state = ClassicState.CRASHED
         self.has = set()
         self.ticket = None
 
     def restart(self) -> None:
-        """Begin anew, with nothing but the instance id."""
+        """Starts the consumer again; only the instance id is kept."""
         self.crash()
         self.state = ClassicState.OUT
         self.member_id, self.epoch = "", -1
 
     def lose_connection(self) -> None:
-        """The answer will never come; ask again."""
+        """Drops the pending request, so that the consumer joins again."""
         if self.ticket is not None:
             self.ticket = None
             self.state = ClassicState.OUT
 
     def listen(self, driver: ConsumerDriver) -> None:
-        """Take the answer, if there is one."""
+        """Handles the answer to the pending request, if it has arrived."""
         if self.ticket is None or self.ticket in driver.parked:
             return
         answer = driver.answers[self.ticket]

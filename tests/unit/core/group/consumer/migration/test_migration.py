@@ -1,4 +1,4 @@
-"""Groups that move between the protocols while their members go on, with members of both in between (KIP-848)."""
+"""Tests of online migration: groups that change the protocol while they have members of both (KIP-848)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REBALANCE_MS = 60_000
 
 
 def assignment(*partitions: int, user_data: bytes | None = None) -> bytes:
-    """What a leader gives to a member."""
+    """Returns an encoded assignment, as a leader sends it for a member."""
     topics = [TopicPartition(topic=EVENTS, partitions=list(partitions))] if partitions else []
     return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=topics, user_data=user_data))
 
@@ -35,7 +35,7 @@ def assignment(*partitions: int, user_data: bytes | None = None) -> bytes:
 def protocols(
     *has: int, names: Sequence[str] = (EVENTS,), protocol: str = "range", rack: str | None = None
 ) -> list[tuple[str, bytes]]:
-    """What a member says of itself that has these partitions."""
+    """Returns the protocols of a JoinGroup request from a member that owns these partitions."""
     said = ConsumerProtocolSubscription(
         topics=list(names), owned_partitions=[Owned(topic=EVENTS, partitions=list(has))] if has else [], rack_id=rack
     )
@@ -43,7 +43,7 @@ def protocols(
 
 
 def classic_pair(driver: ConsumerDriver, **join: Any) -> list[str]:
-    """A stable classic group of two, each with its half; returns the member ids, the leader first."""
+    """Creates a stable classic group of two members with three partitions each; returns the ids, the leader first."""
     ids = [driver.member_id(protocols=protocols(), **join) for _ in range(2)]
     tickets = [driver.join(member_id, protocols=protocols(), **join) for member_id in ids]
     driver.advance(driver.config.initial_rebalance_delay_ms * 2)
@@ -55,12 +55,12 @@ def classic_pair(driver: ConsumerDriver, **join: Any) -> list[str]:
 
 
 def joined(driver: ConsumerDriver, member_id: str, *has: int, **join: Any) -> JoinGroupResponse:
-    """A member of the classic protocol joins again, with what it has."""
+    """Sends a JoinGroup request of a classic member that owns these partitions, and returns the answer."""
     return driver.joined(driver.join(member_id, protocols=protocols(*has), **join))
 
 
 def synced(driver: ConsumerDriver, member_id: str, generation: int) -> dict[str, list[int]]:
-    """What it learns that it has."""
+    """Sends a SyncGroup request, and returns the assignment by topic."""
     answer = driver.synced(driver.sync(member_id, generation))
     assert answer.error_code == ErrorCode.NONE
     message = decode_assignment(answer.assignment)
@@ -68,7 +68,7 @@ def synced(driver: ConsumerDriver, member_id: str, generation: int) -> dict[str,
 
 
 def mixed() -> tuple[ConsumerDriver, str, str]:
-    """A group that has just been upgraded, and its two members of the classic protocol."""
+    """Creates a group that was just upgraded; returns the driver and the ids of its two classic members."""
     driver = ConsumerDriver()
     one, other = classic_pair(driver)
     assert driver.enter("new").code is ErrorCode.NONE
@@ -79,7 +79,7 @@ def mixed() -> tuple[ConsumerDriver, str, str]:
 
 
 def test_first_member_of_the_consumer_protocol_upgrades_the_group() -> None:
-    """The generation becomes the epoch; everybody has what the leader gave, until they come again."""
+    """The upgrade turns the generation into the epoch, and classic members keep their assignments until they rejoin."""
     driver, one, other = mixed()
     group = driver.consumer_group()
     assert (group.epoch, group.target_epoch) == (2, 2)
@@ -95,7 +95,7 @@ def test_first_member_of_the_consumer_protocol_upgrades_the_group() -> None:
 
 
 def test_members_of_both_protocols_share() -> None:
-    """Those of the classic one are told to join again, let go, join once more, and ask what they have."""
+    """Classic members in a consumer group rejoin, revoke partitions, join again, and get their share by SyncGroup."""
     driver, one, other = mixed()
     for member_id, had in ((one, (0, 1, 2)), (other, (3, 4, 5))):
         assert driver.heartbeat(member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
@@ -115,7 +115,7 @@ def test_members_of_both_protocols_share() -> None:
 
 
 def test_eager_member_gives_up_everything_first() -> None:
-    """Its metadata says that it has nothing; it gets what the target says at once."""
+    """A classic member that reports no owned partitions gets its whole target assignment at once."""
     driver, one, _ = mixed()
     answer = joined(driver, one)
     assert answer.generation_id == 2
@@ -123,7 +123,7 @@ def test_eager_member_gives_up_everything_first() -> None:
 
 
 def test_requests_that_wait_are_sent_back() -> None:
-    """A rebalance was under way: its members are to join the new group."""
+    """An upgrade during a rebalance fails the waiting JoinGroup requests, so that the members join the new group."""
     driver = ConsumerDriver()
     one, other = classic_pair(driver)
     waiting = driver.join(one, protocols=protocols(names=[EVENTS, "audit"]))
@@ -135,7 +135,7 @@ def test_requests_that_wait_are_sent_back() -> None:
 
 
 def test_requests_that_wait_are_sent_back_even_if_nothing_comes_of_it() -> None:
-    """The member that was to bring the upgrade about is refused: the group stays classic, and nobody is forgotten."""
+    """If the new member is refused, the group stays classic and keeps its members, but waiting requests fail."""
     driver = ConsumerDriver()
     one, other = classic_pair(driver)
     waiting = driver.join(one, protocols=protocols(names=[EVENTS, "audit"]))
@@ -147,7 +147,7 @@ def test_requests_that_wait_are_sent_back_even_if_nothing_comes_of_it() -> None:
 
 
 def test_first_rebalance_of_a_group_may_be_overtaken() -> None:
-    """Its members have no protocol and no partitions yet."""
+    """A group can be upgraded during its first rebalance, when the members have no protocol and no partitions yet."""
     driver = ConsumerDriver()
     member_id = driver.member_id(protocols=protocols())
     waiting = driver.join(member_id, protocols=protocols())
@@ -157,7 +157,9 @@ def test_first_rebalance_of_a_group_may_be_overtaken() -> None:
 
 
 def test_partitions_that_do_not_exist_are_left_behind() -> None:
-    """A leader may have seen a topic that was larger, before it was made anew, or that the broker does not know yet."""
+    """The upgrade drops partitions that do not exist: the leader may have seen a topic before a deletion, or a topic
+    that the broker does not know yet.
+    """
     driver = ConsumerDriver()
     member_id = driver.member_id(protocols=protocols())
     ticket = driver.join(member_id, protocols=protocols())
@@ -171,7 +173,7 @@ def test_partitions_that_do_not_exist_are_left_behind() -> None:
     ("policy", "is_allowed"), [("bidirectional", True), ("upgrade", True), ("downgrade", False), ("disabled", False)]
 )
 def test_policy_may_forbid_the_upgrade(policy: str, is_allowed: bool) -> None:
-    """`group.consumer.migration.policy`."""
+    """The setting `group.consumer.migration.policy` allows or forbids the upgrade."""
     driver = ConsumerDriver(small_sessions(consumer_migration_policy=policy))
     classic_pair(driver)
     answer = driver.enter("new")
@@ -186,7 +188,7 @@ def test_policy_may_forbid_the_upgrade(policy: str, is_allowed: bool) -> None:
 
 
 def test_group_that_would_lose_something_is_not_upgraded() -> None:
-    """Members that are no consumers, data of an assignor of their own, metadata that can't be read, too many."""
+    """A group of another protocol type, with data of an assignor, bad metadata or too many members stays classic."""
     driver = ConsumerDriver()
     driver.stable_group(protocol_type="connect", protocols=(("v1", b""),))
     assert "does not use the consumer embedded protocol" in (driver.enter("new").message or "")
@@ -210,7 +212,7 @@ def test_group_that_would_lose_something_is_not_upgraded() -> None:
 
 
 def test_refused_upgrade_leaves_a_classic_group() -> None:
-    """Whose members go on."""
+    """If the log refuses the upgrade, the group stays classic and its members continue."""
     driver = ConsumerDriver()
     ids = classic_pair(driver)
     driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -226,7 +228,7 @@ def test_refused_upgrade_leaves_a_classic_group() -> None:
 
 
 def test_their_sessions_are_their_own() -> None:
-    """As they said when they joined, over restarts too."""
+    """Each classic member keeps the session timeout of its JoinGroup request, also after a restart."""
     driver, one, other = mixed()
     driver.advance(SESSION_MS - 1)
     driver.heartbeat(one, 1)
@@ -239,7 +241,7 @@ def test_their_sessions_are_their_own() -> None:
 
 
 def test_member_that_does_not_join_again_in_time_is_removed() -> None:
-    """Its time runs from the first time that it was told, however often it is told."""
+    """The time limit to join again starts with the first REBALANCE_IN_PROGRESS answer; later ones do not extend it."""
     driver = ConsumerDriver()
     one, other = classic_pair(driver, rebalance_timeout_ms=20_000)
     driver.enter("new")
@@ -253,7 +255,7 @@ def test_member_that_does_not_join_again_in_time_is_removed() -> None:
 
 
 def test_member_that_does_not_ask_for_its_assignment_in_time_is_removed() -> None:
-    """It has joined, and then nothing."""
+    """A classic member that joins and sends no SyncGroup request within its rebalance timeout is removed."""
     driver = ConsumerDriver()
     one, _ = classic_pair(driver, rebalance_timeout_ms=15_000)
     driver.enter("new")
@@ -265,7 +267,7 @@ def test_member_that_does_not_ask_for_its_assignment_in_time_is_removed() -> Non
 
 
 def test_member_that_asked_in_time_stays() -> None:
-    """The wait is over with SyncGroup."""
+    """SyncGroup ends the time limit for the classic member, so the member stays."""
     driver = ConsumerDriver()
     one, _ = classic_pair(driver, rebalance_timeout_ms=15_000)
     driver.enter("new")
@@ -278,7 +280,7 @@ def test_member_that_asked_in_time_stays() -> None:
 
 
 def test_join_that_could_not_be_written_is_waited_for_again() -> None:
-    """The member was told to come, and has not, as far as the log knows."""
+    """A JoinGroup request that the log refuses does not count: the member is removed if it does not join in time."""
     driver = ConsumerDriver()
     one, other = classic_pair(driver, rebalance_timeout_ms=15_000)
     driver.enter("new")
@@ -297,7 +299,7 @@ def test_join_that_could_not_be_written_is_waited_for_again() -> None:
 
 @pytest.mark.parametrize("leaves", ["the late one", "the last of the other protocol"])
 def test_time_to_ask_for_the_assignment_ends_though_a_removal_was_refused(leaves: str) -> None:
-    """A removal, or the downgrade that follows from one, takes the timers away; the log refuses, so they come back."""
+    """A removal or a downgrade cancels the timers; if the log refuses it, the sync timer is restored."""
     driver = ConsumerDriver()
     one, other = classic_pair(driver, rebalance_timeout_ms=15_000)
     driver.enter("new")
@@ -320,7 +322,7 @@ def test_time_to_ask_for_the_assignment_ends_though_a_removal_was_refused(leaves
 
 
 def test_join_that_was_refused_leaves_the_earlier_one_to_be_followed_by_a_sync() -> None:
-    """It had joined before, and had so much time to ask for its assignment; that it has again."""
+    """If the log refuses a second JoinGroup request, the time limit for SyncGroup of the first one starts again."""
     driver = ConsumerDriver()
     one, other = classic_pair(driver, rebalance_timeout_ms=15_000)
     driver.enter("new")
@@ -337,7 +339,7 @@ def test_join_that_was_refused_leaves_the_earlier_one_to_be_followed_by_a_sync()
 
 
 def test_static_members_of_the_classic_protocol_are_known_by_their_instance_id() -> None:
-    """In a group of both; who has lost the instance id is fenced."""
+    """A static classic member in a mixed group is known by its instance id; its former member is fenced."""
     driver, _, _ = mixed()
     first = driver.joined(driver.join(instance="pod", protocols=protocols()))
     assert first.error_code == ErrorCode.NONE
@@ -352,7 +354,7 @@ def test_static_members_of_the_classic_protocol_are_known_by_their_instance_id()
 
 
 def test_requests_that_do_not_fit_are_refused() -> None:
-    """Unknown members, other generations, other protocols, members of the other protocol."""
+    """Classic requests fail for unknown members, wrong generations, other protocols, and consumer protocol members."""
     driver, one, _ = mixed()
     assert driver.heartbeat("ghost", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.heartbeat(one, 2) is ErrorCode.ILLEGAL_GENERATION
@@ -371,7 +373,7 @@ def test_requests_that_do_not_fit_are_refused() -> None:
 
 
 def test_new_member_may_come_with_the_classic_protocol() -> None:
-    """First it is given a name, from version 4 on: a bare UUID, as all members of consumer groups that bring none."""
+    """From version 4 on, a new classic member in a consumer group first gets a member id, which is a bare UUID."""
     driver, _, _ = mixed()
     named = driver.joined(driver.join(protocols=protocols()))
     assert (named.error_code, named.member_id[:5]) == (ErrorCode.MEMBER_ID_REQUIRED, "uuid-")
@@ -383,7 +385,7 @@ def test_new_member_may_come_with_the_classic_protocol() -> None:
 
 
 def test_commits_of_both_protocols_are_held_to_their_epochs() -> None:
-    """I16: with the error that each protocol knows."""
+    """Commits with a wrong epoch are refused, with the error code of the member's protocol (I16)."""
     driver, one, _ = mixed()
     topic_id = next(iter(driver.member(one).assigned))
     assert name_of(topic_id) == EVENTS
@@ -393,7 +395,7 @@ def test_commits_of_both_protocols_are_held_to_their_epochs() -> None:
 
 
 def test_member_may_change_its_protocol() -> None:
-    """A static member that is restarted with the other one takes its own place."""
+    """A static member that restarts with the other protocol takes over its own assignment."""
     driver = ConsumerDriver()
     tickets = [driver.join(instance=each, protocols=protocols()) for each in ("pod-1", "pod-2")]
     driver.advance(6000)
@@ -413,7 +415,7 @@ def test_member_may_change_its_protocol() -> None:
 
 
 def test_members_of_either_protocol_may_be_sent_away() -> None:
-    """By LeaveGroup, each with its own error."""
+    """LeaveGroup removes members of both protocols, with an error code for each member."""
     driver, one, other = mixed()
     driver.enter("static", instance="pod")
     codes = driver.leave((one, None), ("ghost", None), ("", "pod"), ("", "nobody"), ("wrong", "pod"))
@@ -428,7 +430,7 @@ def test_members_of_either_protocol_may_be_sent_away() -> None:
 
 
 def test_last_member_of_the_consumer_protocol_takes_the_group_back() -> None:
-    """It is classic again, with the epoch as its generation, and everybody joins again."""
+    """When the last consumer protocol member leaves, the group turns classic with its epoch, and members rejoin."""
     driver, one, other = mixed()
     assert driver.go("new").epoch == -1
     assert driver.shard.consumer_groups.store.groups == {}
@@ -446,7 +448,7 @@ def test_last_member_of_the_consumer_protocol_takes_the_group_back() -> None:
 
 
 def test_group_that_was_taken_back_shares_again_with_the_next_coordinator() -> None:
-    """Nobody else has what the member that left had."""
+    """After a downgrade the next coordinator continues the rebalance, to assign the former member's partitions."""
     driver, one, other = mixed()
     driver.go("new")
     again = driver.reload()
@@ -458,7 +460,7 @@ def test_group_that_was_taken_back_shares_again_with_the_next_coordinator() -> N
 
 
 def test_silence_of_the_last_one_has_the_same_effect() -> None:
-    """Its session ends; the others have theirs."""
+    """The group is downgraded when the session of the last member of the consumer protocol ends."""
     driver, one, other = mixed()
     for _ in range(9):
         driver.advance(5000)
@@ -470,7 +472,7 @@ def test_silence_of_the_last_one_has_the_same_effect() -> None:
 
 
 def test_static_member_that_comes_back_with_the_classic_protocol_takes_the_group_back() -> None:
-    """Nobody has to rebalance: it has what it had."""
+    """The only static member, returning with the classic protocol, downgrades the group and keeps its partitions."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod")
     answer = driver.joined(driver.join(instance="pod", protocols=protocols()))
@@ -483,7 +485,7 @@ def test_static_member_that_comes_back_with_the_classic_protocol_takes_the_group
 
 
 def test_static_member_that_comes_back_with_another_subscription_rebalances() -> None:
-    """The target that there was does not answer it."""
+    """A static member that returns with the classic protocol and another subscription starts a rebalance."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod")
     driver.joined(driver.join(instance="pod", protocols=protocols(names=["audit"])))
@@ -492,7 +494,7 @@ def test_static_member_that_comes_back_with_another_subscription_rebalances() ->
 
 
 def test_group_that_is_taken_back_on_its_way_rebalances() -> None:
-    """Somebody was still waiting for partitions, and would not be told of them in a stable classic group."""
+    """A group that is downgraded during reconciliation rebalances, so that waiting members get their partitions."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod")
     named = driver.joined(driver.join(protocols=protocols())).member_id
@@ -506,7 +508,7 @@ def test_group_that_is_taken_back_on_its_way_rebalances() -> None:
 
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
 def test_policy_may_forbid_the_downgrade(policy: str) -> None:
-    """Then it stays a consumer group, of members of the classic protocol."""
+    """If the policy forbids the downgrade, the group stays a consumer group of classic members."""
     driver, one, other = mixed()
     strict = ConsumerDriver(small_sessions(consumer_migration_policy=policy), log=driver.log, now=driver.now)
     strict.go("new")
@@ -515,7 +517,7 @@ def test_policy_may_forbid_the_downgrade(policy: str) -> None:
 
 
 def test_group_that_is_too_large_for_a_classic_one_stays() -> None:
-    """`group.max.size`."""
+    """A group with more members than `group.max.size` is not downgraded."""
     driver, one, other = mixed()
     strict = ConsumerDriver(small_sessions(max_size=1), log=driver.log, now=driver.now)
     strict.go("new")
@@ -523,7 +525,7 @@ def test_group_that_is_too_large_for_a_classic_one_stays() -> None:
 
 
 def test_refused_downgrade_leaves_a_consumer_group() -> None:
-    """With all its members watched."""
+    """If the log refuses the downgrade, the group keeps all members and their session timers."""
     driver, one, other = mixed()
     driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.maybe_beat("new", -1)
@@ -535,7 +537,7 @@ def test_refused_downgrade_leaves_a_consumer_group() -> None:
 
 
 def test_who_was_told_to_join_again_is_told_anew_after_a_detour() -> None:
-    """Once the group has turned classic and back, the member's time to join again runs as if for the first time."""
+    """After a downgrade and another upgrade, the time limit to join again starts from the beginning."""
     driver, one, _ = mixed()
     assert driver.heartbeat(one, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     driver.go("new")
@@ -546,8 +548,9 @@ def test_who_was_told_to_join_again_is_told_anew_after_a_detour() -> None:
 
 
 def test_time_to_join_again_of_before_a_detour_is_over() -> None:
-    """It was for a round that the classic group has ended. Kafka leaves that timer running, which then takes a member
-    out that nobody has told to join again."""
+    """A downgrade cancels the time limit to join again, because the classic rebalance replaces it. Kafka keeps that
+    timer, which then removes a member that was not told to join again.
+    """
     driver = ConsumerDriver()
     one, other = classic_pair(driver, rebalance_timeout_ms=8_000)
     assert driver.enter("new").code is ErrorCode.NONE
@@ -560,7 +563,7 @@ def test_time_to_join_again_of_before_a_detour_is_over() -> None:
 
 
 def test_time_to_join_again_runs_on_if_the_group_cannot_turn_classic() -> None:
-    """Nobody waits for a member that lives and never joins again, whatever the log refused meanwhile."""
+    """The time limit to join again continues if the log refuses the downgrade, so the group does not wait forever."""
     driver, one, _ = mixed()
     assert driver.heartbeat(one, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -571,7 +574,7 @@ def test_time_to_join_again_runs_on_if_the_group_cannot_turn_classic() -> None:
 
 @pytest.mark.parametrize("timer", [join_timer, sync_timer])
 def test_member_that_is_late_goes_when_the_log_writes_again(timer: Callable[[str, str], TimerKey]) -> None:
-    """What its timer decided is decided again if it could not be written; its heartbeats don't help it."""
+    """A removal by the join or sync timer that the log refuses is retried, even if the member sends heartbeats."""
     driver, one, _ = mixed()
     assert driver.heartbeat(one, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     if timer is sync_timer:
@@ -588,7 +591,7 @@ def test_member_that_is_late_goes_when_the_log_writes_again(timer: Callable[[str
 
 
 def test_member_that_came_over_and_commits_is_not_held_back_for_others_of_its_name() -> None:
-    """It joined in the classic protocol, so its life began unseen; the one that has not committed is held back."""
+    """A classic member that commits is not held back for crashes of its client id; one without a commit is."""
     driver, one, other = mixed()
     driver.enter("steady", client_id="steady")
     epoch = driver.member(one).member_epoch
@@ -604,7 +607,7 @@ def test_member_that_came_over_and_commits_is_not_held_back_for_others_of_its_na
 
 
 def test_nothing_is_left_of_a_group_that_has_turned_classic() -> None:
-    """What was known of its members besides the log goes, that of the one who took it back too."""
+    """A downgrade removes all in-memory state of the consumer group, also that of the member that caused it."""
     driver = ConsumerDriver()
     driver.enter("a", instance="pod")
     driver.joined(driver.join(instance="pod", protocols=protocols()))

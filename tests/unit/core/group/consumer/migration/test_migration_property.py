@@ -1,6 +1,6 @@
-"""A group with members of both protocols that come, go, and change sides: invariants 15 to 17, and 26.
+"""A property test of a group with members of both protocols: invariants 15 to 17, and 26.
 
-The seed of a failing run is printed by hypothesis, with the steps that lead to it.
+For a failing run hypothesis prints the seed and the steps that lead to the failure.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REFUSALS = {
 
 
 class MigrationMachine(RuleBasedStateMachine):
-    """One group; two places that are always classic, one that is always new, and one that changes its protocol."""
+    """One group with two classic consumers, one new consumer, and one consumer that changes its protocol."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class MigrationMachine(RuleBasedStateMachine):
 
     @rule(to_new=st.booleans())
     def static_consumer_changes_sides(self, to_new: bool) -> None:
-        """It is restarted, with the other protocol or with the same."""
+        """Restarts the static consumer, with the other protocol or with the same."""
         self.either_new.leave(self.driver, for_a_while=True)
         self.either_classic.crash()
         if to_new:
@@ -104,7 +104,7 @@ class MigrationMachine(RuleBasedStateMachine):
 
     @rule(index=some_consumer)
     def zombie_commits(self, index: int) -> None:
-        """I16: with an id and epoch of the past that are not those of the present, nor have what is committed."""
+        """A commit with a former member id and epoch is refused, if no current member has this id and epoch (I16)."""
         group = self.driver.shard.consumer_groups.store.groups.get(GROUP)
         classic = self.driver.shard.classic_groups.find(GROUP)
         for member_id, epoch in self.consumers[index].former:
@@ -154,11 +154,11 @@ class MigrationMachine(RuleBasedStateMachine):
                 consumer.lose_connection()
         self.driver = self.driver.reload()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def durable_state_is_a_replay_of_the_log(self) -> None:
-        """I17."""
+        """The state of the shard equals a replay of the log (I17)."""
         store = empty_store()
         for offset, written in enumerate(self.driver.log):
             store.replay(Offset(offset), written.producer_id, written.record)
@@ -167,7 +167,7 @@ class MigrationMachine(RuleBasedStateMachine):
 
     @invariant()
     def partition_has_one_owner(self) -> None:
-        """I15: as the coordinator sees it, and as those see it that it still believes."""
+        """Each partition has at most one owner, for the coordinator and for the clients with a current epoch (I15)."""
         group = self.driver.shard.consumer_groups.store.groups.get(GROUP)
         classic = self.driver.shard.classic_groups.find(GROUP)
         epochs: dict[str, int] = {}
@@ -193,7 +193,7 @@ class MigrationMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_member_is_watched(self) -> None:
-        """Of whichever protocol, in a group of whichever type."""
+        """Every member of either protocol has a session timer, in a group of either type."""
         group = self.driver.shard.consumer_groups.store.groups.get(GROUP)
         if group is not None:
             for member_id in group.members:
@@ -207,7 +207,7 @@ class MigrationMachine(RuleBasedStateMachine):
                 assert join_timer(GROUP) in self.driver.timers
 
     def teardown(self) -> None:
-        """Once nothing fails any more the group comes to rest, with everybody who is alive in it (I26)."""
+        """Once failures end, the group becomes stable and has all living consumers as members (I26)."""
         self.driver.append_error = None
         self.driver.commit_held()
         for _ in range((2 * SESSION_MS + 90_000) // 1000):
