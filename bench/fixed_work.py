@@ -25,7 +25,8 @@ class FixedWork(NamedTuple):
 
 
 def measure_fixed_work(seconds: float = _SECONDS) -> FixedWork:
-    """Repeats work of about 5 ms for so long, without garbage collections, and returns its median and its maximum."""
+    """Repeats work of about 5 ms for `seconds`, without garbage collections; returns the median and the maximum
+    time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

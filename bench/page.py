@@ -109,7 +109,7 @@ def _target(figure: Figure, result: RowResult) -> str:
         parts.append(f"{sign} {figure.target:g} x")
     if figure.limit is not None:
         parts.append(f"{sign} {figure.limit:g} {figure.unit}")
-    # A blank that does not break keeps the sign, the number and the unit in one line.
+    # A no-break space keeps the sign, the number and the unit in one line.
     bounds = ", ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts)
     return f"{bounds}: {verdict_of(figure, result)}" if parts else ""
 

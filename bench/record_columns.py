@@ -55,7 +55,7 @@ def _seconds(fetched: FetchedBatches, count: int) -> float:
 
 
 def main() -> None:
-    """Prints a table."""
+    """Prints a table of the rates."""
     parser = argparse.ArgumentParser(prog="python -m bench.record_columns", description=__doc__)
     parser.add_argument("--records", type=int, default=300_000)
     asked = parser.parse_args().records

@@ -108,7 +108,7 @@ def _measure(batches: list[_Batch], count: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints a table."""
+    """Prints a table of the rates."""
     parser = argparse.ArgumentParser(prog="python -m bench.record_scanner", description=__doc__)
     parser.add_argument("--records", type=int, default=300_000)
     count = parser.parse_args().records

@@ -23,7 +23,7 @@ _FAILURES = (KafkaException, PeerUnavailable, subprocess.SubprocessError, Timeou
 
 @dataclass(frozen=True)
 class Published:
-    """What a page says of a figure whose rounds are kept with fewer digits than they were measured with."""
+    """The published values of a figure whose rounds are kept with fewer digits than they were measured with."""
 
     medians: Mapping[str, float]
     ratio: float | None

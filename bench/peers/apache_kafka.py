@@ -57,9 +57,9 @@ _JVM = [
 
 
 class ApacheKafka(Peer):
-    """Apache Kafka. Without an SLF4J binding on the class path it logs nothing, which can only be in its favour.
+    """Apache Kafka. Without an SLF4J binding on the class path it logs nothing, which can only improve its figures.
 
-    The time to start does not include the formatting of the storage. Raises `PeerUnavailable`.
+    The start time does not include formatting the storage. Raises `PeerUnavailable`.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""librdkafka's mock cluster in a process of its own: the result that a broker without storage would reach."""
+"""librdkafka's mock cluster in its own process: the result that a broker without storage would reach."""
 
 from __future__ import annotations
 

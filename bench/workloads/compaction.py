@@ -86,7 +86,7 @@ def _fill(running: RunningPeer, records: int, keys: int) -> None:
             frame = struct.pack(">i", len(body)) + body
             connection.sendall(frame)
             if not number:
-                while _receive(answers) is ErrorCode.NOT_LEADER_OR_FOLLOWER:  # it is so new
+                while _receive(answers) is ErrorCode.NOT_LEADER_OR_FOLLOWER:  # the partition is still being created
                     connection.sendall(frame)
                 continue
             under_way += 1

@@ -1,8 +1,8 @@
 """The common parts of the rows about rebalances: fifty members, five hundred partitions, one newcomer.
 
 A producer writes to the topic all the time, so a member without records is stopped by the rebalance. An assigned
-partition's wait for its first record counts from the assignment, or from the record's write if that is later: else the
-figure would show how often the producer writes. Newcomers join between two heartbeats of the others.
+partition's wait for its first record counts from the assignment, or from the record's write if that is later. Otherwise
+the figure would show how often the producer writes. Newcomers join between two heartbeats of the others.
 """
 
 from __future__ import annotations

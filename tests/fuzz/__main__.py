@@ -1,8 +1,8 @@
-"""Runs the fuzzer over one target after the other: `python -m tests.fuzz --seconds 60 [TARGET ...]`.
+"""Runs the fuzzer on one target after another: `python -m tests.fuzz --seconds 60 [TARGET ...]`.
 
-atheris (libFuzzer with Python's branches) makes the inputs and remembers under .cache/fuzz which of them reached
-something new. An input that fails is written to .cache/fuzz; `--replay FILE TARGET` runs it again. Once mended, it is
-kept in tests/fuzz/regressions/<target>/, where the tests find it.
+atheris (libFuzzer with Python's branches) creates the inputs and stores under .cache/fuzz those that reached new code.
+An input that fails is written to .cache/fuzz; `--replay FILE TARGET` runs it again. After the fix, the input is kept in
+tests/fuzz/regressions/<target>/, where the tests find it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 ANY = "any"
-"""All targets at once: the first byte chooses."""
+"""All targets in one run: the first byte of the input selects the target."""
 _MISSING = "the fuzzer needs atheris (Linux, x86-64, Python 3.11 to 3.13): pip install atheris"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 1 if a target failed, 2 if the fuzzer isn't there."""
+    """Returns 1 if a target failed, 2 if the fuzzer is not installed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.partition("\n")[0])
     parser.add_argument("targets", metavar="TARGET", nargs="*", help="default: all")
     parser.add_argument("--seconds", type=int, default=60, help="for each target, default 60")
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fuzz_in_child(name: str, options: argparse.Namespace) -> bool:
-    # libFuzzer ends its process, found or not.
+    # libFuzzer ends its process in any case.
     limit = ["--seconds", str(options.seconds)] if options.runs is None else ["--runs", str(options.runs)]
     command = [sys.executable, "-m", "tests.fuzz", "--here", *limit, "--folder", str(options.folder), name]
     print(f"=== {name}", flush=True)
@@ -62,7 +62,7 @@ def _fuzz_in_child(name: str, options: argparse.Namespace) -> bool:
 def _fuzz(name: str, options: argparse.Namespace) -> NoReturn:
     import atheris
 
-    # The schema's modules are tables: their way through the decoders is what tells inputs apart.
+    # The schema's modules are only tables: the branches in the decoders distinguish inputs.
     with atheris.instrument_imports(include=["klamm"], exclude=["klamm.protocol.schema"]):
         from tests.fuzz.targets import TARGETS, check_any
 
@@ -72,7 +72,7 @@ def _fuzz(name: str, options: argparse.Namespace) -> NoReturn:
     def compile_instrumented(*arguments: Any) -> Any:
         return atheris.instrument_func(compile_decoder(*arguments))
 
-    if options.runs is None:  # it takes a quarter of a minute for all of them: too long before a short run
+    if options.runs is None:  # instrumenting takes about 15 s: too long for a short run
         vars(codec)["compile_decoder"] = compile_instrumented
 
     corpus = options.folder / name
@@ -80,7 +80,7 @@ def _fuzz(name: str, options: argparse.Namespace) -> NoReturn:
     check = check_any if name == ANY else TARGETS[name].check
     for number, target in enumerate(TARGETS.values()):
         for place, seed in enumerate(target.seeds() if name in (ANY, target.name) else ()):
-            target.read(seed)  # what is compiled on first use is there before memory is looked at
+            target.read(seed)  # compiles codecs before memory is measured
             (corpus / f"seed-{target.name}-{place}").write_bytes(bytes((number,)) + seed if name == ANY else seed)
     limit = f"-max_total_time={options.seconds}" if options.runs is None else f"-runs={options.runs}"
     settings = [

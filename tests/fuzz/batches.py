@@ -1,4 +1,4 @@
-"""Record batches: the reader of records, and both forms of the record scanner, which have to agree with it."""
+"""Record batches: the reader of records, and both forms of the record scanner, which must agree with the reader."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _read_batches(data: bytes) -> None:
     with suppress(KafkaError):
         list(decode_records(data))
     with suppress(KafkaError):
-        # Once more with a CRC that fits: what a producer that means harm would send.
+        # Again with a valid CRC, as a malicious producer would send it.
         repaired = bytearray(data)
         for position, header in iterate_batches(data):
             covered = memoryview(data)[position + CRC_START : position + header.size_bytes]
@@ -81,7 +81,7 @@ def _fields_of_records(records: list[Record], header: BatchHeader) -> list[tuple
 
 
 def _scan(data: bytes, keep_pattern: int) -> Any:
-    """What the scanner makes of a batch: the fields, and the batches that are made of it; or an error's code."""
+    """Returns the scanner's fields of a batch and the batches rewritten from it, or an error code."""
     try:
         header = read_batch_header(data)
         spans = scan_records(data, 0, header, max_bytes=_MAX_BYTES)
@@ -116,7 +116,7 @@ def _read_scanner(data: bytes) -> None:
     except KafkaError as error:
         expected = error.code
     found = outcomes[0] if isinstance(outcomes[0], ErrorCode) else outcomes[0][0]
-    # The scanner's arrays have a bound of their own, where the reader makes one record at a time.
+    # The scanner limits the size of its arrays; the reader creates one record at a time.
     is_bounded = found is ErrorCode.CORRUPT_MESSAGE and isinstance(expected, list) and len(expected) * 36 > _MAX_BYTES
     assert is_bounded or found == expected, f"{found} is not {expected}"
 
@@ -126,7 +126,7 @@ def _scanner_seeds() -> Iterator[bytes]:
         yield bytes((pattern * 37 + 5 & 0xFF,)) + batch
 
 
-# What compressed bytes may open to as objects, however few they are.
+# Limit for the objects that a few compressed bytes may expand to.
 _BYTES_AT_MOST: Final = 12 << 20
 
 READER: Final = Target("batches", _read_batches, _batch_seeds, _BYTES_AT_MOST, 1000)

@@ -1,4 +1,4 @@
-"""Record batches as columns: both forms of the filler, which have to agree with each other and with the reader."""
+"""Record batches as columns: both forms of the filler, which must agree with each other and with the reader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CODEC_OR_CONTROL: Final = 0x27
 
 
 def _fillers() -> list[Any]:
-    # pyarrow belongs to the Spark source; the other targets do without.
+    # Only this target needs pyarrow, a dependency of the Spark source.
     from klamm.spark.source.columns import CompiledColumnFiller
     from klamm.spark.source.numpy_columns import NumpyColumnFiller
 
@@ -32,7 +32,7 @@ def _fillers() -> list[Any]:
 
 
 def _rows(filler: Any, data: bytes) -> Any:
-    """The records of the plain batches at the start, and where they end; or an error's code."""
+    """Returns the records of the plain batches at the start and their end position, or an error code."""
     filler.set_range(-_END, _END)
     records = memoryview(data)
     rows: list[Any] = []
@@ -62,7 +62,7 @@ def _read_columns(data: bytes) -> None:
         rows, end = outcomes[0]
         expected = [
             (record.offset, record.key, record.value, list(record.headers))
-            # Offsets rise in a log, so nothing is looked for behind the end.
+            # Offsets rise in a log, so the filler stops at the end of the range.
             for position, header in takewhile(lambda batch: batch[1].base_offset < _END, iterate_batches(data[:end]))
             if header.last_offset >= -_END
             for record in decode_batch(data, position)

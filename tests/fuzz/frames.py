@@ -1,4 +1,4 @@
-"""Frames: what a connection makes of a stream of bytes, however it comes in pieces."""
+"""Frames: how a connection splits a stream of bytes, for any size of the received pieces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAXIMUM_FRAME_BYTES: Final = 1 << 20
 
 
 class _Headers:
-    """Stands for the dispatcher: reads headers as it does, and answers at once."""
+    """A substitute for the dispatcher, which decodes the request headers and answers at once."""
 
     def __init__(self) -> None:
         self.handled: list[bytes] = []
@@ -34,11 +34,11 @@ class _Headers:
         return header.correlation_id, False, [b"answer"]
 
     def connection_closed(self, connection: ConnectionInfo) -> None:
-        """Nothing is kept for a connection."""
+        """Does nothing, because no state is kept for a connection."""
 
 
 class _Socket:
-    """Stands for the transport of a client that reads its answers."""
+    """A substitute for the transport of a client that reads its answers."""
 
     def __init__(self) -> None:
         self.is_open = True
@@ -64,15 +64,15 @@ class _Socket:
     close = abort
 
     def pause_reading(self) -> None:
-        """A client may be told to wait; the bytes come all the same, which is harder."""
+        """Does nothing: the bytes keep coming, which is the harder case."""
 
     def resume_reading(self) -> None:
-        """See `pause_reading`."""
+        """Does nothing, like `pause_reading`."""
 
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    # Turns end by count and not by time, so that an input does the same every time.
+    # Turns end by count and not by time, so that an input always has the same effect.
     connection_module.TURN_S = 3600.0  # type: ignore[misc]
     return asyncio.new_event_loop()
 
@@ -110,7 +110,7 @@ async def _feed(piece_bytes: int, data: bytes) -> tuple[list[bytes], bool]:
 
 
 def _expected(data: bytes) -> tuple[list[bytes], bool]:
-    """What the protocol says of the stream: the frames, and whether the connection is still open."""
+    """Returns the frames that the protocol defines for the stream, and whether the connection is still open."""
     frames: list[bytes] = []
     position = 0
     while position + 4 <= len(data):

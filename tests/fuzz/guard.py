@@ -1,4 +1,5 @@
-"""What every input must leave true: declared errors only, and memory by what it is, not by what it claims to be."""
+"""The rules for every input: only declared errors, and memory in proportion to the input's real size, not to a size
+that it claims."""
 
 from __future__ import annotations
 
@@ -14,23 +15,23 @@ class TooMuchMemory(Exception):
 
 
 class Target(NamedTuple):
-    """One reader of bytes from outside."""
+    """A reader of bytes from outside."""
 
     name: str
     read: Callable[[bytes], None]
-    """Raises for a mistake of ours only: declared errors are its own business."""
+    """Reads an input; handles declared errors and raises only for a bug."""
     seeds: Callable[[], Iterable[bytes]]
-    """Inputs that are read to the end, for a fuzzer to begin with."""
+    """Valid inputs, from which a fuzzer starts."""
     bytes_at_most: int
-    """Memory that may be taken however small the input is."""
+    """Memory that any input may use, in bytes."""
     bytes_per_byte: int
-    """Memory that may be taken for each byte of the input besides."""
+    """Additional memory for each byte of the input."""
 
     def check(self, data: bytes) -> None:
-        """Raises whatever `read` does, and `TooMuchMemory`.
+        """Raises the errors of `read`, and `TooMuchMemory`.
 
-        The first input of a kind has its codec compiled, which is done once and is not the input's doing. So one that
-        takes too much is read again.
+        The first input of a kind compiles its codec, which takes memory once. So an input that uses too much memory is
+        read again.
         """
         if not tracemalloc.is_tracing():
             tracemalloc.start(1)

@@ -1,4 +1,4 @@
-"""Requests, responses and the members' own messages: every codec, from headers on."""
+"""Requests, responses and the members' messages: every codec, including headers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SAMPLES: Final[dict[str, Any]] = {
 
 
 def _filled(cls: type[Message], version: int) -> Message:
-    """A message with a value in every field that the version has, and two elements in every array."""
+    """Returns a message with a value in every field of the version, and two elements in every array."""
     message = cls()
     for field in fields_of(cls):
         if field.present(version):
@@ -70,7 +70,7 @@ def _versions(spec: ApiSpec) -> range:
 def _check_round_trip(message: Message, version: int) -> None:
     encoded = encode(message, version)
     again, _ = decode(type(message), version, encoded)
-    # Bytes are compared, not messages: a NaN equals nothing, itself neither.
+    # Compares bytes instead of messages, because a NaN does not equal itself.
     assert encode(again, version) == encoded, f"{message} became {again}"
 
 
@@ -139,7 +139,7 @@ def _member_seeds() -> Iterator[bytes]:
         yield encode_assignment(assignment, version)
 
 
-# A struct of one or two bytes on the wire is an object with lists in it.
+# A struct of one or two bytes on the wire becomes an object with lists.
 _BYTES_PER_BYTE: Final = 1500
 _BYTES_AT_MOST: Final = 1 << 18
 

@@ -1,4 +1,4 @@
-"""Inputs near valid ones, by Hypothesis: seeds with bytes changed, cut out, repeated and put in."""
+"""Inputs close to valid ones, by Hypothesis: seeds with bytes changed, removed, repeated and inserted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TELLING = (b"\x00", b"\xff", b"\x7f", b"\x80", b"\xff\xff\xff\xff", b"\x7f\xff\
 
 @st.composite
 def near(draw: st.DrawFn, seeds: Sequence[bytes]) -> bytes:
-    """A seed, or any bytes, changed in up to six places."""
+    """Generates a seed, or any bytes, with changes in up to six places."""
     data = bytearray(draw(st.sampled_from(seeds) | st.binary(max_size=100)))
     for _ in range(draw(st.integers(0, 6))):
         position = draw(st.integers(0, len(data)))

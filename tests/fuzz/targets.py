@@ -19,6 +19,6 @@ _ALL: Final = tuple(TARGETS.values())
 
 
 def check_any(data: bytes) -> None:
-    """The first byte chooses the target, the rest is its input."""
+    """Checks the target that the first byte selects; the rest of the bytes is its input."""
     if data:
         _ALL[data[0] % len(_ALL)].check(data[1:])

@@ -1,4 +1,4 @@
-"""A short run of the fuzzer over everything that reads bytes from outside; `make fuzz` is the long one."""
+"""A short run of the fuzzer on all readers of bytes from outside; `make fuzz` runs longer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _stop_tracing() -> Iterator[None]:
 
 @cache
 def seeds(target: Target) -> list[bytes]:
-    """The target's seeds; reading each once leaves behind what is compiled on first use."""
+    """Returns the target's seeds; reads each seed once, so that codecs are compiled before memory is measured."""
     found = list(target.seeds())
     for seed in found:
         target.read(seed)
@@ -42,13 +42,13 @@ def seeds(target: Target) -> list[bytes]:
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_changed_bytes_raise_declared_errors_only(target: Target, data: st.DataObject) -> None:
-    """Whatever stands in them, and without taking more memory than their size allows."""
+    """Changed bytes raise only declared errors, and use no more memory than their size allows."""
     target.check(data.draw(near(seeds(target))))
 
 
 @each_target
 def test_what_was_found_once_is_not_found_again(target: Target) -> None:
-    """The seeds, and every input that once failed, one file each."""
+    """The seeds and all inputs that failed in the past pass the check."""
     for seed in seeds(target):
         target.check(seed)
     for path in sorted((REGRESSIONS / target.name).glob("*")):
@@ -56,7 +56,7 @@ def test_what_was_found_once_is_not_found_again(target: Target) -> None:
 
 
 def test_the_guard_finds_what_it_is_for() -> None:
-    """An undeclared error, and memory that a small input must not take."""
+    """The guard finds an undeclared error, and a small input that uses too much memory."""
 
     def careless(data: bytes) -> None:
         bytearray(data[0] << 16)
@@ -70,14 +70,14 @@ def test_the_guard_finds_what_it_is_for() -> None:
 
 
 def test_the_first_byte_chooses_the_target() -> None:
-    """So that one run goes over all of them."""
+    """The first byte of an input selects the target, so that one run covers all targets."""
     for number, target in enumerate(TARGETS.values()):
         check_any(bytes((number,)) + seeds(target)[0])
     check_any(b"")
 
 
 def test_the_fuzzer_finds_nothing(tmp_path: Path) -> None:
-    """Some hundred inputs by atheris over all targets at once."""
+    """Atheris finds no failure in some hundred inputs for all targets."""
     pytest.importorskip("atheris", reason="atheris is there for Linux on x86-64 and Python 3.11 to 3.13 only")
     command = [sys.executable, "-m", "tests.fuzz", "any", "--runs", "900", "--folder", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)

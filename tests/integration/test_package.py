@@ -1,4 +1,4 @@
-"""What `import klamm` gives, and what it costs."""
+"""The names in `import klamm`, and the cost of the import."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def _modules_after(statement: str) -> set[str]:
 
 @pytest.mark.parametrize("statement", ["import klamm", "import klamm.testing", "import klamm.testing.pytest_plugin"])
 def test_an_import_costs_next_to_nothing(statement: str) -> None:
-    """No loop, no client, no server room is loaded before somebody asks for the broker.
+    """An import loads no event loop, no client and no broker module before the broker is used.
 
-    (pytest, which the plugin needs anyway, is loaded with it and brings asyncio along.)
+    pytest, which the plugin needs, loads asyncio.
     """
     modules = _modules_after(statement)
     heavy = {"uvloop", "confluent_kafka", "cramjam", "crc32c", "rich", "sqlite3", "pyspark", "pandas"}
@@ -31,7 +31,7 @@ def test_an_import_costs_next_to_nothing(statement: str) -> None:
 
 
 def test_the_public_names_are_there() -> None:
-    """And no others."""
+    """The package exports exactly its public names."""
     assert set(klamm.__all__) == {"Broker", "KlammError", "__version__"}
     for name in klamm.__all__:
         assert getattr(klamm, name) is not None

@@ -8,20 +8,25 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count
+from struct import Struct
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.interop.client_process import ClientProcess, Member
 from tests.interop.owner_watch import OwnerWatch
+
+from klamm.core.coordinator.java_hash import partition_for
 
 __all__ = ["Life", "Steady", "Writing"]
 
 PATIENCE_SECONDS: Final = 60
 BETWEEN_RECORDS_SECONDS: Final = 0.01
 STALL_SECONDS: Final = 1
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
+_KEY_HEAD: Final = Struct(">hh")
 
 
 class Writing:
@@ -157,13 +162,29 @@ class Life:
 
         self.until(are_committed, lambda: f"committed {self._committed()}, the log ends at {self._ends()}")
         self.stop(last)
-        assert self._committed() == self._ends()
-        assert self.watch.looks, "nobody looked"
+        assert self._committed() == self._ends(), self._commits()
+        assert self.watch.looks, "the watch has seen no group"
         assert not self.watch.overlaps, self.watch.overlaps[:5]
 
     def _committed(self) -> dict[int, int]:
         answer = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])[self.group]
         return {each.partition: each.offset for each in answer.result(30).topic_partitions or []}
+
+    def _commits(self) -> str:
+        """Returns the last commits in the log of offsets: the time, and the offset of each partition."""
+        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "none", "enable.partition.eof": True})
+        count = len(reader.list_topics(_OFFSETS_TOPIC, 30).topics[_OFFSETS_TOPIC].partitions)
+        reader.assign([TopicPartition(_OFFSETS_TOPIC, partition_for(self.group, count), 0)])
+        found: dict[int, list[str]] = {}
+        while (message := reader.poll(PATIENCE_SECONDS)) is not None and message.error() is None:
+            key = message.key() or b""
+            if key.startswith(_KEY_HEAD.pack(1, len(self.group)) + self.group.encode()):
+                partition = int.from_bytes(key[-4:], "big")
+                value = message.value()
+                offset = "deleted" if value is None else int.from_bytes(value[2:10], "big", signed=True)
+                found.setdefault(partition, []).append(f"{message.timestamp()[1]}: {offset}")
+        reader.close()
+        return "\n".join(f"commits of partition {each}: {found[each][-6:]}" for each in sorted(found))
 
     def _ends(self) -> dict[int, int]:
         wanted = {TopicPartition(self.topic, index): OffsetSpec.latest() for index in range(self.partitions)}

@@ -1,7 +1,7 @@
-"""The brokers on which scenarios are played: klamm and Apache Kafka, each told the same.
+"""The brokers that play scenarios: klamm and Apache Kafka, with the same configuration.
 
-A scenario says with `broker NAME` how its broker is set: as broker_configs/NAME.properties says, on top of what all
-are told.
+A scenario selects a configuration with `broker NAME`: the keys of broker_configs/NAME.properties, in addition to the
+common keys of all brokers.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ FOLDER: Final = Path(__file__).parent
 
 
 class Broker(Protocol):
-    """Either of them."""
+    """A broker of klamm or of Apache Kafka."""
 
     bootstrap_servers: str
 
     def restart(self) -> None:
-        """Stops it and starts it again on the same port and data."""
+        """Restarts the broker on the same port and data."""
 
 
 def broker_config(name: str) -> dict[str, str]:
-    """Keys of the broker of that name."""
+    """Returns the configuration with that name."""
     config: dict[str, str] = {}
     for each in ("common", name):
         for line in (FOLDER / "broker_configs" / f"{each}.properties").read_text(encoding="utf-8").splitlines():
@@ -35,5 +35,5 @@ def broker_config(name: str) -> dict[str, str]:
 
 
 def scenario_paths() -> list[Path]:
-    """All scenarios."""
+    """Returns the paths of all scenarios."""
     return sorted(FOLDER.glob("*/*.txt"))

@@ -1,4 +1,4 @@
-"""The language in which scenarios are written: what is done, and what Apache Kafka answered to it.
+"""The language of scenarios: the steps, and Apache Kafka's answers to each step.
 
     # Comments begin with a sharp.
     topic events 6
@@ -10,10 +10,10 @@
     A: join range events
       < ok, generation 1, consumer/range, leader A, member A, members A
 
-Each line at the margin is a step. Lines under it are what came of it: `<` for answers (those to other members with
-their names), `=` for the state of the group, given whole where it changed. They are recorded from Apache Kafka by
-`python -m tests.scenarios.record`, never written by hand. Where klamm may answer otherwise, a step says so, with the
-whole of what klamm answers, and the reason:
+Each line without indentation is a step. The lines below it are its outcome: `<` for answers (answers to other members
+begin with their names), `=` for the complete state of the group, if it changed. `python -m tests.scenarios.record`
+records the outcome from Apache Kafka, never by hand. If klamm may answer differently, the step contains
+klamm's complete outcome and the reason:
 
     B: heartbeat
       < ok
@@ -33,31 +33,31 @@ from klamm.errors import KlammError
 __all__ = ["NOTHING", "RESTART", "Scenario", "ScenarioError", "Step", "parse", "rewrite"]
 
 NOTHING: Final = "nothing"
-"""What klamm answers to a step, or shows of it, where Apache Kafka does more: `! nothing`."""
+"""klamm's empty outcome, written `! nothing`, where Apache Kafka has one."""
 RESTART: Final = "restart"
 """The step that restarts the broker."""
 DEFAULT_BROKER: Final = "default"
 
 
 class ScenarioError(KlammError):
-    """A scenario is not written as it should be; the text says where."""
+    """A scenario file is invalid; the message names the line."""
 
 
 @dataclass
 class Step:
-    """One line that says what is done, and what came of it."""
+    """One step of a scenario and its outcome."""
 
     line: int
-    """Counted from 1."""
+    """Line number in the file, from 1."""
     text: str
     kafka: list[str] = field(default_factory=list)
-    """What Apache Kafka did."""
+    """Apache Kafka's outcome."""
     klamm: list[str] | None = None
-    """What klamm does instead; None where it is the same."""
+    """klamm's outcome if it differs, else None."""
     because: list[str] = field(default_factory=list)
 
     def expected_of(self, is_kafka: bool) -> list[str]:
-        """What comes of it."""
+        """Returns the expected outcome on Apache Kafka or on klamm."""
         if is_kafka or self.klamm is None:
             return self.kafka
         return [] if self.klamm == [NOTHING] else self.klamm
@@ -65,26 +65,26 @@ class Step:
 
 @dataclass
 class Scenario:
-    """One file."""
+    """A scenario file."""
 
     path: Path
     steps: list[Step]
     broker: str = DEFAULT_BROKER
-    """How the broker is set: a file of brokers/, by its name."""
+    """Name of the broker's configuration: a file in broker_configs/."""
 
     @property
     def restarts(self) -> bool:
-        """Whether it restarts its broker, which it has to have for itself."""
+        """Returns whether the scenario restarts its broker, and therefore needs a broker of its own."""
         return any(step.text == RESTART for step in self.steps)
 
     @property
     def name(self) -> str:
-        """The file's name; no other scenario has it."""
+        """Returns the name of the file, which is unique."""
         return self.path.stem
 
 
 def parse(path: Path) -> Scenario:
-    """Reads a scenario. Raises `ScenarioError` where it isn't one."""
+    """Reads a scenario. Raises `ScenarioError` if the file is invalid."""
     scenario = Scenario(path, [])
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -115,7 +115,7 @@ def _add(step: Step, line: str, where: str) -> None:
 
 
 def rewrite(text: str, recorded: Mapping[int, Iterable[str]]) -> str:
-    """The text of a scenario with new answers, by the lines of their steps; what differs and why stays as it is."""
+    """Returns the text of a scenario with new answers, by the lines of their steps; keeps differences and reasons."""
     lines: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith(" ") and line.lstrip().startswith(("< ", "= ")):

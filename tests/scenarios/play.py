@@ -1,20 +1,20 @@
-"""Plays a scenario on a broker and tells what came of each step.
+"""Plays a scenario on a broker and returns the outcome of each step.
 
-Besides what members do (verbs/), these are steps:
+In addition to the members' requests (verbs/), there are these steps:
 
     topic events 6               a topic with six partitions
     topic events grows to 12
     topic events is deleted
-    group orders                 what follows is about this group; names are the scenario's own
-    member A instance=a session=2s     what A says in each of its requests, unless the step says otherwise
-    gather A B C events          classic members join one after the other and share the topics; the first one leads
-    settle A B C                 consumer members heartbeat, owning what they are given, until all have what is theirs
-    wait 2s                      nothing is done; ends early when what is expected has come
-    wait 2s while A, B heartbeat      (or consumer-heartbeat) their answers are told where they change
-    A: disconnect                its connections end, without a word to the group
-    restart                      the broker, after all connections have ended; a scenario that does has it for itself
-    count partitions             from here on it is told how many partitions are assigned, not which: assignors go by
-                                 the random ids of topics and classic members
+    group orders                 the group of the following steps; each scenario has its own names
+    member A instance=a session=2s     defaults for A's requests; a step may override them
+    gather A B C events          classic members join one after another and share the topics; the first is the leader
+    settle A B C                 consumer members heartbeat with their assignment until all own their target
+    wait 2s                      waits; ends early when the expected outcome has come
+    wait 2s while A, B heartbeat      (or consumer-heartbeat) shows their answers when they change
+    A: disconnect                closes A's connections without leaving the group
+    restart                      restarts the broker after all connections are closed; the scenario has its own broker
+    count partitions             from here on shows the number of assigned partitions, not their indexes: assignors
+                                 depend on the random ids of topics and classic members
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ __all__ = ["Outcome", "play"]
 
 OF_A_MEMBER: Final = re.compile(r"(\w+): ([a-z-]+)\s*(.*)")
 BEAT_SECONDS: Final = 0.1
-"""Time between two heartbeats of a member that only has to stay alive."""
+"""Time between two heartbeats of a member that only stays alive."""
 
 
 class Outcome(NamedTuple):
-    """What came of one step."""
+    """The outcome of one step."""
 
     step: Step
     seen: list[str]
@@ -53,9 +53,10 @@ class Outcome(NamedTuple):
 def play(
     scenario: Scenario, broker: Broker, expected_of: Callable[[Step], list[str] | None], time: int = 1
 ) -> list[Outcome]:
-    """Plays it until a step has another outcome than the one that is expected; None expects nothing certain.
+    """Plays the scenario until a step has an unexpected outcome; None means that any outcome is expected.
 
-    `time` tells how often it was played on that broker, this time included: each has names of its own.
+    `time` is the number of times that the scenario was played on that broker, including this one. Each run has its own
+    names.
     """
     world = World(broker.bootstrap_servers, scenario.name, time)
     player = _Player(world, broker)
@@ -83,7 +84,7 @@ class _Player:
         self._broker = broker
 
     def perform(self, text: str, expected: list[str] | None) -> list[str]:
-        """Performs one step and tells what came of it."""
+        """Performs one step and returns its outcome."""
         match = OF_A_MEMBER.fullmatch(text)
         if match is not None:
             member, verb, words = self._world.member(match[1]), match[2], match[3].split()
@@ -119,7 +120,7 @@ class _Player:
         return pending
 
     def _ask_at_once(self, member: Member, verb: str, *words: str) -> str:
-        """Asks what is answered at once."""
+        """Sends a request that is answered at once; returns the answer."""
         pending = self._ask(member, verb, list(words))
         self._world.pending.remove(pending)
         return pending.receive().text
@@ -128,7 +129,7 @@ class _Player:
         self._world.pending = [pending for pending in self._world.pending if pending.member is not member]
         member.hang_up()
 
-    # -- steps that are no request
+    # -- steps without a request
 
     def _topic(self, words: list[str]) -> None:
         match words:
@@ -162,7 +163,7 @@ class _Player:
         self._world.member(name).defaults = {key: value for key, _, value in pairs}
 
     def _gather(self, words: list[str]) -> None:
-        """Each newcomer joins with the id that it is given; all others join again; the leader shares the topics out."""
+        """Joins each new member with its assigned id; all other members rejoin, and the leader assigns the topics."""
         *names, topics = words
         members: list[Member] = []
         for name in names:
@@ -185,7 +186,7 @@ class _Player:
                 raise ScenarioError(f"{pending.member.name}: {pending.verb} was answered with {told}")
 
     def _wait_for_members(self, count: int) -> None:
-        """Waits until the group has so many: those who join are known as soon as their request has arrived."""
+        """Waits until the group has `count` members. A member counts as soon as its join request has arrived."""
         request = DescribeGroupsRequest(groups=[self._world.group_id])
 
         def are_there() -> bool:
@@ -195,7 +196,7 @@ class _Player:
         self._world.peer.until(are_there)
 
     def _shares(self, members: list[Member], topics: list[str]) -> list[str]:
-        """What the range assignor would give them, as arguments of a sync."""
+        """Returns the range assignor's result, as arguments of a sync."""
         shares: list[Partitions] = [{} for _ in members]
         for topic in topics:
             partitions = self._world.partitions_of(topic)
@@ -208,11 +209,11 @@ class _Player:
         return [f"{member.name}={show_partitions(share)}" for member, share in zip(members, shares, strict=True)]
 
     def _settle(self, names: list[str], expected: list[str] | None) -> None:
-        """Sends heartbeats of all, in turn, until three rounds bring no news.
+        """Sends heartbeats of all members in turn, until three rounds bring no change.
 
-        A coordinator does some work in the background (it resolves regular expressions, computes assignments), which
-        may take longer than three rounds on a busy machine. So the heartbeats go on while the group is not in the
-        expected state.
+        A coordinator works in the background (it resolves regular expressions and computes assignments). That may take
+        longer than three rounds on a busy machine. So the heartbeats continue while the group is not in the expected
+        state.
         """
         members = [self._world.member(name) for name in names]
         quiet, before = 0, ""
@@ -244,7 +245,7 @@ class _Player:
 
 
 class _Beats:
-    """Heartbeats of members that stay alive meanwhile."""
+    """Heartbeats of members that stay alive during a wait."""
 
     def __init__(self, members: list[Member], beat: Callable[[Member], str]) -> None:
         self._members = members
@@ -257,14 +258,14 @@ class _Beats:
         self._next = 0.0
 
     def tell(self) -> list[str]:
-        """Has them heartbeat when it is time; tells what they were answered, what was repeated once."""
+        """Sends heartbeats when they are due; returns the answers, with repeated answers only once."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + BEAT_SECONDS
             for member in self._members:
                 told, answer = self._told[member.name], f"< {member.name}: {self._beat(member)}"
                 if answer in told[-1:]:
                     continue
-                # Whether a heartbeat came in time to be told that all is as before is chance.
+                # A first answer without news depends on timing, so it is left out when an answer with news follows.
                 if len(told) == 1 and self._without_news[member.name].fullmatch(told[0]):
                     told.clear()
                 told.append(answer)

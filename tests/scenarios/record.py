@@ -1,8 +1,8 @@
-"""Records scenarios: plays them on Apache Kafka and writes what it answers into their files.
+"""Records scenarios: plays them on Apache Kafka and writes its answers into their files.
 
 python -m tests.scenarios.record [NAME...]     (by default all)
 
-Each is played twice; what was recorded the first time must be seen the second time, too.
+Each scenario is played twice; the second run must have the outcome that the first run recorded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _check(scenario: Scenario, broker: Broker) -> str | None:
 def _play_all(
     how: Callable[[Scenario, Broker], str | None], scenarios: list[Scenario], broker: str
 ) -> dict[str, str | None]:
-    """Complaints, by the scenario's name."""
+    """Returns the complaints, by the scenario's name."""
     at_once = 1 if scenarios and scenarios[0].restarts else AT_ONCE
     with ApacheKafka(broker_config(broker)) as kafka, ThreadPoolExecutor(at_once) as pool:
         prepare_broker(kafka.bootstrap_servers)
@@ -55,7 +55,7 @@ def _play_all(
 
 
 def main(names: list[str]) -> int:
-    """Records the scenarios of these names."""
+    """Records the scenarios with these names; returns the exit status."""
     by_broker: dict[tuple[str, bool], list[Scenario]] = defaultdict(list)
     for path in scenario_paths():
         if not names or path.stem in names:

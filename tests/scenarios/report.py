@@ -1,4 +1,4 @@
-"""What is said of a scenario that had another outcome than its file says."""
+"""The report of a scenario with an unexpected outcome."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from tests.scenarios.play import Outcome
 __all__ = ["describe_failure"]
 
 BEFORE = 6
-"""Steps that are shown before the one that went wrong."""
+"""Number of steps that are shown before the failed step."""
 
 
 def describe_failure(scenario: Scenario, outcomes: list[Outcome], *, is_kafka: bool) -> str | None:
-    """The step that had another outcome, with both and with what went before; None when all went as expected."""
+    """Returns the failed step with the expected and the actual outcome and the steps before it; None without a
+    failure."""
     *before, (step, seen) = outcomes
     expected = step.expected_of(is_kafka)
     if seen == expected:

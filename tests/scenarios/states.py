@@ -1,4 +1,4 @@
-"""A group as both kinds of describe requests show it, in lines that a person reads.
+"""The state of a group, from both kinds of describe requests, as readable lines.
 
 = classic Stable, consumer/range
 =   A of events, owns events:0-2
@@ -32,7 +32,7 @@ MEMBER_TYPES: Final = {-1: "of unknown type", 0: "classic", 1: "consumer"}
 
 
 def show_state(world: World) -> list[str]:
-    """The group that the scenario is about, as it is now."""
+    """Returns the current state of the scenario's group."""
     if not world.group_id:
         return NO_GROUP
     request = DescribeGroupsRequest(groups=[world.group_id])
@@ -45,7 +45,7 @@ def show_state(world: World) -> list[str]:
 
 
 def show_classic_group(world: World, group: classic.DescribedGroup) -> Iterator[str]:
-    """A line for the group, one for each member."""
+    """Yields a line for the group and one for each member."""
     yield f"classic {group.group_state}, {group.protocol_type}/{group.protocol_data}"
     yield from sorted(_classic_member(world, member) for member in group.members)
 
@@ -74,7 +74,7 @@ def _subscribed(world: World, metadata: bytes) -> str:
 
 
 def show_assignment_bytes(world: World, data: bytes) -> str:
-    """What a classic member got from its leader."""
+    """Returns the assignment that a classic member got from its leader."""
     if not data:
         return "nothing"
     try:
@@ -86,7 +86,7 @@ def show_assignment_bytes(world: World, data: bytes) -> str:
 
 
 def show_consumer_group(world: World, group: consumer.DescribedGroup) -> Iterator[str]:
-    """A line for the group, one for each member."""
+    """Yields a line for the group and one for each member."""
     epochs = f"epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
     yield f"consumer {group.group_state}, {epochs}, {group.assignor_name}"
     yield from sorted(_consumer_member(world, member) for member in group.members)
@@ -113,5 +113,5 @@ def _named(world: World, assignment: consumer.Assignment) -> Partitions:
 
 
 def show_error(code: int) -> str:
-    """An error by its name, as Kafka writes it."""
+    """Returns Kafka's name of an error code."""
     return "ok" if not code else ErrorCode(code).name

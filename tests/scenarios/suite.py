@@ -1,6 +1,6 @@
-"""Plays many scenarios at once, for tests that each wait for one of them.
+"""Plays many scenarios at once, for tests that each wait for one scenario.
 
-Scenarios spend most of their time waiting for time to pass, and each is about groups of its own.
+Scenarios mostly wait for time to pass, and each scenario has its own groups.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ AT_ONCE: Final = 10
 
 
 def prepare_broker(bootstrap_servers: str) -> None:
-    """Waits until a broker serves groups, and gets it to where klamm and Apache Kafka are alike."""
+    """Waits until the broker serves groups and is in the state in which klamm and Apache Kafka are alike."""
     peer = Peer(bootstrap_servers)
     peer.prepare()
     peer.close()
 
 
 def selected_scenarios(request: pytest.FixtureRequest) -> list[Scenario]:
-    """Those that the tests of the fixture's module are run for (parameter `path`)."""
+    """Returns the scenarios of the selected tests in the fixture's module (parameter `path`)."""
     items = [item for item in request.session.items if item.path == request.path]
     parameters = [item.callspec.params for item in items if hasattr(item, "callspec")]
     paths: list[Path] = [each["path"] for each in parameters if "path" in each]
@@ -39,9 +39,10 @@ def selected_scenarios(request: pytest.FixtureRequest) -> list[Scenario]:
 
 
 class Suite:
-    """Scenarios, under way on a broker since the first that wants it set like this was asked for.
+    """Scenarios that run on brokers.
 
-    `start` starts a broker of that name. Scenarios that restart it have another one, and one after the other.
+    The first check of a scenario starts all scenarios with the same broker configuration. `start` starts a broker with
+    that configuration. Scenarios that restart the broker have another one, and run one after another.
     """
 
     def __init__(self, scenarios: Iterable[Scenario], start: Callable[[str], Broker], *, is_kafka: bool) -> None:
@@ -53,11 +54,10 @@ class Suite:
         self._play: dict[str, Callable[[int], Future[list[Outcome]]]] = {}
 
     def check(self, path: Path) -> None:
-        """Waits for a scenario's end. Raises AssertionError, with the step, when it had another outcome than its file
-        says.
+        """Waits for the end of a scenario. Fails the test with a report of the step if its outcome is unexpected.
 
-        Such a one is played once more, when less else goes on: a scenario's times are real, and on a busy machine a
-        session may run out, or a group expire, between two steps that are to follow each other at once.
+        A failed scenario is played once more, when fewer others run. Its times are real: on a busy machine a session or
+        a group may expire between two steps.
         """
         scenario = self._scenarios[path.stem]
         if scenario.name not in self._outcomes:
@@ -87,6 +87,6 @@ class Suite:
                 self._outcomes[scenario.name] = self._play[scenario.name](1)
 
     def close(self) -> None:
-        """Begins no further scenario, and waits for those under way."""
+        """Cancels scenarios that have not started, and waits for the running ones."""
         for pool in self._pools:
             pool.shutdown(cancel_futures=True)

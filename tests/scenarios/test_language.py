@@ -1,4 +1,4 @@
-"""The scenarios' language: what is read from a file, what is said of one that can't be read, and what is rewritten."""
+"""The language of scenarios: parsing a file, errors for invalid files, and rewriting a file."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ A: heartbeat
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a scenario is written."""
+    """Returns the path for a scenario file."""
     return tmp_path / "about-something.txt"
 
 
 def test_a_scenario_is_read(path: Path) -> None:
-    """Steps stand at the margin, with what came of them below."""
+    """A step is a line without indentation, and its outcome is below it."""
     path.write_text(TEXT)
     scenario = parse(path)
     assert (scenario.name, scenario.broker) == ("about-something", "limited")
@@ -50,7 +50,7 @@ def test_a_scenario_is_read(path: Path) -> None:
 
 
 def test_klamm_may_do_nothing(path: Path) -> None:
-    """`! nothing` stands for that."""
+    """`! nothing` means that klamm's outcome is empty."""
     path.write_text("A: heartbeat\n  < ok\n  ! nothing\n  because it is busy.\n")
     (step,) = parse(path).steps
     assert step.expected_of(is_kafka=False) == []
@@ -60,14 +60,15 @@ def test_klamm_may_do_nothing(path: Path) -> None:
     "text", ["  < ok\n", "A: heartbeat\n  ! < ok\n", "A: heartbeat\n  because\n", "A: heartbeat\n  ok\n"]
 )
 def test_what_is_no_scenario_is_refused(path: Path, text: str) -> None:
-    """Answers without a step, differences without a reason, reasons without a difference, and other lines."""
+    """A file is invalid with an answer before the first step, a difference without a reason, a reason without a
+    difference, or another line."""
     path.write_text(text)
     with pytest.raises(ScenarioError, match=path.name):
         parse(path)
 
 
 def test_answers_are_rewritten_and_nothing_else(path: Path) -> None:
-    """Comments, empty lines, steps, differences and their reasons stay where they are."""
+    """Rewriting keeps comments, empty lines, steps, differences and reasons."""
     rewritten = rewrite(TEXT, {5: ["< MEMBER_ID_REQUIRED, member A"], 9: ["< UNKNOWN_MEMBER_ID"]})
     assert rewritten.splitlines() == [
         "# About something.",
@@ -86,20 +87,20 @@ def test_answers_are_rewritten_and_nothing_else(path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["nothing", "events:0", "events:0-2,5;payments:1"])
 def test_partitions_are_written_as_they_are_read(text: str) -> None:
-    """Neighbours are joined."""
+    """Partitions are parsed and shown in the same form, with ranges for adjacent indexes."""
     assert show_partitions(partitions(text)) == text
 
 
 @pytest.mark.parametrize(("text", "duration_ms"), [("500ms", 500), ("2s", 2000), ("7ms", 7), ("-1", -1)])
 def test_durations(text: str, duration_ms: int) -> None:
-    """In seconds or milliseconds."""
+    """Durations are in seconds or milliseconds."""
     assert milliseconds(text) == duration_ms
     if duration_ms > 0:
         assert show_milliseconds(duration_ms) == text
 
 
 def test_arguments_that_nobody_takes_are_refused() -> None:
-    """A typing error must not go unnoticed."""
+    """An unused argument is an error, so that a typing error is noticed."""
     arguments = Arguments(["range", "sesion=3s"], {"session": "5s"})
     assert arguments.word() == "range"
     assert arguments.duration_ms("session", "60s") == 5000
@@ -108,7 +109,7 @@ def test_arguments_that_nobody_takes_are_refused() -> None:
 
 
 def test_all_scenarios_can_be_read() -> None:
-    """They have names of their own, brokers that there are, and steps that were recorded."""
+    """All scenarios have unique names, known broker configurations, and recorded steps."""
     scenarios = [parse(path) for path in scenario_paths()]
     assert len({scenario.name for scenario in scenarios}) == len(scenarios)
     for scenario in scenarios:

@@ -1,6 +1,6 @@
-"""klamm does in every scenario what Apache Kafka did when it was recorded, except for what the scenario justifies.
+"""In every scenario klamm behaves as Apache Kafka did at the recording, except for explained differences.
 
-That the record is right is tested by tests/interop/test_scenarios_against_kafka.py, on Apache Kafka itself.
+tests/interop/test_scenarios_against_kafka.py tests the recordings on Apache Kafka.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.scenarios.suite import Suite, selected_scenarios
 
 @pytest.fixture(scope="module")
 def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
-    """The selected scenarios on klamm."""
+    """Plays the selected scenarios on klamm."""
     processes: list[BrokerProcess] = []
 
     def start(broker: str) -> BrokerProcess:
@@ -33,5 +33,5 @@ def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize("path", scenario_paths(), ids=lambda path: path.stem)
 def test_klamm_does_as_recorded(suite: Suite, path: Path) -> None:
-    """Every answer, and the group's state after every step, are Apache Kafka's."""
+    """Every answer, and the group's state after every step, are the recorded ones."""
     suite.check(path)

@@ -1,4 +1,4 @@
-"""How partitions, durations and arguments are written in scenarios."""
+"""The notation of partitions, durations and arguments in scenarios."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.scenarios.language import ScenarioError
 __all__ = ["Arguments", "Partitions", "milliseconds", "partitions", "show_milliseconds", "show_partitions"]
 
 Partitions: TypeAlias = dict[str, list[int]]
-"""Indexes by topic."""
+"""Partition indexes by topic."""
 
 _UNITS_MS: Final = {"ms": 1, "s": 1000}
 
 
 def milliseconds(text: str) -> int:
-    """`500ms` or `2s`; a bare number is one of milliseconds."""
+    """Parses `500ms` or `2s`; a number without a unit is in milliseconds."""
     match = re.fullmatch(r"(-?\d+)(ms|s)?", text)
     if match is None:
         raise ScenarioError(f"no duration: {text!r}; write 500ms or 2s")
@@ -25,7 +25,7 @@ def milliseconds(text: str) -> int:
 
 
 def partitions(text: str) -> Partitions:
-    """`events:0-2,5;payments:0`, or `nothing`."""
+    """Parses `events:0-2,5;payments:0`, or `nothing`."""
     if text == "nothing":
         return {}
     found: Partitions = {}
@@ -40,12 +40,12 @@ def partitions(text: str) -> Partitions:
 
 
 def show_milliseconds(duration_ms: int) -> str:
-    """The same, as it is written."""
+    """Returns a duration in the notation of scenarios."""
     return f"{duration_ms // 1000}s" if duration_ms and duration_ms % 1000 == 0 else f"{duration_ms}ms"
 
 
 def show_partitions(owned: Mapping[str, Iterable[int]]) -> str:
-    """The same, as it is written; the order of topics and partitions says nothing."""
+    """Returns partitions in the notation of scenarios, in sorted order."""
     return (
         ";".join(f"{topic}:{','.join(_runs(sorted(indexes)))}" for topic, indexes in sorted(owned.items()) if indexes)
         or "nothing"
@@ -62,7 +62,7 @@ def _runs(indexes: list[int]) -> Iterator[str]:
 
 
 class Arguments:
-    """What follows a verb: words in order, and `name=value` pairs. What nobody takes is an error (`finish`)."""
+    """The arguments of a verb: words in order, and `name=value` pairs. An unused argument is an error (`finish`)."""
 
     def __init__(self, words: Iterable[str], defaults: Mapping[str, str]) -> None:
         self._words: list[str] = []
@@ -76,7 +76,7 @@ class Arguments:
                 self._words.append(word)
 
     def word(self, otherwise: str | None = None) -> str:
-        """The next word."""
+        """Returns the next word."""
         if self._words:
             return self._words.pop(0)
         if otherwise is None:
@@ -84,29 +84,29 @@ class Arguments:
         return otherwise
 
     def words(self) -> list[str]:
-        """All words that are left."""
+        """Returns all remaining words."""
         words, self._words = self._words, []
         return words
 
     def get(self, name: str) -> str | None:
-        """A named value; the member's own one, where it has it, when the step doesn't say; else None."""
+        """Returns a named value of this step, else the member's default, else None."""
         return self._named.pop(name, self._defaults.get(name))
 
     def given(self, name: str) -> str | None:
-        """A named value of this step alone."""
+        """Returns a named value of this step, without the member's default."""
         return self._named.pop(name, None)
 
     def take(self, name: str, otherwise: str) -> str:
-        """As `get`, with a default."""
+        """Returns the value of `get`, or a default."""
         value = self.get(name)
         return otherwise if value is None else value
 
     def duration_ms(self, name: str, otherwise: str) -> int:
-        """A named duration."""
+        """Returns a named duration in milliseconds."""
         return milliseconds(self.take(name, otherwise))
 
     def number(self, name: str, otherwise: int) -> int:
-        """A named number of this step; `previous` and `next` are beside the default."""
+        """Returns a named number of this step; `previous` and `next` are relative to the default."""
         text = self.given(name)
         if text is None:
             return otherwise
@@ -114,13 +114,13 @@ class Arguments:
         return beside[text] if text in beside else int(text)
 
     def of_members(self) -> dict[str, str]:
-        """The pairs whose names are members (with a capital), or `nobody`."""
+        """Returns the pairs whose names are members (with a capital), or `nobody`."""
         found = {name: value for name, value in self._named.items() if name[0].isupper() or name == "nobody"}
         for name in found:
             del self._named[name]
         return found
 
     def finish(self) -> None:
-        """Raises `ScenarioError` when something was not taken."""
+        """Raises `ScenarioError` if an argument was not used."""
         if self._words or self._named:
             raise ScenarioError(f"what is this: {self._words} {self._named}")

@@ -1,7 +1,7 @@
-"""Looks at what comes of a step: answers as they arrive, and the state of the group, until there is no more to see.
+"""Collects the outcome of a step: answers as they arrive, and the state of the group, until nothing more comes.
 
-A record directs how long one looks: an answer that is expected is waited for, however slow the broker is, and one that
-isn't ends the step at once. Without a record one looks until all is quiet for a while.
+A recording decides how long to look. An expected answer is awaited however slow the broker is, and an unexpected one
+ends the step soon. Without a recording, looking ends when nothing has come for a while.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from tests.scenarios.world import Answer, Pending, World
 __all__ = ["LOOK_SECONDS", "PATIENCE_SECONDS", "Watch"]
 
 PATIENCE_SECONDS: Final = 20
-"""How long an answer or a state that is expected may take."""
+"""Time limit for an expected answer or state."""
 LOOK_SECONDS: Final = 0.02
-"""How long one waits before looking again; what nobody expects has as long to arrive."""
+"""Pause between two looks, and the time in which unexpected answers may arrive."""
 QUIET_SECONDS: Final = 0.2
-"""After which nothing more is expected to come, where it isn't known what does."""
+"""Without a recording, a step ends after this time without news."""
 SURPRISE_SECONDS: Final = 2
-"""How long an answer that nobody expects may still turn out to be one that is, once all names are known."""
+"""Time in which an unexpected answer may still become the expected one, when all names are known."""
 NO_ANSWER_SECONDS: Final = 0.4
-"""After which a request is taken for one that waits, where it isn't known whether it does."""
+"""Without a recording, a request without an answer after this time counts as waiting."""
 WAITS: Final = "< waits"
 
 
 def _tell_other(answer: Answer) -> str:
-    """An answer that somebody had been waiting for."""
+    """Returns the line for the answer to an earlier request."""
     return f"< {answer.pending.member.name}, answer to {answer.pending.verb}: {answer.text}"
 
 
 def _quiet_seconds(is_known: bool, waits: bool) -> float:
-    """How long nothing new must come for a step to be over."""
+    """Returns the time without news after which a step is over."""
     if is_known:
         return LOOK_SECONDS if waits else 0
     return NO_ANSWER_SECONDS if waits else QUIET_SECONDS
 
 
 class Watch:
-    """What comes of the steps of one scenario."""
+    """The outcomes of the steps of one scenario."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._shown = NO_GROUP
-        """The state of the group that was told last."""
+        """The last state of the group in an outcome."""
 
     def forget(self) -> None:
-        """Another group is looked at from now on."""
+        """Forgets the last state, because the scenario continues with another group."""
         self._shown = NO_GROUP
 
     def change(self) -> list[str]:
-        """Returns the state of the group if it differs from the one that was told last; otherwise nothing."""
+        """Returns the state of the group if it differs from the last one in an outcome; otherwise nothing."""
         state = show_state(self._world)
         return state if state != self._shown else []
 
@@ -66,11 +66,10 @@ class Watch:
         at_least_seconds: float = 0,
         meanwhile: Callable[[], list[str]] = list,
     ) -> list[str]:
-        """Looks until what is expected has come, or something else, or all is quiet; tells what was seen.
+        """Waits for the expected outcome, an unexpected one, or a quiet time; returns the outcome.
 
-        `own` is the request of the step, if it made one. `meanwhile` is called on each look and tells what else is
-        seen. With `at_least_seconds` one doesn't end before, unless the group changed or somebody who had been waiting
-        was answered.
+        `own` is the request of the step, if there is one. `meanwhile` is called on each look and returns additional
+        lines. `at_least_seconds` is the minimum time, unless the group changes or an earlier request is answered.
         """
         begin = quiet_since = time.monotonic()
         arrived: list[Answer] = []
@@ -88,7 +87,7 @@ class Watch:
                 before, quiet_since = seen, now
             took, quiet = now - begin, now - quiet_since
             if expected is not None and seen != expected:
-                # An answer is never taken back, but names may be missing in it, and a state may be on its way.
+                # An answer never changes, but names in it may still be unknown, and the state may still change.
                 is_surprising = any(line not in expected for line in own_answer + others)
                 ends = took >= PATIENCE_SECONDS + at_least_seconds or (is_surprising and quiet >= SURPRISE_SECONDS)
             else:
@@ -100,7 +99,7 @@ class Watch:
             self._pause()
 
     def _ready(self) -> list[Pending]:
-        """Requests whose answers have come; they are pending no more."""
+        """Returns requests whose answers have arrived, and removes them from the pending ones."""
         pending = self._world.pending
         if not pending:
             return []
@@ -118,7 +117,7 @@ class Watch:
 
 
 def _readable(pending: Sequence[Pending], patience_seconds: float) -> set[int]:
-    """The sockets, as file descriptors, on which something has come. Not `select`, which knows but 1,024 of them."""
+    """Returns the file descriptors of sockets with data. `select` supports only 1,024 of them, so this uses `poll`."""
     poll = select.poll()
     for each in pending:
         poll.register(each.wire.socket, select.POLLIN)

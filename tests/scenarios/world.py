@@ -1,7 +1,7 @@
-"""One scenario on one broker: its topics and groups under names of its own, its members, and whose id is whose.
+"""The state of one scenario on one broker: its topics, groups, members, and member ids.
 
-Names in a scenario are short; on the broker they have the scenario's name in front, so that many scenarios share a
-broker. What the broker answers is told in the scenario's names again.
+Names on the broker begin with the scenario's name, so that many scenarios share a broker. Outcomes show the short names
+of the scenario.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from klamm.protocol.schema.metadata_response import MetadataResponse
 __all__ = ["ADMIN", "Answer", "Ask", "Member", "Pending", "World"]
 
 ADMIN: Final = "admin"
-"""Who is in no group."""
+"""The client that is in no group."""
 UNTOLD: Final = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 IDS: Final = {"none": "", "nobody": "nobody"}
-"""Member ids that belong to none."""
+"""Member ids that belong to no member."""
 APPLIED_SECONDS: Final = 0.2
-"""What a broker needs at most to tell its coordinators of topics that it tells clients of."""
+"""Maximum time until a broker's coordinators know a topic that its clients know."""
 
 
 def _nothing(response: Message) -> None:
-    """Most answers say nothing that a member has to remember."""
+    """Does nothing: members remember nothing from most answers."""
 
 
 class Ask(NamedTuple):
-    """A request, how its answer is told, and what the member learns from it."""
+    """A request, the text form of its answer, and the effect of the answer on the member."""
 
     request: Message
     version: int
@@ -52,7 +52,7 @@ class Ask(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A request under way."""
+    """A request that waits for its answer."""
 
     member: Member
     verb: str
@@ -61,12 +61,12 @@ class Pending(NamedTuple):
 
     @property
     def api_key(self) -> ApiKey:
-        """Its API."""
+        """Returns the API key of the request."""
         assert self.ask.request.API_KEY is not None
         return ApiKey(self.ask.request.API_KEY)
 
     def receive(self) -> Answer:
-        """The answer, from which the member has learnt."""
+        """Receives the answer and lets the member learn from it."""
         try:
             body = self.wire.receive(self.api_key, self.ask.version)
         except ConnectionError:
@@ -80,36 +80,36 @@ class Pending(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the broker answered to a request; None when it closed the connection."""
+    """The broker's answer to a request; the response is None if the broker closed the connection."""
 
     pending: Pending
     response: Message | None
 
     @property
     def text(self) -> str:
-        """The answer, told. Ids that the scenario has come to know meanwhile have their names in it."""
+        """Returns the answer as text, with names for all member ids that the scenario knows by now."""
         return "the connection was closed" if self.response is None else self.pending.ask.tell(self.response)
 
 
 class Member:
-    """A client, with what it remembers of the answers it got."""
+    """A client, with the values that it remembers from its answers."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
         self.defaults: dict[str, str] = {}
-        """What its requests say where a step doesn't."""
+        """Default arguments of the member's requests."""
         self.member_id = ""
         self.generation = -1
-        """Or its epoch, in the consumer protocol."""
+        """The generation; in the consumer protocol the member epoch."""
         self.protocol = "range"
-        """What its classic group voted for."""
+        """The protocol that the classic group has selected."""
         self.assigned: Partitions = {}
-        """What the coordinator has it own."""
+        """The partitions that the coordinator has assigned to the member."""
         self._wires: list[Wire] = []
 
     def send(self, verb: str, ask: Ask) -> Pending:
-        """Sends a request on a connection that waits for no answer."""
+        """Sends a request on a connection without a pending request."""
         busy = [pending.wire for pending in self.world.pending if pending.member is self]
         wire = next((wire for wire in self._wires if wire not in busy), None)
         if wire is None:
@@ -120,7 +120,7 @@ class Member:
         return pending
 
     def hang_up(self, *wires: Wire) -> None:
-        """Closes connections of its own, by default all."""
+        """Closes the given connections of the member, by default all."""
         for wire in wires or tuple(self._wires):
             self._wires.remove(wire)
             wire.socket.close()
@@ -130,7 +130,7 @@ Group: TypeAlias = str
 
 
 class World:
-    """A scenario's names and members on a broker, where it is played for the first, second, ... time."""
+    """A scenario's names and members on a broker, for the first, second, … run."""
 
     def __init__(self, bootstrap_servers: str, scenario: str, time: int = 1) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -139,41 +139,41 @@ class World:
         self.pending: list[Pending] = []
         """Requests that wait for their answers."""
         self.group: Group = "group"
-        """The group that steps are about, by its short name."""
+        """Short name of the group that the steps use."""
         self.counts_only = False
-        """Whether assignments are told by their sizes alone: assignors see topics in the order of their random ids."""
+        """Whether outcomes show only the sizes of assignments: assignors order topics by their random ids."""
         self._members: dict[str, Member] = {}
         self._topic_ids: dict[str, bytes] = {}
         self._topic_names: dict[bytes, str] = {}
         self._ids: dict[str, str] = {}
 
     def hang_up(self) -> None:
-        """Ends all connections; who waited for an answer waits no more."""
+        """Closes all connections and drops pending requests."""
         self.pending = []
         self.peer.close()
         for member in self._members.values():
             member.hang_up()
 
     def connect(self) -> None:
-        """Goes on with the broker, once it serves groups again."""
+        """Connects to the broker after a restart, as soon as it serves groups."""
         self.peer = Peer(self.bootstrap_servers)
         self.peer.prepare()
 
     # -- members
 
     def member(self, name: str) -> Member:
-        """The member of that name."""
+        """Returns the member with that name."""
         return self._members.setdefault(name, Member(self, name))
 
     def learn_id(self, member: Member, member_id: str) -> None:
-        """A member has got this id, or chosen it."""
+        """Records a member's new id."""
         member.member_id = member_id
         if member_id and member_id not in self._ids:
             earlier = sum(name.split("#")[0] == member.name for name in self._ids.values())
             self._ids[member_id] = f"{member.name}#{earlier + 1}" if earlier else member.name
 
     def id_of(self, text: str) -> str:
-        """A member id: `none`, `nobody`, or that of the member of this name, `A#2` being the second one that A had."""
+        """Returns a member id: of `none`, of `nobody`, or of a member; `A#2` is the second id of A."""
         if text in IDS:
             return IDS[text]
         for member_id, name in self._ids.items():
@@ -182,22 +182,22 @@ class World:
         raise ScenarioError(f"{text} has no member id yet")
 
     def name_of(self, member_id: str) -> str:
-        """Whose id that is; `B?` for one that B was not told yet."""
+        """Returns the member's name for an id; `B?` for an id that B does not know yet."""
         return self._ids.get(member_id) or UNTOLD.sub("?", self.short(member_id)) or "none"
 
     # -- names
 
     def long(self, name: str) -> str:
-        """The name on the broker of a topic or group."""
+        """Returns the name on the broker of a topic or group."""
         return f"{self.prefix}{name}" if name not in ("", "none") else ""
 
     @property
     def group_id(self) -> str:
-        """The id of the group that steps are about."""
+        """Returns the id of the group that the steps use."""
         return self.long(self.group)
 
     def short(self, text: str) -> str:
-        """A text of the broker in the scenario's names."""
+        """Replaces ids and long names in a text of the broker by the scenario's names."""
         for member_id in sorted(self._ids, key=len, reverse=True):
             text = text.replace(member_id, self._ids[member_id])
         for topic_id, name in self._topic_names.items():
@@ -207,22 +207,22 @@ class World:
     # -- topics
 
     def topic_id(self, name: str) -> bytes:
-        """The id of a topic of the scenario; for any other name one that no topic has."""
+        """Returns the id of a topic of the scenario; for any other name an id that no topic has."""
         return self._topic_ids.get(name, name.encode().ljust(16, b"?")[:16])
 
     def topic_name(self, topic_id: bytes) -> str:
-        """The topic of that id; one that was deleted keeps its name."""
+        """Returns the name of the topic with that id, also of a deleted topic."""
         return self._topic_names.get(topic_id, "<unknown>")
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Makes a topic and waits until all know of it."""
+        """Creates a topic and waits until the clients and coordinators know it."""
         made = self.peer.create_topic(self.long(name), partitions)
         self._topic_ids[name] = made.topic_id
         self._topic_names[made.topic_id] = name if name not in self._topic_names.values() else f"new {name}"
         time.sleep(APPLIED_SECONDS)
 
     def grow_topic(self, name: str, partitions: int) -> None:
-        """Gives a topic more partitions and waits until all know of them."""
+        """Adds partitions to a topic and waits until the clients and coordinators know them."""
         topic = CreatePartitionsTopic(name=self.long(name), count=partitions, assignments=None)
         request = CreatePartitionsRequest(topics=[topic], timeout_ms=10_000)
         response = self.peer.wire.call(CreatePartitionsResponse, 3, request)
@@ -231,7 +231,7 @@ class World:
         time.sleep(APPLIED_SECONDS)
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic and waits until all know."""
+        """Deletes a topic and waits until the clients and coordinators know it."""
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=self.long(name))], timeout_ms=10_000)
         response = self.peer.wire.call(DeleteTopicsResponse, 6, request)
         assert not response.responses[0].error_code, response
@@ -239,18 +239,18 @@ class World:
         time.sleep(APPLIED_SECONDS)
 
     def partitions_of(self, name: str) -> int:
-        """How many partitions a topic has; 0 where there is none."""
+        """Returns the number of partitions of a topic; 0 if the topic does not exist."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=self.long(name))], allow_auto_topic_creation=False)
         (topic,) = self.peer.wire.call(MetadataResponse, 12, request).topics
         return len(topic.partitions)
 
     def show(self, owned: Partitions) -> str:
-        """Partitions, or how many where it is by chance which."""
+        """Returns partitions as text, or only their number if the indexes depend on chance."""
         if not self.counts_only:
             return show_partitions(owned)
         count = sum(map(len, owned.values()))
         return f"{count} partition{'' if count == 1 else 's'}"
 
     def by_name(self, owned: Mapping[bytes, list[int]]) -> Partitions:
-        """Partitions by topic id, by name."""
+        """Replaces topic ids by topic names."""
         return {self.topic_name(topic_id): list(indexes) for topic_id, indexes in owned.items()}

@@ -1,5 +1,6 @@
-"""`python -m tests.simulation`: run seeds, and print of each that fails how to see it again. With --planted: plant each
-bug, one after the other, and print in how many of the seeds it is found."""
+"""`python -m tests.simulation`: runs seeds, and prints for each failed seed how to reproduce the failure. With
+--planted: plants each bug in turn, and prints how many of the seeds find it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tests.simulation.run import WORLDS, Outcome, run_seed, run_seeds
 
 
 def main() -> int:
-    """0 if nothing was found, else 1."""
+    """Returns 1 if a seed failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", default="1..200", help="one seed, or the first and the last: 1..200")
     parser.add_argument("--world", choices=sorted(WORLDS), help="worlds of this kind only")
@@ -41,7 +42,7 @@ def main() -> int:
 
 
 def _count(kind: str, seeds: range, bug: str, processes: int) -> str:
-    """A line of the table in `docs/explanation/simulation.md`."""
+    """Returns one row of the table in `docs/explanation/simulation.md`."""
     found = {each.seed: each.invariant for each in run_seeds(seeds, kind=kind, bug=bug, processes=processes)}
     invariants = sorted({invariant for invariant in found.values() if invariant is not None})
     names = " ".join(f"I{invariant}" if invariant else "exceptions" for invariant in invariants)

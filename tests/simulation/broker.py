@@ -1,4 +1,4 @@
-"""A broker of the simulated cluster: the real group coordinator over simulated ports, and its lives and deaths."""
+"""A broker of the simulated cluster: the real group coordinator on simulated ports, with its starts and crashes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST = PartitionIndex(0)
 
 
 class Broker:
-    """One broker; while it is down `process` is None."""
+    """One broker. `process` is None while the broker is down."""
 
     def __init__(
         self,
@@ -60,17 +60,17 @@ class Broker:
         self.process: Process | None = None
         self.coordinator: GroupCoordinator | None = None
         self.transactions: Transactions | None = None
-        """In worlds that have them."""
+        """The broker's part in transactions, in worlds with transactional producers."""
         self.clock: Clock | None = None
         self.image: MetadataImage = EMPTY_IMAGE
         self.wall_jump_ms = 0
         self._promises: Promises | None = None
         self._connections: list[Connection] = []
 
-    # Life
+    # Starts and crashes
 
     def start(self, image: MetadataImage) -> None:
-        """Begin a life that knows nothing of the one before."""
+        """Starts a new process, without any state of the previous one."""
         process = self.process = Process(self._loop, is_broker=True)
         clock = self.clock = Clock(self._loop, process, self.wall_jump_ms)
         promises = self._promises = Promises(self._loop, process)
@@ -104,7 +104,7 @@ class Broker:
         self.learn(image)
 
     def kill(self) -> None:
-        """kill -9: whatever it was about to do or say is lost, and the connections break."""
+        """Kills the process as `kill -9` does: pending work and pending answers are lost, and the connections break."""
         assert self.process is not None
         self.process.kill()
         self.process = self.coordinator = self.transactions = self.clock = None
@@ -113,15 +113,15 @@ class Broker:
             connection.reset()
 
     def jump(self, milliseconds: int) -> None:
-        """Set the clock on the wall."""
+        """Moves the wall clock by `milliseconds`."""
         self.wall_jump_ms += milliseconds
         if self.clock is not None:
             self.clock.jump_ms = self.wall_jump_ms
 
-    # What the controller tells
+    # Calls from the controller
 
     def lead(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
-        """Lead a partition of an internal topic."""
+        """Makes the broker the leader of a partition of an internal topic."""
         if partition == STATE_PARTITION:
             if self.transactions is not None:
                 self._checkers.on_leadership(self, partition)
@@ -131,7 +131,7 @@ class Broker:
             self.coordinator.on_leadership(partition, leader_epoch)
 
     def resign(self, partition: PartitionIndex) -> None:
-        """Lead it no more."""
+        """Ends the broker's leadership of a partition."""
         if partition == STATE_PARTITION:
             if self.transactions is not None:
                 self.transactions.coordinator.on_resignation(_FIRST)
@@ -140,7 +140,7 @@ class Broker:
             self._checkers.on_resignation(self, partition)
 
     def learn(self, image: MetadataImage) -> None:
-        """Hear of a change of the cluster; an older picture is none."""
+        """Applies a new metadata image; ignores an image that is not newer than the current one."""
         if self.coordinator is not None and image.revision > self.image.revision:
             old, self.image = self.image, image
             self._checkers.on_image(self, old, image)
@@ -149,19 +149,19 @@ class Broker:
                 self.transactions.coordinator.on_metadata_update(old, image)
 
     def measure(self, traffic: Traffic) -> None:
-        """Hear what flows through the topics' partitions."""
+        """Passes the measured traffic of the topics' partitions to the coordinator."""
         if self.coordinator is not None:
             self.coordinator.measurements.on_traffic(traffic)
 
-    # What clients ask
+    # Requests of clients
 
     def connect(self, connection: Connection) -> None:
-        """Take a connection."""
+        """Accepts a connection."""
         self._connections = [each for each in self._connections if each.is_open]
         self._connections.append(connection)
 
     def handle(self, call: Call) -> None:
-        """Take a request, and give the answer to its connection once there is one."""
+        """Handles a request, and sends the answer to the request's connection when the answer is ready."""
         assert self.coordinator is not None
         assert self._promises is not None
         assert call.connection is not None

@@ -1,6 +1,7 @@
-"""Bugs to plant, so that the simulator can show that it would find them.
+"""Planted bugs: they show that the simulator finds such bugs.
 
-Each patches a piece of klamm from here while its context is open. Nothing in klamm itself can be switched to be wrong.
+Each bug patches a piece of klamm from here while its context is open. klamm itself contains no switch that makes it
+wrong.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ __all__ = ["BUGS_OF", "GROUP_BUGS"]
 
 @contextmanager
 def _skip_a_fence() -> Iterator[None]:
-    """The process that a static member ran in before is not fenced: it is taken for the member that it was.
+    """A fence is skipped: requests of the former process of a static member are accepted.
 
-    Nor is a member of a consumer group that believes in another epoch than the group does.
+    A member of a consumer group whose epoch differs from the group's epoch is not fenced either.
     """
 
     def check_member(group: ClassicGroup, member_id: str, group_instance_id: str | None) -> Member:
@@ -83,9 +84,10 @@ def _skip_a_fence() -> Iterator[None]:
 
 @contextmanager
 def _hand_over_before_revocation() -> Iterator[None]:
-    """A generation begins when half of the members have joined; the others stay, and have what they had.
+    """A partition is handed over before it was revoked: a generation begins when half of the members have joined, and
+    the other members keep their partitions.
 
-    In a consumer group a partition is given to its next owner while the last one has it still.
+    In a consumer group, a partition goes to its next owner while its current owner still has it.
     """
 
     def has_all_members_joined(group: ClassicGroup) -> bool:
@@ -112,7 +114,7 @@ def _hand_over_before_revocation() -> Iterator[None]:
 
 @contextmanager
 def _forget_a_tombstone() -> Iterator[None]:
-    """Of a group that is deleted the last offset stays."""
+    """The deletion of a group forgets the tombstone of the group's last offset."""
     tombstones = removal_rules.offset_tombstones
 
     def all_but_one(store: GroupStore, group_id: str) -> list[CoordinatorRecord]:
@@ -124,7 +126,7 @@ def _forget_a_tombstone() -> Iterator[None]:
 
 @contextmanager
 def _lose_a_timer() -> Iterator[None]:
-    """Every twentieth time that a session begins, nothing will end it."""
+    """Every twentieth session timer is lost, so that session never times out."""
     set_deadline = AlarmQueue.set_deadline
     armed = 0
 
@@ -143,7 +145,7 @@ def _lose_a_timer() -> Iterator[None]:
 
 @contextmanager
 def _replay_out_of_order() -> Iterator[None]:
-    """A coordinator that loads takes what a read has brought backwards, but for the last batch."""
+    """A coordinator that loads replays the batches of each read in reverse order, except the last batch."""
 
     def backwards(view: memoryview) -> list[tuple[int, BatchHeader]]:
         *batches, last = iterate_batches(view)
@@ -155,7 +157,7 @@ def _replay_out_of_order() -> Iterator[None]:
 
 @contextmanager
 def _accept_a_stale_commit() -> Iterator[None]:
-    """A commit of any generation or member epoch is accepted from whoever is a member now."""
+    """A stale commit is accepted: any generation or member epoch passes if the sender is a member now."""
 
     def check_classic(group: ClassicGroup | None, request: OffsetCommitRequest, *rest: Any) -> Member | None:
         if group is None:
@@ -177,7 +179,7 @@ def _accept_a_stale_commit() -> Iterator[None]:
 
 @contextmanager
 def _believe_a_former_producer() -> Iterator[None]:
-    """EndTxn ends what the transactional id has open, whatever epoch it names."""
+    """EndTxn does not check the epoch: a former producer can end the open transaction of its transactional id."""
     check_original, check_bumping = endings._check_original, endings._check_bumping
 
     def without_fence(check: Callable[[Transaction, EndTxnRequest], bool]) -> Callable[..., bool]:
@@ -196,7 +198,7 @@ def _believe_a_former_producer() -> Iterator[None]:
 
 @contextmanager
 def _forget_markers() -> Iterator[None]:
-    """A transaction coordinator that loads does not go on with the transactions that were ending."""
+    """A transaction coordinator that loads forgets the markers of transactions that were ending."""
 
     def on_loaded(shard: TransactionShard, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
         result = Result()
@@ -209,7 +211,7 @@ def _forget_markers() -> Iterator[None]:
 
 @contextmanager
 def _miss_heartbeats_of_a_leader() -> Iterator[None]:
-    """A heartbeat does not begin a session anew while the group waits for its leader's assignment."""
+    """A heartbeat does not restart the session timer while the group waits for its leader's assignment."""
 
     def heartbeat(groups: ClassicGroups, request: HeartbeatRequest, ticket: Ticket) -> Result:
         result = heartbeats_of_classic_groups.heartbeat(groups, request, ticket)
@@ -225,7 +227,7 @@ def _miss_heartbeats_of_a_leader() -> Iterator[None]:
 
 @contextmanager
 def _replace_a_live_static_member() -> Iterator[None]:
-    """Whoever joins a consumer group with an instance id gets its place, be its member away or not."""
+    """A live static member of a consumer group is replaced by any process that joins with its instance id."""
     find = heartbeats._Heartbeat._find_static_member
 
     def find_static_member(heartbeat: heartbeats._Heartbeat, member_id: str, instance_id: str) -> Subject:
@@ -240,7 +242,9 @@ def _replace_a_live_static_member() -> Iterator[None]:
 
 @contextmanager
 def _apply_an_old_assignment() -> Iterator[None]:
-    """An assignment that is committed when the group waits for one is taken for that, of whatever generation it is."""
+    """An assignment that is committed while the group waits for one is applied, even if it belongs to an older
+    generation.
+    """
     persist = syncs._persist
 
     def persist_for_any(group: ClassicGroup, leader: Member, *arguments: Any) -> None:
@@ -263,7 +267,7 @@ def _apply_an_old_assignment() -> Iterator[None]:
 
 @contextmanager
 def _go_on_without_who_left() -> Iterator[None]:
-    """A member that leaves while the group waits for its leader's assignment begins no other rebalance."""
+    """A member that leaves while the group waits for its leader's assignment starts no new rebalance."""
 
     def rebalance_soon(
         group: ClassicGroup,
@@ -281,7 +285,7 @@ def _go_on_without_who_left() -> Iterator[None]:
 
 @contextmanager
 def _write_an_older_commit_last() -> Iterator[None]:
-    """Of commits that linger those of the latest epochs are written first."""
+    """Offset commits that linger are written in the wrong order: the commits of the latest epochs come first."""
     take = LingeringCommits.take
 
     def take_latest_first(lingering: LingeringCommits) -> list[CoordinatorRecord]:
@@ -294,7 +298,7 @@ def _write_an_older_commit_last() -> Iterator[None]:
 
 @contextmanager
 def _let_a_repeated_commit_expire() -> Iterator[None]:
-    """A commit that says what the one before it said is never written, however old that is."""
+    """A commit of an unchanged offset is never written, so the offset expires."""
     init = offset_commits._Commit.__init__
 
     def init_without_refresh(commit: Any, *arguments: Any, **options: Any) -> None:
@@ -307,7 +311,7 @@ def _let_a_repeated_commit_expire() -> Iterator[None]:
 
 @contextmanager
 def _show_pending_offsets() -> Iterator[None]:
-    """An OffsetFetch answers with what a transaction has committed, though that has not ended."""
+    """OffsetFetch returns the offsets of transactions that are still open."""
     named_topics = offset_fetches._named_topics
 
     def with_pending(store: GroupStore, group: OffsetFetchRequestGroup, require_stable: bool) -> Any:
@@ -326,7 +330,7 @@ def _show_pending_offsets() -> Iterator[None]:
 
 @contextmanager
 def _answer_reads_at_once() -> Iterator[None]:
-    """An OffsetFetch does not wait until what it has read is committed."""
+    """OffsetFetch does not wait until the offsets that it has read are committed."""
     release_or_wait = CoordinatorRuntime._release_or_wait
 
     def release(runtime: Any, led: Any, waiting: Sequence[Waiting]) -> None:
@@ -359,11 +363,11 @@ GROUP_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "show pending offsets": _show_pending_offsets,
     "answer reads at once": _answer_reads_at_once,
 }
-"""Those that worlds of coordinators find."""
+"""Bugs that worlds of groups must find."""
 
 BUGS_OF: Final[Mapping[str, Mapping[str, Callable[[], AbstractContextManager[None]]]]] = {
     "groups": GROUP_BUGS,
     "log": LOG_BUGS,
     "broker": BROKER_BUGS,
 }
-"""By the kind of worlds that are to find them."""
+"""All bugs, by the kind of world that must find them."""

@@ -1,7 +1,8 @@
-"""The controller: which broker leads which partition of `__consumer_offsets`, and what brokers hear of the cluster.
+"""The controller: it elects the leaders of the internal topics' partitions, and tells brokers about changes of the
+cluster.
 
-A broker is told to resign before another is elected, or is dead: that at most one broker leads is the metadata store's
-promise (I6), which the simulator takes for granted.
+A leader has resigned or is dead before another leader is elected. At most one broker leads a partition: the metadata
+store promises this (I6), and the simulator assumes it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NOTICE_MS = (100, 3_000)
 
 
 class Cluster:
-    """All brokers, and what is agreed on among them."""
+    """All brokers, and the cluster state that they share."""
 
     def __init__(self, loop: EventLoop, brokers: Sequence[Broker], disk: Disk, topics: Topics) -> None:
         self._loop = loop
@@ -33,30 +34,32 @@ class Cluster:
         self.brokers = brokers
 
     def start(self) -> None:
-        """All brokers run, and share the partitions."""
+        """Starts all brokers, and elects a leader for each partition."""
         for broker in self.brokers:
             broker.start(self._topics.image)
         for partition in self._disk.replicas:
             self._elect(partition, loses_tail=False)
 
     def broker(self, broker_id: int) -> Broker:
-        """The broker of that id."""
+        """Returns the broker with this id."""
         return self.brokers[broker_id]
 
     def coordinator_of(self, group_id: str) -> Broker | None:
-        """Who leads the group's partition, if anybody does."""
+        """Returns the leader of the group's partition, or None if the partition has no leader."""
         leader = self._disk.replicas[PartitionIndex(partition_for(group_id, self._partition_count))].leader
         return None if leader < 0 else self.brokers[leader]
 
     def leader_of(self, partition: PartitionIndex) -> Broker | None:
-        """Who leads the partition, if anybody does."""
+        """Returns the leader of the partition, or None if the partition has no leader."""
         leader = self._disk.replicas[partition].leader
         return None if leader < 0 else self.brokers[leader]
 
-    # Brokers that die and come back
+    # Crashes and elections
 
     def crash(self, broker: Broker, down_ms: int) -> None:
-        """Kill a broker; it is started again after a while. Its partitions move once that is noticed."""
+        """Kills a broker, and restarts it after `down_ms`. Its partitions get new leaders when the controller notices
+        the crash.
+        """
         broker.kill()
         for partition, replicas in self._disk.replicas.items():
             if replicas.leader == broker.broker_id:
@@ -73,22 +76,22 @@ class Cluster:
             self._elect(partition, loses_tail=self._loop.chance(0.5))
 
     def move(self, partition: PartitionIndex) -> None:
-        """Have another broker lead, or the same one anew.
+        """Elects a new leader for a partition, possibly the same broker again.
 
-        A broker that stands still resigns as well: its lease runs out by its own clock, so that is the first thing it
-        does when it goes on.
+        A stopped broker resigns as well. Its lease expires by its own clock, so the resignation is the first thing that
+        it does when it continues.
         """
         leader = self._disk.replicas[partition].leader
         if leader >= 0:
             self._disk.resign(partition)
             self.brokers[leader].resign(partition)
-            # A leader that resigns is a follower from then on, and cuts off what the new leader does not have.
+            # The former leader becomes a follower, and truncates the records that the new leader does not have.
             self._loop.call_later(self._loop.between(0, 1_000), partial(self._fail_over, partition))
 
     def fail_disk(self, partition: PartitionIndex, offline_ms: int) -> None:
-        """A sync fails or damage shows: the partition is offline where it is led, and its uncommitted tail may be gone.
+        """Takes a partition offline, as after a failed sync or detected damage; its uncommitted tail may be lost.
 
-        It has a leader again after a while: another one, or the same after a repair.
+        After `offline_ms` the partition has a leader again: another broker, or the same one after a repair.
         """
         leader = self._disk.replicas[partition].leader
         if leader >= 0:
@@ -112,10 +115,12 @@ class Cluster:
         )
         broker.lead(partition, self._disk.replicas[partition].leader_epoch)
 
-    # Brokers that stand still
+    # Stopped brokers
 
     def stall(self, broker: Broker, milliseconds: int, went_on: partial[None]) -> None:
-        """Stop a broker's event loop for a while: nobody notices, it keeps what it leads."""
+        """Stops a broker's event loop for a while. The controller does not notice this, so the broker keeps its
+        partitions.
+        """
         process = broker.process
         if process is None or process.is_stopped:
             return
@@ -131,7 +136,7 @@ class Cluster:
     # Topics
 
     def announce(self, delay_ms: tuple[int, int] = (0, 300)) -> None:
-        """Brokers hear of a change of the topics, one after the other."""
+        """Tells the brokers about a change of the topics, each broker after its own delay."""
         image = self._topics.image
         for broker in self.brokers:
             if broker.process is not None:

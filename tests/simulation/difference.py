@@ -1,7 +1,7 @@
-"""What differs between two values, field by field, with the names of what is different.
+"""The differences between two values, field by field, with the names of the fields.
 
-For reports of checkers: `group orders · member A · member_epoch: klamm 2, replay 3`. A report holds no address of an
-object, its length is bounded, and it is the same text whatever the hashes of strings are.
+Checkers use it for reports: `group orders · member A · member_epoch: klamm 2, replay 3`. A report contains no object
+address, its length is bounded, and its text does not depend on the hashes of strings.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["Different", "difference", "differences"]
 
 _LINES: Final = 12
 _CHARACTERS: Final = 120
-"""Of a value that are shown."""
+"""Maximum length of a shown value."""
 _BEFORE: Final = 20
-"""Characters before the first different one that are shown of a long value."""
+"""A long value is shown from this many characters before the first difference."""
 _ENTRY: Final = {
     "groups": "group",
     "consumer_groups": "consumer group",
@@ -33,13 +33,13 @@ _ENTRY: Final = {
     "open_transactions": "open transactions of group",
     "owners": "owners of topic",
 }
-"""What one entry of a mapping or sequence of that name is called."""
+"""The name of one entry, by the name of its mapping or sequence."""
 _IDENTITIES: Final = ("member_id", "group_id", "transactional_id", "name")
-"""Fields by which values in a sequence are matched with one another."""
+"""Fields that identify the values of a sequence, so that the values of both sides can be matched."""
 
 
 class _Nothing:
-    """Stands for what one side does not have."""
+    """Placeholder for a value that one side does not have."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -49,7 +49,7 @@ NOTHING: Final = _Nothing()
 
 
 class Different(NamedTuple):
-    """One difference: where it is, and what each side has there."""
+    """One difference: its path, and the values of both sides."""
 
     path: tuple[str, ...]
     found: object
@@ -64,9 +64,9 @@ def difference(
     skipped: Collection[str] = (),
     lines: int = _LINES,
 ) -> str:
-    """One line for each difference, `lines` at most. `names` says whose the sides are.
+    """Returns one line for each difference, at most `lines`. `names` are the names of the two sides.
 
-    `skipped` names fields, as in `ConsumerGroup.index`, that don't count.
+    Ignores the fields in `skipped`, such as `ConsumerGroup.index`.
     """
     found_lines: list[str] = []
     more = 0
@@ -81,14 +81,14 @@ def difference(
 
 
 def differences(found: object, expected: object, *, skipped: Collection[str] = ()) -> Iterator[Different]:
-    """All differences, in an order that depends on the values alone."""
+    """Yields all differences, in an order that depends only on the values."""
     return _walk((), found, expected, frozenset(skipped))
 
 
 def _line(each: Different, names: tuple[str, str]) -> str:
     found, expected = each.found, each.expected
     if isinstance(found, Set) and isinstance(expected, Set):
-        # Of two large sets it is what only one of them has that tells something.
+        # For sets, the report shows only the elements that the other side lacks: a whole set may be large.
         only = (set(found) - set(expected), set(expected) - set(found))
         said = [f"only {name} has {_cut(str(in_words(each)))}" for name, each in zip(names, only, strict=True) if each]
     else:
@@ -98,10 +98,10 @@ def _line(each: Different, names: tuple[str, str]) -> str:
 
 
 def _words(found: object, expected: object) -> tuple[str, str]:
-    """Both values, each in a part of its words that shows the difference."""
+    """Returns both values as text, each cut to a part that shows the difference."""
     one, other = str(in_words(found)), str(in_words(expected))
     if one == other:
-        # Words leave something out, as of a topic id all but its beginning.
+        # `in_words` shortens some values: it keeps only the beginning of a topic id.
         one, other = without_addresses(repr(found)), without_addresses(repr(expected))
     same = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
     skipped = max(0, same - _BEFORE) if max(len(one), len(other)) > _CHARACTERS else 0
@@ -133,7 +133,7 @@ def _joined(path: tuple[str, ...], step: str | _Entry) -> tuple[str, ...]:
 
 
 class _Entry(NamedTuple):
-    """A step into a collection."""
+    """A path step to one entry of a collection."""
 
     key: str
 
@@ -142,7 +142,7 @@ _Parts = Iterator[tuple[str | _Entry, Any, Any]]
 
 
 def _parts(found: Any, expected: Any, skipped: frozenset[str]) -> _Parts | None:
-    """The parts of both values in pairs; None if they can't be compared part by part."""
+    """Returns the parts of both values in pairs, or None if the values can't be compared part by part."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping):
         return _entries(found, expected)
     is_sequence = all(isinstance(each, list | tuple) and not hasattr(each, "_fields") for each in (found, expected))
@@ -181,7 +181,7 @@ def _items(found: Sequence[Any], expected: Sequence[Any]) -> _Parts | None:
 
 
 def _identity(values: Sequence[Any]) -> Callable[[Any], Any] | None:
-    """What tells the values of a sequence apart, if they have a field for it."""
+    """Returns the key function that tells the values of a sequence apart, or None if they have no field for it."""
     for name in _IDENTITIES:
         if values and all(name in field_names(each) for each in values):
             return attrgetter(name)

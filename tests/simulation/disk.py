@@ -1,12 +1,13 @@
 """The log of `__consumer_offsets` as its replicas hold it, and how it fails.
 
-What matters of replication is modelled, not the replicas: the high watermark follows the log end after a while, stands
-still while replicas are slow, and when leadership changes hands the tail above the high watermark may be gone. What
-is below it is never lost. With `replication_ms` of (0, 0) the log has one replica that writes through. To a coordinator
-it is the same whether a commit waits for replicas or for the disk (`klamm.fsync=ack`), and who loses the tail.
+The module models the effects of replication, not the replicas. The high watermark follows the log end with a delay, and
+stands still while replicas are slow. When the leader changes, records above the high watermark may be lost; records
+below it are never lost. With `replication_ms` of (0, 0) the log has one replica that writes through. For a coordinator
+it makes no difference whether a commit waits for replicas or for the disk (`klamm.fsync=ack`), or which of the two
+loses the tail.
 
-Torn writes and flipped bits don't get as far as a coordinator: a log cuts the former off before it answers, as any
-append that failed, and goes offline for the latter (`Cluster.fail_disk`).
+Torn writes and flipped bits do not reach a coordinator. A log truncates a torn write before it answers, as after any
+failed append, and a flipped bit takes the partition offline (`Cluster.fail_disk`).
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex, ProducerId
 __all__ = ["STATE_PARTITION", "Batch", "BrokerLog", "Disk", "DiskObserver", "Replicas"]
 
 STATE_PARTITION = PartitionIndex(1_000)
-"""The one partition of `__transaction_state`: it lies beside those of `__consumer_offsets`."""
+"""The only partition of `__transaction_state`. Its number differs from those of `__consumer_offsets`."""
 _NO_PRODUCER = ProducerId(-1)
 
 
 class Batch(NamedTuple):
-    """One batch as it lies in the log. After compaction there may be gaps between batches."""
+    """One batch in the log. Compaction may leave gaps between batches."""
 
     base_offset: Offset
     next_offset: Offset
     data: bytes
     producer_id: ProducerId = _NO_PRODUCER
-    """Whose transaction it belongs to, or ends."""
+    """The producer whose transaction the batch belongs to, or ends; -1 if there is none."""
     is_control: bool = False
 
 
 class DiskObserver(Protocol):
-    """Who wants to know what happens to the log."""
+    """An observer of the log's appends, truncations and high watermarks."""
 
     def on_appended(self, partition: PartitionIndex, batch: Batch) -> None: ...
 
@@ -54,17 +55,17 @@ class DiskObserver(Protocol):
 
 
 class Replicas:
-    """One partition of the internal topic."""
+    """One partition of an internal topic, with the state of its replicas."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.log_end_offset = Offset(0)
         self.high_watermark = Offset(0)
         self.committed = Offset(0)
-        """The highest high watermark of all times: nothing below it may be lost."""
+        """The highest high watermark so far: no record below it may be lost."""
         self.leader = -1
         self.process: Process | None = None
-        """The life of the leader."""
+        """The process of the leader."""
         self.leader_epoch = LeaderEpoch(-1)
         self.are_slow = False
         self.listeners: list[Callable[[Offset], None]] = []
@@ -83,7 +84,7 @@ class _Listener:
 
 
 class Disk:
-    """All partitions of the internal topic, on all brokers."""
+    """All partitions of the internal topics, on all brokers."""
 
     def __init__(
         self,
@@ -101,18 +102,20 @@ class Disk:
         self.append_error: ErrorCode | None = None
         self.append_error_rate = 0.0
         self.watch: Callable[[PartitionIndex, Batch], None] | None = None
-        """Called with each batch when it is written, before any replica can have it."""
+        """Receives each batch when it is written, before any follower can have it."""
         self.read_ms = 0
-        """How long a read of a few batches takes: a slow disk makes loading long."""
+        """Duration of a read of a few batches. A slow disk makes loading long."""
         self.replicas = {partition: Replicas() for partition in partitions}
 
-    # What a leader does
+    # The leader
 
     def append(
         self, broker_id: int, partition: PartitionIndex, batch: bytes, *, guard: int = 0, transaction_version: int = 0
     ) -> Offset:
-        """Append as the leader. Raises KafkaError and writes nothing if the broker is none, the disk is bad, or the
-        batch is of a transaction that has ended.
+        """Appends a batch as the leader, and returns its last offset.
+
+        Raises KafkaError, and writes nothing, if the broker is not the leader, the disk fails, the batch is too large,
+        or the batch belongs to a transaction that has ended.
         """
         replicas = self.replicas[partition]
         if replicas.leader != broker_id:
@@ -139,16 +142,16 @@ class Disk:
         return Offset(next_offset - 1)
 
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes:
-        """A few batches from that offset on."""
+        """Returns a few batches, from the batch that contains `offset` on."""
         batches = self.replicas[partition].batches
         first = bisect_right(batches, offset, key=lambda batch: batch.next_offset)
         return b"".join(batch.data for batch in batches[first : first + 8])
 
     def listen(self, partition: PartitionIndex, callback: Callable[[Offset], None]) -> _Listener:
-        """Tell of each new high watermark."""
+        """Passes each new high watermark to `callback`."""
         return _Listener(self.replicas[partition], callback)
 
-    # What replicas do
+    # The replicas
 
     def _replicate(self, partition: PartitionIndex, *, is_appending: bool = False) -> None:
         replicas = self.replicas[partition]
@@ -164,7 +167,7 @@ class Disk:
 
     def _follow(self, partition: PartitionIndex, leader_epoch: LeaderEpoch, offset: Offset) -> None:
         replicas = self.replicas[partition]
-        # The high watermark is the leader's to raise, as long as it is the leader.
+        # Only the current leader may raise the high watermark.
         if replicas.leader_epoch != leader_epoch or replicas.leader < 0 or replicas.are_slow:
             return
         if offset > replicas.high_watermark:
@@ -176,15 +179,15 @@ class Disk:
                 listener(offset)
 
     def set_slow(self, partition: PartitionIndex, are_slow: bool) -> None:
-        """Let the followers stand still, or catch up."""
+        """Stops the followers of a partition, or lets them catch up."""
         self.replicas[partition].are_slow = are_slow
         if not are_slow:
             self._replicate(partition)
 
-    # What the controller does
+    # The controller
 
     def resign(self, partition: PartitionIndex) -> None:
-        """Nobody leads the partition: the leader is dead, or about to hear that it is none any more."""
+        """Removes the leader of a partition. The leader is dead, or soon learns that it is not the leader any more."""
         replicas = self.replicas[partition]
         replicas.leader = -1
         replicas.listeners.clear()
@@ -198,8 +201,8 @@ class Disk:
         loses_tail: bool,
         knows_high_watermark: bool,
     ) -> None:
-        """Have another leader: an in-sync replica, which may lack what was not committed, and which learns where the
-        high watermark is from its own followers.
+        """Makes an in-sync replica the leader. It may lack uncommitted records, and learns the high watermark from its
+        own followers.
         """
         replicas = self.replicas[partition]
         replicas.leader, replicas.process = broker_id, process
@@ -224,13 +227,14 @@ class Disk:
         replicas.high_watermark = min(replicas.high_watermark, end_offset)
         self._observer.on_truncated(partition, end_offset)
 
-    # What the cleaner does
+    # The cleaner
 
     def compact(self, partition: PartitionIndex, *, drops_tombstones: bool) -> None:
-        """Keep the latest record of each key, of what is committed; offsets stay what they are.
+        """Keeps the latest record of each key among the committed records; offsets do not change.
 
-        Tombstones go as well once they are old enough, which is whenever the caller says so: no reader is slower. What
-        belongs to transactions stays, and so does a tombstone of what one has written.
+        With `drops_tombstones`, tombstones are removed as well: the caller has made sure that they are old enough and
+        that no reader needs them. Batches of transactions stay, and so does the tombstone of a key that a transaction
+        has written.
         """
         replicas = self.replicas[partition]
         cleanable = [batch for batch in replicas.batches if batch.next_offset <= replicas.high_watermark]
@@ -253,7 +257,8 @@ class Disk:
 class BrokerLog:
     """The log as one broker's coordinator sees it: the port `CoordinatorLog`.
 
-    `on_read` hears how long each read took. The topic's partitions begin with `first` on the disk.
+    `on_read` receives the duration of each read. `first` is the partition on the disk that holds the topic's partition
+    0.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Trouble: what goes wrong, when, and that it ends.
+"""The faults of a world: which faults occur, when they occur, and how they end.
 
-While the plan lets it, every now and then one of the plan's kinds of trouble strikes. Each is a method here; all of
-them end by themselves, or when `heal` is called.
+While the plan allows it, one of the plan's kinds of trouble occurs from time to time. Each kind is a method here. Each
+fault ends by itself, or when `heal` is called.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OF_PRODUCERS = frozenset({Trouble.PRODUCER_CRASHES, Trouble.PRODUCER_STALLS, Tr
 
 
 class Faults:
-    """The trouble of one world."""
+    """The faults of one world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -85,7 +85,7 @@ class Faults:
         self._serde = GroupRecordSerde()
 
     def begin(self) -> None:
-        """Let trouble strike until the plan says that it ends."""
+        """Schedules the next fault."""
         if self._strikes:
             self._loop.call_later(self._loop.between(0, 2 * self._plan.trouble_interval_ms), self._strike)
 
@@ -98,7 +98,7 @@ class Faults:
         self.begin()
 
     def heal(self) -> None:
-        """Everything is well from now on."""
+        """Ends all faults; no fault occurs from now on."""
         self._has_ended = True
         world = self._world
         world.network.heal()
@@ -123,7 +123,7 @@ class Faults:
             self.start_again(member)
 
     def start_again(self, member: Member, low_ms: int = 100, high_ms: int = 15_000) -> None:
-        """Have the supervisor start a member that has ended, after a while."""
+        """Schedules the restart of a member that has ended, as a supervisor does."""
 
         def start() -> None:
             if not self._has_ended:
@@ -147,12 +147,12 @@ class Faults:
         member, topics = self._some_member(), list(self._plan.topics)
         count = self._loop.between(1, len(topics))
         wanted = tuple(self._loop.random.sample(topics, count))
-        # Of a static member that restarts with another subscription nobody takes notice, here as in Apache Kafka.
+        # A static member that restarts with another subscription is not noticed, here as in Apache Kafka.
         if member.plan.instance_id is None:
             member.resubscribe(wanted)
 
     def _member_has_twin(self) -> None:
-        """Another process with the same instance id: one of the two is fenced."""
+        """Starts a second process with the same instance id: one of the two is fenced."""
         member = self._some_member()
         if member.plan.instance_id is not None and not member.is_fenced:
             self._world.start_twin(member)
@@ -161,13 +161,15 @@ class Faults:
         self._world.migrate(self._some_member())
 
     def _slow_assignment(self) -> None:
-        """Whoever leads its group next takes its time to share the partitions, while its heartbeats go on."""
+        """Delays the next assignment that a member makes as the group's leader; the member's heartbeats continue."""
         member = self._some_member()
         if isinstance(member, ClassicMember):
             member.be_slow_to_assign(self._loop.between(500, 14_000))
 
     def _held_assignment(self) -> None:
-        """The next assignment of a classic group is written, and not committed for a while; some go meanwhile."""
+        """Delays the commit of a classic group's next assignment. Meanwhile one of its members, or all of them, are
+        removed or restart.
+        """
         disk, loop = self._world.disk, self._loop
         member = self._some_member()
         group_id = member.plan.group_id
@@ -203,12 +205,12 @@ class Faults:
             member.crash()
             self.start_again(member)
         else:
-            # It joins again at once, and is not asked to wait for anything that is not committed.
+            # The static member joins again at once, and its join does not wait for anything uncommitted.
             member.crash()
             self.start_again(member, 1, 100)
 
     def _late_commit(self) -> None:
-        """A commit of an epoch ago comes together with one of the present epoch, some times in a row."""
+        """Sends a commit of an earlier epoch together with one of the current epoch, several times in a row."""
         for delay_ms in (0, 500, 1_000, 1_500):
             self._loop.call_later(delay_ms, self._commit_late)
 
@@ -259,7 +261,7 @@ class Faults:
         self._for_a_while(partial(setattr, disk, "append_error", None), 100, 4_000)
 
     def _full_disk(self) -> None:
-        """Nothing can be written until there is room again; all that was written can be read."""
+        """Fails all appends until there is room again; all written data can be read."""
         disk = self._world.disk
         disk.append_error, disk.append_error_rate = ErrorCode.KAFKA_STORAGE_ERROR, 1.0
         self._for_a_while(partial(setattr, disk, "append_error", None), 500, 10_000)
@@ -274,8 +276,9 @@ class Faults:
 
     def _compaction(self) -> None:
         partition = self._some_partition()
-        # A tombstone goes `delete.retention.ms` after it was cleaned first, which is the time that Kafka gives to a
-        # reader who has read what it deletes. No coordinator takes a day to load.
+        # Kafka removes a tombstone `delete.retention.ms` after its first cleaning, so that a reader of the deleted
+        # record also sees the tombstone. No coordinator needs that long (a day) to load, so tombstones stay while a
+        # coordinator loads.
         is_read = any(is_loading(broker, partition) for broker in self._world.cluster.brokers)
         are_old = self._loop.chance(0.5) and not is_read
         self._world.disk.compact(partition, drops_tombstones=are_old)
@@ -305,7 +308,7 @@ class Faults:
         self._for_a_while(partial(setattr, network, rate, 0.0), 200, 5_000)
 
     def _cut_network(self) -> None:
-        """Some members and some broker don't hear each other, one way or both."""
+        """Cuts the network between some members and one broker, in one direction or in both."""
         network, broker_id = self._world.network, self._some_broker().broker_id
         directions = self._loop.random.choice(((True,), (False,), (True, False)))
         cut = [

@@ -1,7 +1,7 @@
-"""What stands between a broker's connections and its coordinator: the shape of each API.
+"""The request handlers between a broker's connections and its coordinator.
 
-The broker's own handlers belong to a room that the simulator does not enter; what they do to group requests is little,
-and done here the same way: topics that don't exist are refused, ids and names are matched.
+The simulator does not run the broker's own handlers. Those handlers do little to group requests, and this module does
+the same: it refuses topics that don't exist, and matches topic ids with names.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _Ask = Callable[[GroupCoordinator, MetadataImage, Any, ClientContext], Answer[An
 
 
 def ask(groups: GroupCoordinator, image: MetadataImage, request: Message, client: ClientContext) -> Answer[Message]:
-    """Have the coordinator answer a request; the request itself stays as it is."""
+    """Lets the coordinator answer a request; does not change the request."""
     return _HANDLERS[type(request)](groups, image, request, client)
 
 

@@ -1,6 +1,7 @@
-"""Heartbeats on their way to the coordinator: asked as the broker asks, and looked at twice where it answers again.
+"""Passes heartbeats to the coordinator as the broker does, and verifies each cached answer.
 
-What the coordinator repeats without a decision, the shard is asked for all the same: it must come to just that.
+When the coordinator answers from its cache, the shard decides the same request as well. The decision must be equal to
+the cached answer.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NOBODY = Ticket(-1)
 def ask_heartbeat(
     groups: GroupCoordinator, request: HeartbeatRequest | ConsumerGroupHeartbeatRequest, client: ClientContext
 ) -> Answer[Any]:
-    """What was answered to the same words before, if the coordinator repeats it; else what it decides."""
+    """Returns the cached answer to an equal heartbeat if the coordinator has one, else the coordinator's decision."""
     name = f"{client.client_host}\0{client.client_id}\0{type(request).__name__}\0{client.api_version}\0".encode()
     said = name + encode(request, client.api_version)
     repeated = groups.repeat(said)
@@ -83,7 +84,7 @@ def _check(
 
 
 class _Decision(NamedTuple):
-    """What comes of a request: the answers, and how much of everything else."""
+    """The result of a request: its answers, and the numbers of its timers, records, events and tasks."""
 
     replies: Sequence[object]
     timers: int

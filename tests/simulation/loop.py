@@ -1,7 +1,7 @@
-"""The simulated world's only clock, only queue and only source of chance.
+"""The only clock, the only queue and the only source of chance in a simulated world.
 
-Events run in the order of (time, sequence), one at a time: one event is one step. What is drawn at random is drawn from
-`random`, in the order of the steps. So a seed decides everything that happens.
+Events run in the order of (time, sequence), one at a time: one event is one step. All random values are drawn from
+`random`, in the order of the steps. So the seed decides everything that happens.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["Event", "EventLoop", "Process"]
 
 
 class Process:
-    """Something that runs on the loop, may be stopped for a while (SIGSTOP) and dies.
+    """A process on the loop. It may be stopped for a while (SIGSTOP), and it may die.
 
-    A new life is a new process. Events of a dead process never happen; those of a stopped one wait, and when it goes on
-    what came from the network comes first: an event loop reads its sockets before it looks at its timers.
+    A restart is a new process. Events of a dead process never run. Events of a stopped process wait until the process
+    continues. Then messages from the network run first: an event loop reads its sockets before it looks at its timers.
     """
 
     __slots__ = ("_held", "_loop", "is_alive", "is_broker", "is_stopped")
@@ -30,28 +30,28 @@ class Process:
         self.is_stopped = False
 
     def stop(self) -> None:
-        """Stand still."""
+        """Stops the process."""
         self.is_stopped = True
 
     def go_on(self) -> None:
-        """Run what has become due meanwhile, and run again."""
+        """Continues the process, and runs the events that became due meanwhile."""
         self.is_stopped = False
         held, self._held = self._held, []
         for event in sorted(held, key=lambda event: not event.is_message):
             self._loop.enter(self._loop.now_ms, event)
 
     def kill(self) -> None:
-        """Die; nothing that was to happen here happens."""
+        """Kills the process; its pending events never run."""
         self.is_alive = False
         self._held.clear()
 
     def hold(self, event: Event) -> None:
-        """Keep an event that came up while the process stands still."""
+        """Keeps an event that became due while the process is stopped."""
         self._held.append(event)
 
 
 class Event:
-    """Something that is going to happen."""
+    """A scheduled callback."""
 
     __slots__ = ("callback", "is_message", "process")
 
@@ -61,7 +61,7 @@ class Event:
         self.is_message = is_message
 
     def cancel(self) -> None:
-        """It is not going to happen; harmless if it has."""
+        """Cancels the event; has no effect if the event has already run."""
         self.callback = None
 
 
@@ -73,7 +73,7 @@ class EventLoop:
         self.now_ms = 0.0
         self.step = 0
         self.process: Process | None = None
-        """Where the present step happens, if it does in some process."""
+        """The process of the current step; None if the step belongs to no process."""
         self.after_step: Callable[[], None] = lambda: None
         self._queue: list[tuple[float, int, Event]] = []
         self._order = 0
@@ -86,22 +86,24 @@ class EventLoop:
         *,
         is_message: bool = False,
     ) -> Event:
-        """Call back at that time, or now if it has passed, if the process lives then."""
+        """Schedules a callback at that time, or now if that time has passed. The callback runs only if the process is
+        alive.
+        """
         event = Event(callback, process, is_message)
         self.enter(at_ms, event)
         return event
 
     def call_later(self, delay_ms: float, callback: Callable[[], None], process: Process | None = None) -> Event:
-        """Call back when the time has passed."""
+        """Schedules a callback after a delay."""
         return self.call_at(self.now_ms + delay_ms, callback, process)
 
     def enter(self, at_ms: float, event: Event) -> None:
-        """Put an event into the queue, behind all others of its time."""
+        """Puts an event into the queue, behind all other events of the same time."""
         self._order += 1
         heappush(self._queue, (at_ms, self._order, event))
 
     def run_until(self, end_ms: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Let things happen until that time, or until it is over."""
+        """Runs events until that time, or until `is_over` returns True."""
         queue = self._queue
         while queue and queue[0][0] <= end_ms:
             at_ms, _, event = heappop(queue)
@@ -127,9 +129,9 @@ class EventLoop:
     # Chance
 
     def chance(self, probability: float) -> bool:
-        """Whether something happens that happens with this probability."""
+        """Returns True with this probability."""
         return probability > 0 and self.random.random() < probability
 
     def between(self, low: float, high: float) -> int:
-        """A whole number of milliseconds, or of anything, both ends included."""
+        """Returns a random integer from `low` to `high`, both included."""
         return int(low + self.random.random() * (high - low + 1))

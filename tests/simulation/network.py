@@ -1,9 +1,9 @@
-"""Connections between clients and brokers, and what goes wrong on them.
+"""Connections between clients and brokers, and their faults.
 
-A connection is TCP: what it delivers it delivers in order, and a broker answers its requests one at a time. So loss,
-duplicates and reordering look as they do to real clients: a connection that breaks loses requests or answers or both,
-a client that gives up on one asks again on another while the first request may still arrive. On top of that a request
-may be delivered twice, as if by a client that had asked again.
+A connection is TCP: it delivers data in order, and a broker answers its requests one at a time. So loss, duplicates and
+reordering look as they do to real clients. A broken connection loses requests, answers, or both. A client that gives up
+on a request repeats it on another connection, while the first request may still arrive. In addition, a request may be
+delivered twice, as if a client had repeated it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["Call", "Connection", "Network", "Server"]
 
 
 _ONLY_ONCE: Final = ConsumerGroupHeartbeatRequest
-"""A heartbeat of a consumer group that overtakes a later one breaks the protocol: the answer to it may hold what the
-member is told only once, and what it says of the member is not true any more. So says KIP-848, which leaves it to the
-connection to keep the order; here a request that is late never arrives once its client has given up on it.
+"""A consumer group heartbeat that overtakes a later one breaks the protocol. Its answer may contain an assignment that
+the member gets only once, and its content is outdated. KIP-848 relies on the connection for the order. So a late
+heartbeat never arrives here after its client has given up on it.
 """
 _TRANSACTIONAL: Final = (AddOffsetsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest)
 _VERSION_2_FROM: Final = 5
 
 
 class Call:
-    """One request on its way, and its answer."""
+    """One request, and its answer."""
 
     __slots__ = ("answer", "client_id", "connection", "is_duplicate", "request", "tag", "version")
 
@@ -46,30 +46,30 @@ class Call:
         self.request = request
         self.version = version
         self.answer = answer
-        """Called with the answer, or None when the connection has broken."""
+        """Called with the answer, or with None when the connection has broken."""
         self.connection: Connection | None = None
         self.is_duplicate = False
         self.tag: object = None
-        """For checkers, to remember something from request to answer."""
+        """Data that a checker keeps from the request to its answer."""
 
 
 class Server(Protocol):
-    """What a connection leads to."""
+    """The server of a connection."""
 
     @property
     def broker_id(self) -> int: ...
 
     @property
     def process(self) -> Process | None:
-        """The life of the broker, or None while it is down."""
+        """The process of the broker, or None while the broker is down."""
 
     def handle(self, call: Call) -> None:
-        """Take a request; `Connection.respond` takes the answer, in this call or later."""
+        """Handles a request; `Connection.respond` takes the answer, in this call or later."""
 
 
 def _is_only_once(call: Call) -> bool:
-    """Nor may what belongs to a transaction of version 1 be late: it would be part of the next one, and that is what
-    version 2 is for (KIP-890).
+    """Returns whether a late copy of the request must not arrive. That also applies to requests of version 1
+    transactions: they would become part of the next transaction, and version 2 prevents that (KIP-890).
     """
     request = call.request
     return isinstance(request, _ONLY_ONCE) or (isinstance(request, _TRANSACTIONAL) and call.version < _VERSION_2_FROM)
@@ -92,7 +92,7 @@ class Connection:
         self._last_answer_ms = 0.0
 
     def send(self, call: Call) -> None:
-        """Send a request; its `answer` is called exactly once, unless the client dies."""
+        """Sends a request; its `answer` is called exactly once, unless the client dies."""
         call.connection = self
         self._sent[id(call)] = call
         network = self._network
@@ -131,7 +131,7 @@ class Connection:
                 self.server.handle(call)
 
     def respond(self, call: Call, response: Message) -> None:
-        """The broker's answer; the next request of the connection has its turn."""
+        """Takes the broker's answer, and serves the next request of the connection."""
         if call.is_duplicate:
             return
         self._is_busy = False
@@ -148,7 +148,7 @@ class Connection:
             call.answer(self._network.copy(response, call.version) if self._network.encodes else response)
 
     def reset(self) -> None:
-        """Break. Requests on the way may arrive, answers on the way do not; the client hears of it."""
+        """Breaks the connection: pending requests may arrive, pending answers do not. The client notices the break."""
         if not self.is_open:
             return
         self.is_open = False
@@ -161,7 +161,7 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """The client gives the connection up: every request that has no answer gets None."""
+        """Closes the connection for the client: every request without an answer gets None."""
         self.is_open = False
         sent, self._sent = self._sent, {}
         for call in sent.values():
@@ -169,30 +169,30 @@ class Connection:
 
 
 class Network:
-    """What all connections have in common."""
+    """The latency and the faults of all connections."""
 
     def __init__(self, loop: EventLoop, *, encodes: bool) -> None:
         self.loop = loop
         self.encodes = encodes
-        """Whether messages travel as bytes: slower, and the codecs see what they must carry."""
+        """Whether messages are encoded as bytes: that is slower, and also tests the codecs."""
         self.latency_ms = (1, 10)
         self.slow_rate = 0.0
-        """How often a message takes seconds."""
+        """Probability that a message takes seconds."""
         self.loss_rate = 0.0
-        """How often a message vanishes while the connection seems open."""
+        """Probability that a message is lost while the connection seems open."""
         self.reset_rate = 0.0
         self.duplicate_rate = 0.0
         self.cut: set[tuple[str, int, bool]] = set()
-        """Between which client and broker nothing passes, to the broker (True) or back (False)."""
+        """Pairs of client and broker without connection, to the broker (True) or back (False)."""
 
     def heal(self) -> None:
-        """Be a good network from now on."""
+        """Ends all faults of the network."""
         self.slow_rate = self.loss_rate = self.reset_rate = self.duplicate_rate = 0.0
         self.latency_ms = (1, 10)
         self.cut.clear()
 
     def latency(self) -> int:
-        """How long a message takes."""
+        """Returns how long a message takes."""
         loop = self.loop
         if loop.chance(self.slow_rate):
             return loop.between(100, 8_000)
@@ -200,11 +200,11 @@ class Network:
         return loop.between(low, high)
 
     def is_lost(self, connection: Connection, *, to_server: bool) -> bool:
-        """Whether a message vanishes."""
+        """Returns whether a message is lost."""
         if self.cut and (connection.client_name, connection.server.broker_id, to_server) in self.cut:
             return True
         return self.loop.chance(self.loss_rate)
 
     def copy(self, message: Message, version: int) -> Message:
-        """The message as it is read at the other end."""
+        """Returns the message as the receiver decodes it."""
         return decode(type(message), version, encode(message, version))[0]

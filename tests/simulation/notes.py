@@ -1,6 +1,6 @@
-"""What happened, in words: the last of it with every failure, all of it with `--trace`.
+"""Notes of what happened: a failure shows the last ones, `--trace` shows all.
 
-A note costs nothing until somebody reads it: values are put into words when the notes are.
+A note costs little until it is read: its values are turned into text at that time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KEPT = 80
 
 
 class Notes:
-    """The notes of one world. `listener` hears each line as it is made; `checksum` is over all of them."""
+    """The notes of one world. `listener` receives each line at once; `checksum` covers all lines."""
 
     def __init__(self, loop: EventLoop, listener: Callable[[str], None] | None = None, *, sums: bool = False) -> None:
         self._loop = loop
@@ -37,7 +37,7 @@ class Notes:
         self.checksum = 0
 
     def add(self, template: str, *values: object) -> None:
-        """Something has happened."""
+        """Adds a note."""
         entry = (self._loop.step, self._loop.now_ms, template, values)
         self._last.append(entry)
         if self._listener is not None or self._sums:
@@ -47,7 +47,7 @@ class Notes:
             self.checksum = crc32(line.encode(), self.checksum)
 
     def last(self) -> Iterator[str]:
-        """The last lines."""
+        """Yields the last lines."""
         for entry in self._last:
             yield _line(*entry)
 
@@ -57,9 +57,9 @@ def _line(step: int, now_ms: float, template: str, values: tuple[object, ...]) -
 
 
 def in_words(value: object) -> object:
-    """A message, or a value in one, as a person wants to read it.
+    """Returns a message, or a value in a message, as readable text.
 
-    Equal values have equal words, whatever the hashes of strings are, and no words hold the address of an object.
+    Equal values have equal text, for any hashes of strings, and no text contains the address of an object.
     """
     if type(value) in _PLAIN:
         return value
@@ -75,12 +75,12 @@ def in_words(value: object) -> object:
 
 
 def without_addresses(text: str) -> str:
-    """The text without where objects are in memory, as Python's own words for them say it."""
+    """Returns the text without the addresses of objects that Python's own representations contain."""
     return _ADDRESS.sub("", text)
 
 
 def field_names(value: object) -> tuple[str, ...]:
-    """The fields of a message, a named tuple, a dataclass, or another object with slots or attributes."""
+    """Returns the field names of a message, a named tuple, a dataclass, or another object with slots or attributes."""
     names = getattr(value, "_fields", None)
     if names is not None:
         return tuple(names)
@@ -93,12 +93,12 @@ def field_names(value: object) -> tuple[str, ...]:
 
 
 def shorten(text: str, most: int) -> str:
-    """The text, or its beginning and how much there is more of it."""
+    """Returns the text, or its beginning with the number of further characters."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters more)"
 
 
 _being_told: Final[set[int]] = set()
-"""Objects whose words are being made: one that holds itself is told once."""
+"""Objects that are being turned into text: an object that contains itself is shown once."""
 
 
 def _object(value: object) -> str:
@@ -118,7 +118,7 @@ def _object(value: object) -> str:
 
 
 def _defaults(cls: type) -> dict[str, object]:
-    """What the fields of a dataclass have if nobody says otherwise: this is not told."""
+    """Returns the default values of a dataclass; fields with their default value are not shown."""
     if not dataclasses.is_dataclass(cls):
         return {}
     return {each.name: each.default for each in dataclasses.fields(cls) if each.default is not dataclasses.MISSING}

@@ -1,7 +1,7 @@
-"""What a seed decides before anything happens: who takes part, how things are set, and what may go wrong.
+"""What a seed decides before the world begins: the participants, the settings, and the possible faults.
 
-Not everything goes wrong in every world: each seed switches some kinds of trouble off, so that rare combinations come
-up as well as pure ones ("swarm testing").
+Not every fault occurs in every world: each seed switches some kinds of trouble off, so that both rare combinations and
+single faults occur ("swarm testing").
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from tests.simulation.loop import EventLoop
 __all__ = ["LEDGER_GROUPS", "GroupKind", "GroupPlan", "MemberPlan", "Plan", "ProducerPlan", "Trouble", "make_plan"]
 
 LEDGER_GROUPS = ("ledger-0", "ledger-1")
-"""What transactional producers commit to: groups without members, on different partitions if there are two."""
+"""The groups to which transactional producers commit. They have no members, and are on different partitions if there
+are two.
+"""
 
 
 class GroupKind(Enum):
-    """Which protocol the members of a group speak."""
+    """The protocol of a group's members."""
 
     EAGER = "eager"
     COOPERATIVE = "cooperative"
@@ -33,7 +35,7 @@ _REGEXES = ("topic-.*", "topic-[01]", "topic-2|topic-0")
 
 
 class Trouble(Enum):
-    """What may go wrong."""
+    """The kinds of faults."""
 
     MEMBER_CRASHES = "member crashes"
     MEMBER_STALLS = "member stalls"
@@ -84,13 +86,13 @@ class MemberPlan:
     commit_version: int
     rack: str | None
     assignor: str | None = None
-    """Of a consumer group's member: what it asks for."""
+    """The assignor that a consumer group's member requests."""
     regex: str | None = None
-    """Of a consumer group's member: which topics it reads, instead of those that are named."""
+    """The regular expression that a consumer group's member subscribes to, instead of topic names."""
     heartbeat_version: int = 1
 
     def matches(self, topic: str) -> bool:
-        """Whether the regular expression stands for the topic."""
+        """Returns whether the regular expression matches the topic."""
         return self.regex is not None and re.fullmatch(self.regex, topic) is not None
 
 
@@ -101,7 +103,7 @@ class GroupPlan:
     group_id: str
     kind: GroupKind
     classic_kind: GroupKind
-    """What members do that speak the classic protocol."""
+    """The kind of the members that use the classic protocol."""
     members: tuple[MemberPlan, ...]
 
 
@@ -140,14 +142,14 @@ class Plan:
 
 
 def make_plan(loop: EventLoop) -> Plan:
-    """The plan of a seed, whose chances have not been touched before."""
+    """Returns the plan of a seed; the random generator must be unused."""
     random = loop.random
     troubles = frozenset(trouble for trouble in Trouble if random.random() < 0.4)
     topics = {f"topic-{index}": loop.between(1, 5) for index in range(loop.between(1, 3))}
     is_replicated = loop.chance(0.7)
     has_racks = loop.chance(0.3)
     group_count = 1 if loop.chance(0.6) else 2
-    # Where topics are deleted and made anew, only ids can tell what a commit was meant for.
+    # If topics are deleted and created again, only topic ids identify the topic of a commit.
     commit_version = 10 if Trouble.TOPICS_CHANGE in troubles else random.choice((9, 10))
     groups = tuple(_group(loop, f"group-{index}", tuple(topics), commit_version) for index in range(group_count))
     producers = _producers(loop) if loop.chance(0.3) else ()
@@ -161,7 +163,7 @@ def make_plan(loop: EventLoop) -> Plan:
         max_batch_bytes=random.choice((8_192, 1_048_588)),
         encodes=loop.chance(0.15),
         initial_rebalance_delay_ms=random.choice((0, 500, 3_000)),
-        # What a ledger has must not expire: then a part of it would be missing.
+        # The offsets of a ledger must not expire: a part of the ledger would be missing then.
         offsets_retention_ms=random.choice((10_000, 30_000, 604_800_000)) if not producers else 604_800_000,
         rebalance_batch_ms=random.choice((0, 0, 500)),
         commit_linger_ms=20 if Trouble.LATE_COMMITS in troubles else random.choice((-1, -1, 0, 20)),

@@ -1,4 +1,4 @@
-"""The runtime's ports on one simulated broker: its clocks, its ids, its promises, its other threads."""
+"""The runtime's ports on one simulated broker: clocks, ids, promises and threads."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ START_MS = 1_700_000_000_000
 
 
 class Clock:
-    """A broker's clocks: the monotonic one, which is the world's, and the one on the wall, which may jump.
+    """A broker's clocks: the world's monotonic clock, and a wall clock that may jump.
 
-    A slow call, such as a read of a slow disk, takes time while nothing else runs on the broker: `pass_time` moves the
-    broker's clock ahead, and its timers run no earlier than that.
+    A slow call, such as a read of a slow disk, takes time in which nothing else runs on the broker. `pass_time` then
+    moves the broker's clock ahead, and its timers run no earlier than that.
     """
 
     def __init__(self, loop: EventLoop, process: Process, jump_ms: int) -> None:
@@ -36,21 +36,21 @@ class Clock:
         return self._loop.call_at(max(deadline_ms, self.now_ms()), callback, self._process)
 
     def call_soon(self, callback: Callable[[], None]) -> Event:
-        """A turn of the loop is over when all that happens at this moment has happened."""
+        """Schedules a callback after all events of this moment: then one turn of the loop is over."""
         return self.call_at(self.now_ms(), callback)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Be busy for so long."""
+        """Keeps the broker busy for so long."""
         if milliseconds:
             self._busy_until_ms = self.now_ms() + milliseconds
 
     def wall(self) -> Millis:
-        """Milliseconds since the epoch, as this broker believes."""
+        """Returns the milliseconds since the epoch on this broker's wall clock."""
         return Millis(START_MS + int(self.now_ms()) + self.jump_ms)
 
 
 class RandomIds:
-    """Member ids as a broker makes them."""
+    """A source of member ids and UUIDs, as a broker creates them."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._random = loop.random
@@ -63,7 +63,7 @@ class RandomIds:
 
 
 class Promise:
-    """An answer to come. Who waits is woken later, never inside `set_result`; `observe` is called there and then."""
+    """A future answer. Waiting code is woken later, never inside `set_result`; `observe` is called at once."""
 
     __slots__ = ("_loop", "_observe", "_process", "_waiting", "result")
 
@@ -86,7 +86,7 @@ class Promise:
             self._loop.call_at(self._loop.now_ms, callback, self._process)
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Call back once there is a result, which there is not yet."""
+        """Schedules a callback for the result; the result must not be set yet."""
         self._waiting.append(callback)
 
     def __await__(self) -> Generator[Promise, None, Any]:
@@ -96,7 +96,7 @@ class Promise:
 
 
 def follow(answer: Any, callback: Callable[[Any], None]) -> None:
-    """Call back with what an awaitable of the runtime comes to, at once if it does not have to wait."""
+    """Calls back with the result of an awaitable of the runtime, at once if it need not wait."""
     steps = answer.__await__()
 
     def step() -> None:
@@ -111,7 +111,7 @@ def follow(answer: Any, callback: Callable[[Any], None]) -> None:
 
 
 class Promises:
-    """Where promises come from; `observe` is handed to the next ones, to see them kept."""
+    """A factory of promises; `observe` is given to the next promises, and called with their results."""
 
     def __init__(self, loop: EventLoop, process: Process) -> None:
         self._loop = loop
@@ -123,7 +123,7 @@ class Promises:
 
 
 class Threads:
-    """Work elsewhere: it is done after a while, with the world gone on meanwhile."""
+    """Simulated threads: a task is done after a while, in which other events run."""
 
     def __init__(self, loop: EventLoop, process: Process, delay_ms: tuple[int, int]) -> None:
         self._loop = loop

@@ -1,6 +1,6 @@
-"""What a simulated partition remembers of the producers that write to it: klamm's own `ProducerState` over its batches.
+"""The producer state of a simulated partition: klamm's own `ProducerState` over the batches of the partition.
 
-So a batch or a marker that comes too late is refused as a real log refuses it.
+So the partition refuses a late batch or a late marker as a real log does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Producers:
         self._state = ProducerState(_NEVER_MS)
 
     def load(self, batches: Iterable[bytes]) -> None:
-        """There is another leader, which knows what the log says; guards that were given before are good no more."""
+        """Rebuilds the state from the log for a new leader; earlier guards become invalid."""
         self._state = ProducerState(_NEVER_MS)
         for batch in batches:
             header = read_batch_header(batch)
@@ -34,13 +34,13 @@ class Producers:
     def begin_verification(
         self, producer_id: ProducerId, epoch: ProducerEpoch, *, adds_partitions: bool, now_ms: Millis
     ) -> int:
-        """The guard to write with, or 0 if there is nothing to ask. Raises KafkaError."""
+        """Returns the guard for the write, or 0 if no verification is needed. Raises KafkaError."""
         return self._state.begin_verification(
             producer_id, epoch, _NO_SEQUENCE, adds_partitions=adds_partitions, now_ms=now_ms
         )
 
     def append(self, header: BatchHeader, batch: bytes, guard: int, transaction_version: int) -> None:
-        """Check a batch, and remember it. Raises KafkaError."""
+        """Checks a batch, and records it. Raises KafkaError."""
         marker = _marker(header, batch)
         if marker is None:
             self._state.check_of_coordinator(header, guard)

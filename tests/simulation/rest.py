@@ -1,4 +1,4 @@
-"""I26, after the faults: everybody is where they should be."""
+"""I26 after the faults: every group is stable, and its members own all partitions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["RestChecker"]
 
 
 class RestChecker:
-    """Says what is missing until the world is at rest."""
+    """A check whether the world is at rest."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def missing(self, *, is_all_read: bool) -> str | None:
-        """The first thing that is not as it should be, or None."""
+        """Returns the first reason why the world is not at rest, or None."""
         for group in self._world.plan.groups:
             running = [
                 member
@@ -64,11 +64,12 @@ class RestChecker:
         return None
 
     def _owned(self, group_id: str, member: Member) -> list[DataPartition]:
-        """What the member reads, or takes for its own though it is gone."""
+        """Returns the partitions of the member, without deleted topics in a case that Kafka allows."""
         owned = list(self._world.checkers.reading.owned.get((group_id, member.name), ()))
         if isinstance(member, ClassicMember) and isinstance(self._group_of(group_id), ConsumerGroup):
-            # A topic was deleted before its group changed its protocol. The assignments that are taken over are without
-            # it (ConsumerGroup.fromClassicGroup), so nothing changes for the coordinator, and nobody need join again.
+            # A topic was deleted before its group changed its protocol. The converted assignments do not contain the
+            # topic (ConsumerGroup.fromClassicGroup). So nothing changes for the coordinator, and no member needs to
+            # join again.
             existing = {topic.topic_id for topic in self._world.topics.image.topics.values()}
             owned = [partition for partition in owned if partition[0] in existing]
         return owned

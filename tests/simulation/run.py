@@ -1,4 +1,4 @@
-"""Runs seeds, one or very many, and says what came out."""
+"""Runs one seed or many seeds, and reports the outcomes."""
 
 from __future__ import annotations
 
@@ -24,35 +24,36 @@ WORLDS: Final[Mapping[str, type[World | LogWorld | BrokerWorld]]] = {
     "log": LogWorld,
     "broker": BrokerWorld,
 }
-"""Kinds of worlds by their names: coordinators over simulated logs, real logs over a simulated disk, and a broker that
-is real from its connections to its files."""
+"""Kinds of worlds by name: coordinators on simulated logs, real logs on a simulated disk, and a broker that is real
+from its connections to its files.
+"""
 
 _SEEDS_PER_TASK: Final = 8
 _CHARACTERS: Final = 400
-"""Of each line of a report; `--trace` shows all that happened."""
+"""Maximum length of a report's line; `--trace` shows everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the world of one seed ended."""
+    """The outcome of one seed's world."""
 
     seed: int
     steps: int
     simulated_ms: float
     checksum: int
-    """Over all notes, if they were summed up."""
+    """The checksum of all notes, if it was requested."""
     invariant: int | None = None
-    """The number of the invariant that was broken, if one was."""
+    """The number of the violated invariant, if there is one."""
     failure: str = ""
 
     @property
     def is_ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether the world had no violation."""
         return self.invariant is None
 
 
 class _ErrorsOfRuntime(logging.Handler):
-    """The runtime answers a client whatever its shard does; here an exception in a shard is a finding."""
+    """A log handler that reports exceptions in a shard as findings; the runtime itself answers clients anyway."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.ERROR)
@@ -89,7 +90,7 @@ def run_seed(
     listener: Callable[[str], None] | None = None,
     sums: bool = False,
 ) -> Outcome:
-    """Run the world of one seed to its end, or to the first violation. `bug` names one of `BUGS_OF[kind]` to plant."""
+    """Runs the world of one seed to its end or first violation. `bug` names a bug of `BUGS_OF[kind]` to plant."""
     with nullcontext() if bug is None else BUGS_OF[kind][bug]():
         world = WORLDS[kind](seed, listener=listener, sums=sums)
         loop = world.loop
@@ -106,7 +107,7 @@ def run_seed(
                 _report(world, str(violation), bug),
             )
         except Exception:
-            # It is a finding as any other: the seeds that follow run all the same.
+            # An exception is a finding too: the next seeds still run.
             what = f"an exception that nobody expected\n{traceback.format_exc().rstrip()}"
             return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum, 0, _report(world, what, bug))
         return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum)
@@ -130,7 +131,7 @@ def _report(world: World | LogWorld | BrokerWorld, what: str, bug: str | None) -
 
 
 def _plan(plan: object) -> Iterator[str]:
-    """What the seed has decided; of several things of a kind each on a line of its own."""
+    """Yields the lines of the plan; each element of a tuple has its own line."""
     for name in field_names(plan):
         value = getattr(plan, name)
         if isinstance(value, tuple):
@@ -143,7 +144,7 @@ def _plan(plan: object) -> Iterator[str]:
 def run_seeds(
     seeds: Iterable[int], *, kind: str = "groups", bug: str | None = None, processes: int = 1
 ) -> Iterator[Outcome]:
-    """Run many seeds, in any order if there are several processes."""
+    """Runs many seeds; with several processes the order of the outcomes is arbitrary."""
     if processes == 1:
         for seed in seeds:
             yield run_seed(seed, kind=kind, bug=bug)

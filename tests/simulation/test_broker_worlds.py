@@ -1,4 +1,4 @@
-"""A small fixed set of worlds of brokers, for every run of the tests; `make sim` runs as many as asked."""
+"""Tests a small fixed set of worlds of brokers in every test run; `make sim` runs any number of worlds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.brokers.bugs import BROKER_BUGS
 from tests.simulation.run import run_seed
 from tests.simulation.test_simulation import assert_is_readable
 
-# Hundreds of worlds in one test take as long as the machine lets them.
+# A test with hundreds of worlds may take long on a slow machine.
 pytestmark = pytest.mark.timeout(900)
 
 SEEDS = range(1, 31)
@@ -30,7 +30,7 @@ EVENTFUL = (
     *("UNSTABLE_OFFSET_COMMIT", "finds that epoch"),
     *("is told REBALANCE_IN_PROGRESS", "is told UNKNOWN_MEMBER_ID", "is told FENCED_MEMBER_EPOCH", "in epoch 3"),
 )
-"""What these worlds have to come across."""
+"""Texts that must occur in the notes of these worlds."""
 
 SEEDS_UNTIL_FOUND = {
     "answer before the sync": 30,
@@ -55,7 +55,9 @@ SEEDS_UNTIL_FOUND = {
     "serve any warm read": 250,
     "send few bytes from files": 60,
 }
-"""Within so many seeds each planted bug is found: about three times the longest run of seeds that did not find it."""
+"""The number of seeds within which each planted bug is found: about three times the longest run of seeds that did not
+find it.
+"""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -67,9 +69,10 @@ def test_invariants_of_brokers_hold(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [3, 11, 28])
 def test_seed_replays_exactly(seed: int) -> None:
-    """All that happens is the same in another process with other hashes of strings.
+    """A seed has the same events in two processes with different hashes of strings.
 
-    Not in this one: another test's broker may live in it, and draw from the same random numbers.
+    The test compares two new processes. In the test's own process, the broker of another test may draw from the same
+    random numbers.
     """
     assert _checksum(seed, hash_seed=1) == _checksum(seed, hash_seed=123)
 
@@ -88,7 +91,7 @@ def _checksum(seed: int, *, hash_seed: int) -> str:
 
 @pytest.mark.parametrize("bug", sorted(BROKER_BUGS))
 def test_planted_bug_is_found(bug: str) -> None:
-    """A bug that somebody plants into the broker or its client breaks an invariant within so many seeds."""
+    """A bug that is planted into the broker or its client breaks an invariant within the stated number of seeds."""
     for seed in range(1, SEEDS_UNTIL_FOUND[bug] + 1):
         outcome = run_seed(seed, kind="broker", bug=bug)
         if not outcome.is_ok:
@@ -98,7 +101,7 @@ def test_planted_bug_is_found(bug: str) -> None:
 
 
 def test_worlds_of_brokers_are_eventful() -> None:
-    """Each kind of fault strikes within few seeds, and clients meet what it brings."""
+    """Each kind of fault occurs within 150 seeds, and clients meet its effects."""
     missing = set(EVENTFUL)
 
     def listen(line: str) -> None:

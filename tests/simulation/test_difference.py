@@ -1,4 +1,4 @@
-"""What differs between two values is told by name, in few lines, and in the same words in each run."""
+"""Tests that differences between two values are reported by name, in few lines, and with the same text in each run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Pair(NamedTuple):
 
 
 class Slots:
-    """An object with slots, without words of its own."""
+    """An object with slots, without its own text representation."""
 
     __slots__ = ("left", "right")
 
@@ -58,7 +58,7 @@ class Slots:
 
 
 class Plain:
-    """An object that has nothing but attributes."""
+    """An object with attributes only."""
 
     def __init__(self, other: object) -> None:
         self.other = other
@@ -93,22 +93,22 @@ class Plain:
     ],
 )
 def test_differences_by_kind(found: object, expected: object, told: str) -> None:
-    """Part by part where both sides are of one kind, as a whole where they are not."""
+    """Two values of the same kind are compared part by part, other values as a whole."""
     assert difference(found, expected) == told
 
 
 def test_the_sides_have_names() -> None:
-    """As the caller says."""
+    """The report uses the names of the two sides that the caller gives."""
     assert difference(1, 2, names=("read", "written")) == "read 1, written 2"
 
 
 def test_fields_can_be_left_out() -> None:
-    """Those that do not count."""
+    """Fields in `skipped` are not compared."""
     assert difference(Point(1, 2), Point(2, 3), skipped=["Point.y"]) == "x: klamm 1, replay 2"
 
 
 def test_reports_are_bounded() -> None:
-    """So many lines, and of a long value the part in which it differs."""
+    """A report has at most `lines` differences, and shows only the different part of a long value."""
     report = difference(dict.fromkeys(range(100), 0), dict.fromkeys(range(100), 1), lines=3)
     assert report.splitlines()[-1] == "and 97 more differences"
     assert len(report.splitlines()) == 4
@@ -121,7 +121,7 @@ def test_reports_are_bounded() -> None:
 
 
 def store(*, epoch: int = 3, assigned: tuple[int, ...] = (0, 1), offset: int = 7) -> StoreView:
-    """The view of a store with a consumer group, a classic group, and offsets."""
+    """Returns the view of a store with a consumer group, a classic group, and offsets."""
     found = empty_store()
     records: list[CoordinatorRecord] = [epoch_record("orders", epoch, 0)]
     member = MemberMetadata("B", None, "client", "/10.0.0.1", 1_000, 1_000, b"", b"")
@@ -148,7 +148,7 @@ def store(*, epoch: int = 3, assigned: tuple[int, ...] = (0, 1), offset: int = 7
 
 
 def test_stores_differ_in_named_groups_members_and_partitions() -> None:
-    """A planted difference is told where it is, and nothing else of the stores."""
+    """The report on two stores names the place of each difference, and contains nothing else."""
     found, expected = store(), store(epoch=4, assigned=(0, 5), offset=8)
     metadata = expected.groups["clicks"]
     expected.groups["clicks"] = metadata._replace(members=(replace_client(metadata.members[0]),))
@@ -171,7 +171,7 @@ def replace_client(member: MemberMetadata) -> MemberMetadata:
 
 
 def local() -> None:
-    """Something that can be called."""
+    """Stands for any function."""
 
 
 @pytest.mark.parametrize(
@@ -188,12 +188,12 @@ def local() -> None:
     ],
 )
 def test_words_hold_no_address(make: Callable[[], object], words: str) -> None:
-    """Of no kind of object."""
+    """The text of an object never contains its address."""
     assert str(in_words(make())) == words
 
 
 def test_an_object_that_holds_itself_is_told_once() -> None:
-    """Words end."""
+    """An object that contains itself appears once in its text, so the text is finite."""
     itself = Slots(1)
     itself.right = [itself]
     assert in_words(itself) == "Slots(left=1, right=[Slots(…)])"
@@ -210,7 +210,7 @@ print(difference(store(), store(epoch=9, assigned=(4,))))
 
 
 def test_reports_are_the_same_whatever_the_hashes_of_strings_are() -> None:
-    """So that a failure is the same one in each run."""
+    """A report is the same for all hashes of strings, so a failure is the same in each run."""
     told = {
         subprocess.run(
             [sys.executable, "-c", STABLE],

@@ -1,4 +1,6 @@
-"""The plain model of a coordinator's log agrees with klamm's store, and finds out one that replays wrongly."""
+"""Tests that the plain model of a coordinator's log agrees with klamm's store, and detects a store that replays
+wrongly.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ NO_PRODUCER = ProducerId(-1)
 
 
 class Log:
-    """Random records, given to a store and to the model."""
+    """Random records, which are given to a store and to the model."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -61,7 +63,7 @@ class Log:
         self.end += 1
 
     def go_on(self, steps: int) -> str | None:
-        """Writes for a while, until the two differ; returns in what."""
+        """Writes records until the store and the model differ; returns the difference, or None."""
         actions: list[Callable[[], None]] = [
             *(self.commit, self.commit, self.commit, self.remove_offset, self.end_transaction),
             *(self.change_classic_group, self.change_member, self.change_member, self.change_group, self.drop_member),
@@ -78,7 +80,7 @@ class Log:
         return choice(("classic", "consumer", "simple")), choice(list(TOPICS)), PartitionIndex(choice((0, 1)))
 
     def commit(self) -> None:
-        """An offset, in a transaction or not."""
+        """Commits an offset, in a transaction or not."""
         group_id, topic, partition = self._place()
         record = offset_commit_record(
             group_id,
@@ -94,18 +96,18 @@ class Log:
         self.write(record, ProducerId(self.random.choice((-1, -1, 1, 2))))
 
     def remove_offset(self) -> None:
-        """A tombstone, also of what is not there."""
+        """Writes the tombstone of an offset, which need not exist."""
         self.write(offset_tombstone(*self._place()))
 
     def end_transaction(self) -> None:
-        """A marker, also of a producer that has nothing open."""
+        """Ends a transaction, which need not be open."""
         producer_id, is_commit = ProducerId(self.random.choice((1, 2))), self.random.random() < 0.5
         self.model.end_transaction(producer_id, is_commit=is_commit)
         self.store.replay_end_transaction_marker(producer_id, is_commit)
         self.end += 1
 
     def change_classic_group(self) -> None:
-        """Another generation, or none."""
+        """Writes a new generation of the classic group, or its tombstone."""
         if self.random.random() < 0.2:
             self.write(group_tombstone("classic"))
             return
@@ -118,7 +120,7 @@ class Log:
         self.write(group_metadata_record("classic", metadata))
 
     def change_group(self) -> None:
-        """Epochs, targets and regular expressions of the consumer group."""
+        """Writes epochs, targets and regular expressions of the consumer group."""
         name = f"n-{self.random.randrange(3)}"
         target = {TOPICS["events"]: frozenset({PartitionIndex(self.random.randrange(3))})}
         regex = ResolvedRegex(frozenset(self.random.sample(list(TOPICS), 1)), self.end, Millis(self.end))
@@ -136,7 +138,7 @@ class Log:
         )
 
     def change_member(self) -> None:
-        """A member with other topics, or other partitions."""
+        """Writes a member with other topics or other partitions."""
         index = self.random.randrange(3)
         member = ConsumerGroupMember(
             f"n-{index}",
@@ -146,7 +148,7 @@ class Log:
             client_id="client",
             subscribed_topic_names=frozenset(self.random.sample(list(TOPICS), self.random.randrange(3))),
             rebalance_timeout_ms=1_000 + self.end,
-            # Each member has a partition of its own: nobody else has it.
+            # Each member has its own partition, which no other member has.
             assigned={TOPICS["events"]: {PartitionIndex(index): self.end}} if self.random.random() < 0.7 else {},
             pending_revocation={TOPICS["clicks"]: {PartitionIndex(index): 1}} if self.random.random() < 0.4 else {},
         )
@@ -154,7 +156,7 @@ class Log:
         self.write(current_assignment_record("consumer", member))
 
     def drop_member(self) -> None:
-        """A member is gone, with all its records."""
+        """Removes a member, with all its records."""
         name = f"n-{self.random.randrange(3)}"
         for tombstone in (current_assignment_tombstone, target_tombstone, member_tombstone):
             self.write(tombstone("consumer", name))
@@ -162,7 +164,7 @@ class Log:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_model_agrees_with_a_store_that_is_right(seed: int) -> None:
-    """After each record, and at the end in everything."""
+    """The model agrees with a correct store after each record, and at the end in everything."""
     assert Log(seed).go_on(150) is None
 
 
@@ -218,14 +220,16 @@ BUGS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_store_that_replays_wrongly_is_found_out(bug: str) -> None:
-    """A second store of the same class has each of these bugs as well, and is equal to the first."""
+    """The model detects each of these replay bugs. A second store of the same class would have the same bug."""
     with BUGS[bug]():
         logs = [Log(seed) for seed in range(20)]
         assert any(log.go_on(150) is not None for log in logs)
 
 
 def test_a_tombstone_that_a_cleaner_removed_too_early_is_missed() -> None:
-    """The value before it is still in the log: whoever replays what is left brings back what was removed."""
+    """The model detects an offset whose tombstone is missing: a replay of the log without the tombstone restores the
+    offset.
+    """
     log = Log(1)
     while not log.store.offsets:
         log.commit()
@@ -239,7 +243,7 @@ def test_a_tombstone_that_a_cleaner_removed_too_early_is_missed() -> None:
 
 
 def test_a_report_names_group_and_partition() -> None:
-    """And what each side has."""
+    """A report names the group, the partition, and the values of both sides."""
     with BUGS["offsets of a transaction are visible before its marker"]():
         log = Log(1)
         record = offset_commit_record(

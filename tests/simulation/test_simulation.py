@@ -1,4 +1,4 @@
-"""A small fixed set of worlds, for every run of the tests; `make sim SEEDS=100000` runs as many as asked."""
+"""Tests a small fixed set of worlds in every test run; `make sim SEEDS=100000` runs any number of worlds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.simulation.bugs import GROUP_BUGS
 from tests.simulation.checkers.checkers import Checkers
 from tests.simulation.run import run_seed, run_seeds
 
-# Hundreds of worlds in one test take as long as the machine lets them.
+# A test with hundreds of worlds may take long on a slow machine.
 pytestmark = pytest.mark.timeout(900)
 
 SEEDS = range(1, 41)
@@ -32,7 +32,7 @@ EVENTFUL = (
     *("cause=topic_deleted", "cause=partitions_added", "cause=protocol_changed", "GroupDeleted"),
     *("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "CONCURRENT_TRANSACTIONS", "INVALID_TXN_STATE"),
 )
-"""Answers and causes that worlds have to come across."""
+"""Answers and causes that must occur in worlds of groups."""
 
 EVENTFUL_FOR_LOGS = (
     *("the power goes during pwritev", "the power goes during fdatasync", "the power goes during rename"),
@@ -55,7 +55,7 @@ EVENTFUL_FOR_LOGS = (
     ),
     *("KAFKA_STORAGE_ERROR", "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"),
 )
-"""What worlds of logs have to come across."""
+"""Texts that must occur in the notes of worlds of logs."""
 
 SEEDS_UNTIL_FOUND = {
     "skip a fence": 200,
@@ -97,7 +97,9 @@ SEEDS_UNTIL_FOUND = {
     "keep half an index": 650,
     "follow an index blindly": 260,
 }
-"""Within so many seeds each planted bug is found: about three times the longest run of seeds that did not find it."""
+"""The number of seeds within which each planted bug is found: about three times the longest run of seeds that did not
+find it.
+"""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -109,7 +111,7 @@ def test_invariants_hold(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_invariants_of_logs_hold(seed: int) -> None:
-    """I1, I4 and I8 to I11 hold in the world of this seed, whatever happens to its disk."""
+    """I1, I4 and I8 to I11 hold in the world of this seed, despite all faults of its disk."""
     outcome = run_seed(seed, kind="log")
     assert outcome.is_ok, outcome.failure
 
@@ -118,7 +120,7 @@ def test_invariants_of_logs_hold(seed: int) -> None:
     ("kind", "seed"), [("groups", 3), ("groups", 8), ("groups", 21), ("groups", 32), ("log", 12), ("log", 25)]
 )
 def test_seed_replays_exactly(kind: str, seed: int) -> None:
-    """All that happens is the same in another process with other hashes of strings."""
+    """A seed has the same events in another process with other hashes of strings."""
     outcome = run_seed(seed, kind=kind, sums=True)
     for hash_seed in ("1", "4711"):
         again = subprocess.run(
@@ -134,7 +136,7 @@ def test_seed_replays_exactly(kind: str, seed: int) -> None:
 
 @pytest.mark.parametrize("bug", SEEDS_UNTIL_FOUND)
 def test_planted_bug_is_found(bug: str) -> None:
-    """Within the number of seeds that is stated."""
+    """A planted bug breaks an invariant within the stated number of seeds, and its report is readable."""
     limit = SEEDS_UNTIL_FOUND[bug]
     kind = "groups" if bug in GROUP_BUGS else "log"
     outcomes = (run_seed(seed, kind=kind, bug=bug) for seed in range(1, limit + 1))
@@ -144,7 +146,7 @@ def test_planted_bug_is_found(bug: str) -> None:
 
 
 def assert_is_readable(report: str) -> None:
-    """No report holds the address of an object or a whole store."""
+    """Asserts that a report contains no address of an object, and that its length is bounded."""
     assert " at 0x" not in report
     lines = report.splitlines()
     assert max(map(len, lines)) < 450
@@ -152,7 +154,7 @@ def assert_is_readable(report: str) -> None:
 
 
 def test_worlds_are_eventful() -> None:
-    """What the checkers are there for does come about, within few seeds."""
+    """Each answer and cause that the checkers need occurs within 120 seeds."""
     missing = set(EVENTFUL)
 
     def listen(line: str) -> None:
@@ -166,7 +168,7 @@ def test_worlds_are_eventful() -> None:
 
 
 def test_worlds_of_logs_are_eventful() -> None:
-    """Each kind of fault strikes within few seeds, and each kind of answer is given."""
+    """Each kind of fault and each kind of answer occurs within 120 seeds."""
     missing = set(EVENTFUL_FOR_LOGS)
 
     def listen(line: str) -> None:
@@ -180,7 +182,7 @@ def test_worlds_of_logs_are_eventful() -> None:
 
 
 def test_failure_says_how_to_see_it_again() -> None:
-    """Seed and step, what happened last, and the command."""
+    """A failure contains seed, step, and the command that reproduces exactly the same failure."""
     bug = "accept a stale commit"
     outcome = next(outcome for outcome in (run_seed(seed, bug=bug) for seed in range(1, 51)) if not outcome.is_ok)
     assert outcome.invariant == 16
@@ -204,7 +206,7 @@ REPORT = (
     ],
 )
 def test_reports_name_what_differs(bug: str, told: str) -> None:
-    """By group, member and field; without names of temporary folders, and the same in each run."""
+    """A report names what differs, contains no names of temporary folders, and is the same in each run."""
     kind = "groups" if bug in GROUP_BUGS else "log"
     outcome = next(each for each in (run_seed(seed, kind=kind, bug=bug) for seed in range(1, 201)) if not each.is_ok)
     first, _, _ = outcome.failure.partition("the world:")
@@ -224,7 +226,7 @@ def test_reports_name_what_differs(bug: str, told: str) -> None:
 
 
 def test_an_exception_that_nobody_expected_is_a_finding() -> None:
-    """With its traceback, the seed, and what happened last; other seeds go on."""
+    """An unexpected exception is a finding with its traceback and its seed, and the other seeds still run."""
 
     def fail(*arguments: object) -> None:
         raise KeyError("a bug in a world")

@@ -1,6 +1,7 @@
-"""Topics that are created, grow and are deleted, and the offsets of the records in them.
+"""Topics that are created, grow and are deleted, and the offsets of their records.
 
-Of a record only its offset is modelled: a partition is its end offset, all below is acknowledged and committed.
+Of a record only its offset is modelled. A partition is its end offset; all records below it are acknowledged and
+committed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex, 
 __all__ = ["DataPartition", "Topics"]
 
 DataPartition = tuple[TopicId, int]
-"""A partition of data; a topic that is created anew under an old name is another topic."""
+"""A partition of a topic with data. A topic that is created again under an old name is another topic."""
 
 
 class Topics:
-    """What the metadata store agrees on, and the data logs."""
+    """The topics in the metadata store, and the end offsets of their partitions."""
 
     def __init__(self, loop: EventLoop, racks: dict[int, str | None]) -> None:
         self._loop = loop
@@ -31,18 +32,18 @@ class Topics:
         self._produced: dict[DataPartition, int] = {}
 
     def create(self, name: str, partitions: int) -> None:
-        """A new topic."""
+        """Creates a topic."""
         topic_id = TopicId(self._loop.random.getrandbits(128).to_bytes(16, "big"))
         self._replace(TopicImage(name, topic_id, self._partitions(0, partitions)))
 
     def grow(self, name: str, by: int) -> None:
-        """More partitions."""
+        """Adds partitions to a topic."""
         topic = self.image.topics[name]
         count = len(topic.partitions)
         self._replace(TopicImage(name, topic.topic_id, topic.partitions + self._partitions(count, count + by)))
 
     def delete(self, name: str) -> None:
-        """No topic of that name any more."""
+        """Deletes a topic."""
         topics = dict(self.image.topics)
         gone = topics.pop(name)
         self._install(topics)
@@ -50,11 +51,11 @@ class Topics:
             del self.end_offsets[gone.topic_id, index]
 
     def end_offset(self, partition: DataPartition) -> int:
-        """How many records the partition has; none if it is gone."""
+        """Returns the end offset of the partition; 0 if it is deleted."""
         return self.end_offsets.get(partition, 0)
 
     def produce(self) -> None:
-        """A few records for some partition: for those that came first rather than for others."""
+        """Produces a few records to a random partition; older partitions are more likely."""
         if self.end_offsets:
             partitions = list(self.end_offsets)
             partition = partitions[int(self._loop.random.random() ** 2 * len(partitions))]
@@ -63,7 +64,7 @@ class Topics:
             self._produced[partition] = self._produced.get(partition, 0) + count
 
     def traffic(self, since_ms: int) -> Traffic:
-        """What flows through all partitions, measured over the time since this was asked last."""
+        """Returns the traffic of all partitions since the last call, which was `since_ms` ago."""
         produced, self._produced = self._produced, {}
         traffic = {}
         for topic in self.image.topics.values():

@@ -1,7 +1,7 @@
-"""Transactions on one simulated broker: the real transaction coordinator, and what stands around it on a broker.
+"""Transactions on one simulated broker: the real transaction coordinator, and the broker's code around it.
 
-Markers go to whoever leads the partition, and what producers commit to groups is verified with whoever coordinates the
-transaction (KIP-890), here or on another broker. On the way both may be lost, or their answers.
+Markers go to the leader of the partition. Offset commits of producers are verified with the transaction's coordinator
+(KIP-890). The leader or the coordinator may be this broker or another one. Requests and answers may be lost on the way.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = ["ABORT_INTERVAL_MS", "REQUESTS", "Transactions"]
 ABORT_INTERVAL_MS: Final = 2_000
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 REQUESTS: Final = (InitProducerIdRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest)
-"""What is answered here."""
+"""The requests that `ask` answers."""
 _ADDS_PARTITIONS_FROM: Final = 5
-"""Of TxnOffsetCommit: its producer is of transaction version 2."""
+"""From this version of TxnOffsetCommit on, the producer uses transaction version 2."""
 _TIMEOUT_MS: Final = 5_000
 
 
 class Transactions:
-    """The transactions of one broker, in one of its lives. `leader_of` says who leads a partition."""
+    """The transactions of one process of a broker. `leader_of` returns the leader of a partition."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Transactions:
     # Requests
 
     def ask(self, request: Message, client: ClientContext) -> Message | Awaitable[Message]:
-        """The answer, or what becomes it."""
+        """Returns the answer, or an awaitable for it."""
         if isinstance(request, InitProducerIdRequest):
             return self.coordinator.init_producer_id(request, client)
         if isinstance(request, EndTxnRequest):
@@ -195,7 +195,7 @@ class Transactions:
         ]
         return {where: await outcome for where, outcome in calls}
 
-    # Brokers among themselves
+    # Requests between brokers
 
     async def _call(
         self,
@@ -212,7 +212,9 @@ class Transactions:
         ask: Callable[[Broker, Callable[[object], None]], None],
         when_lost: ErrorCode,
     ) -> Promise:
-        """Ask the leader of a partition something, and come back with a code; late or lost, with `when_lost`."""
+        """Sends a request to the leader of a partition, and returns a promise of the error code; `when_lost` if the
+        request is late or lost.
+        """
         promise, loop, network = self._promise(), self._loop, self._network
 
         def settle(code: object) -> None:

@@ -1,4 +1,4 @@
-"""What a checker raises."""
+"""The exception that a checker raises."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["Violation"]
 
 
 class Violation(AssertionError):
-    """An invariant does not hold. `invariant` is its number in the list; 0 is for what must not happen anyway."""
+    """A violated invariant. `invariant` is its number in the list; 0 stands for an event that must never occur."""
 
     def __init__(self, invariant: int, text: str) -> None:
         super().__init__(f"I{invariant}: {text}" if invariant else text)

@@ -1,9 +1,9 @@
-"""One simulated world: everything a seed makes happen, from the first event to the last check.
+"""One simulated world: everything that a seed causes, from the first event to the last check.
 
-It goes through four times. First there is trouble, of the kinds that the plan lets strike. Then all is healed, and
-within a bound everybody must have come to rest. Then, in the calm, members come and go and topics grow, one to three
-changes at a time, and nobody who is not concerned stops reading. At last nothing is produced any more, and everything
-must have been read.
+The world has four phases. First there are faults, of the kinds in the plan. Then all faults end, and every group must
+come to rest within a time limit. Then, in the calm, members come and go and topics grow, one to three changes at a
+time. No member that is not concerned stops reading. At the end no records are produced any more, and every group must
+have read all records.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _PRODUCE_EVERY_MS: Final = 400
 _MEASURE_EVERY_MS: Final = 4_000
 _LOOK_EVERY_MS: Final = 700
 _REST_MS: Final = 120_000
-"""Within this time after the last trouble all groups must be at rest: several sessions and rebalances."""
+"""The time limit for all groups to come to rest after the last fault: several sessions and rebalances."""
 _AFTERMATH_MS: Final = 12_000
 _CALM_CHANGES: Final = 3
 _LATE_MS: Final = 500
-"""So long a request may be on its way in good times."""
+"""The longest latency of a request without faults."""
 _MARKERS_MS: Final = 10_000
 _MOST_WENT_BACK_MS: Final = 400_000
 _RETRIABLE: Final = frozenset(
@@ -135,11 +135,11 @@ class World:
         self._is_healed = False
         self._births = 0
         self._changed: set[str] = set()
-        """Whose plans take part in what changes in the calm, so that nobody does twice."""
+        """Member plans that have already taken part in the current change, so that no member changes twice."""
         loop.after_step = self.checkers.after_step
 
     def run(self) -> None:
-        """Let it all happen. Raises Violation."""
+        """Runs the world. Raises Violation."""
         loop, plan = self.loop, self.plan
         self.cluster.start()
         for member in self.members:
@@ -155,7 +155,7 @@ class World:
         self.faults.begin()
         loop.run_until(plan.trouble_ends_ms)
         self._heal()
-        # Whoever was not heard of before has to be missed, and every request that was lost to be given up on.
+        # Missing members must time out first, and clients must give up on all lost requests.
         loop.run_until(loop.now_ms + _AFTERMATH_MS)
         self._come_to_rest("the trouble was over")
         if self.producers:
@@ -166,7 +166,7 @@ class World:
         self._come_to_rest("the last record was produced", is_all_read=True)
         self.checkers.check_logs(self.disk)
 
-    # What happens by itself
+    # Regular events
 
     def _produce(self) -> None:
         if self._produces:
@@ -192,7 +192,7 @@ class World:
         return ClassicMember(self, plan, group.classic_kind, name)
 
     def migrate(self, member: Member) -> None:
-        """Stop a member, and start it again with the other protocol."""
+        """Stops a member, and starts it again with the other protocol."""
         if not member.is_running or self._groups[member.plan.group_id].kind is not GroupKind.MIXED:
             return
         member.shut_down()
@@ -205,7 +205,9 @@ class World:
         self.loop.call_later(self.loop.between(50, 3_000), partial(self.start_member, successor))
 
     def start_member(self, member: Member) -> None:
-        """A supervisor starts a member, if it is not running, and in good times only if no twin of it is."""
+        """Starts a member as a supervisor does, if the member is not running. After the faults, it is not started if
+        its twin runs.
+        """
         if not member.is_running and not (self._is_healed and self._runs_already(member)):
             member.start()
 
@@ -216,7 +218,7 @@ class World:
         )
 
     def start_twin(self, member: Member) -> None:
-        """Start another process of a static member's plan."""
+        """Starts another process with a static member's plan."""
         self._births += 1
         name = f"{member.plan.name}.twin-{self._births}"
         twin = self._member(member.plan, name, is_classic=isinstance(member, ClassicMember))
@@ -224,7 +226,7 @@ class World:
         self.members.append(twin)
         twin.start()
 
-    # The times
+    # The phases
 
     def _heal(self) -> None:
         self.note("healed")
@@ -233,7 +235,7 @@ class World:
         seen = set()
         for member in self.members:
             member.recover()
-            # Of a member and its twins one is enough, and more would fence each other.
+            # One of a member and its twins is enough; several would fence each other.
             key = (member.plan.group_id, member.plan.instance_id or member.name)
             if key in seen and member.is_running:
                 member.crash()
@@ -258,11 +260,11 @@ class World:
         return self.cluster.leader_of(partition)
 
     def _end_transactions(self) -> None:
-        """I14: producers end, in the midst of a transaction some of them, and nothing stays pending."""
+        """I14: ends all producers, some during a transaction, and checks that no transaction stays pending."""
         loop, checker, stores = self.loop, self.checkers.transactions, self.checkers.shadow.stores
         for producer in self.producers:
             producer.end()
-        # The clock on the wall decides, and it may have gone back since the transaction began.
+        # The wall clock decides, and it may have gone back since the transaction began.
         went_back_ms = _MOST_WENT_BACK_MS if Trouble.CLOCK_JUMPS in self.plan.troubles else 0
         most_ms = max(plan.timeout_ms for plan in self.plan.producers) + ABORT_INTERVAL_MS + _MARKERS_MS + went_back_ms
         began_ms = loop.now_ms
@@ -276,7 +278,7 @@ class World:
         checker.check_ledgers(stores.values(), LEDGER_GROUPS, PARTITIONS)
 
     def _change_in_the_calm(self) -> None:
-        """Something changes, or several things within one rebalance."""
+        """Makes one change, or several changes within one rebalance."""
         loop, reading = self.loop, self.checkers.reading
         changes = [self._someone_leaves, self._someone_comes, self._someone_migrates, self._topic_grows]
         reading.begin_change()
@@ -339,25 +341,26 @@ class World:
         self.cluster.announce()
         return f"{name} grew"
 
-    # What is said
+    # Notes and errors
 
     def note(self, template: str, *values: object) -> None:
-        """Write down what happens, for whoever reads a failure."""
+        """Adds a note for the reader of a failure."""
         self.notes.add(template, *values)
 
     def expect_retriable(self, what: str, code: ErrorCode) -> None:
-        """A client got an error that it has to know what to do with."""
+        """Checks that a client can handle the error that it got."""
         if code not in _RETRIABLE:
             self.checkers.fail(Violation(0, f"{what}: a client can do nothing with {code.name}"))
 
     def expect_known(self, what: str, code: ErrorCode) -> None:
-        """Whoever asks may be refused, but not because something is broken."""
+        """Checks that a request was not refused because of an internal error."""
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:
             self.checkers.fail(Violation(0, f"{what}: {code.name}"))
 
 
 def _judged(group: GroupPlan) -> Judged:
-    """Eager members always stop. And a group that goes back to the classic protocol on its way to a target has a
-    generation that not all of its members have heard of: those begin anew, here as in Apache Kafka.
+    """Returns which stops count in a group. Eager members always stop. A group that goes back to the classic protocol
+    during a rebalance has a generation that some of its members do not know. These members join again, here as in
+    Apache Kafka.
     """
     return Judged.NOT if group.kind in (GroupKind.EAGER, GroupKind.MIXED) else Judged.WHAT_IS_LOST

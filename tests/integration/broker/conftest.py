@@ -1,4 +1,4 @@
-"""A broker for the tests of what it answers on the wire."""
+"""Fixtures for tests that check a broker's answers on the wire."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from klamm.testing import Broker
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[Broker]:
-    """One broker for all of these tests; each makes topics of its own."""
+    """Runs one broker for all tests of this folder; each test creates its own topics."""
     with Broker() as broker:
         yield broker
 
 
 @pytest.fixture
 def wire(served: Broker) -> Iterator[Wire]:
-    """A connection to it."""
+    """Opens a connection to the shared broker."""
     with Wire(served.bootstrap_servers) as wire:
         yield wire
 

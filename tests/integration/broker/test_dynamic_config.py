@@ -1,4 +1,4 @@
-"""Broker configuration that is changed while the broker runs takes effect at once."""
+"""Broker configuration that changes while the broker runs takes effect at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def retention_of(broker: Broker, topic: str) -> int:
 def test_a_default_for_topics_reaches_topics_that_do_not_override_it(
     wire: Wire, served: Broker, new_topic: Callable[..., tuple[str, bytes]]
 ) -> None:
-    """log.retention.ms, set for the cluster, is what topics without their own retention.ms keep to, old and new."""
+    """The cluster's log.retention.ms applies to old and new topics without their own retention.ms."""
     before, _ = new_topic()
     own, _ = new_topic(retention_ms="1234567")
     alter(wire, "", "log.retention.ms", "7654321")
@@ -57,7 +57,7 @@ def test_a_default_for_topics_reaches_topics_that_do_not_override_it(
 
 
 def test_a_change_outlives_a_restart() -> None:
-    """What was set on the running broker holds after a restart, before the logs are opened."""
+    """A configuration that was changed on the running broker still applies after a restart."""
     broker = Broker()
     with broker:
         with Wire(broker.bootstrap_servers) as wire:
@@ -80,7 +80,8 @@ def group_config_of(broker: Broker, group: str) -> GroupConfig:
 
 
 def test_what_is_set_on_a_group_is_told_to_its_members_with_their_next_heartbeat(wire: Wire, served: Broker) -> None:
-    """consumer.heartbeat.interval.ms needs no new epoch: KIP-848's answers carry it. Other groups keep theirs."""
+    """A group's new consumer.heartbeat.interval.ms reaches its members with the next heartbeat response (KIP-848),
+    without a new epoch. Other groups keep their interval."""
 
     def beat(group: str) -> int:
         request = ConsumerGroupHeartbeatRequest(
@@ -105,7 +106,8 @@ def test_what_is_set_on_a_group_is_told_to_its_members_with_their_next_heartbeat
 
 
 def test_what_groups_get_by_default_changes_on_the_running_broker() -> None:
-    """group.consumer.assignment.interval.ms is dynamic (KIP-1263), within its bounds; both outlive a restart."""
+    """group.consumer.assignment.interval.ms is dynamic (KIP-1263), for the cluster and for a single group; both values
+    outlive a restart."""
     broker = Broker()
     with broker:
         with Wire(broker.bootstrap_servers) as wire:

@@ -1,4 +1,4 @@
-"""A data directory whose metadata is gone: no broker makes an empty cluster of it."""
+"""A broker does not make an empty cluster of a data directory whose metadata is lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _names(directory: Path) -> set[str]:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A data directory with a topic and a record."""
+    """Creates a data directory with a topic and a record."""
     directory = tmp_path / "data"
     with Broker(directory) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -47,8 +47,8 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("lose", [_remove, _empty, _make_anew])
 def test_a_broker_refuses_to_start_without_the_metadata(directory: Path, lose: Callable[[Path], None]) -> None:
-    """The file is missing, empty, or a store without anything in it. Nothing is changed, so that a copy brings the
-    cluster back."""
+    """A broker refuses to start if the metadata file is missing, empty, or an empty store. It changes no file, so that
+    a copy of the metadata restores the cluster."""
     path = directory / "metadata.sqlite"
     copy = directory.parent / "copy.sqlite"
     shutil.copy(path, copy)
@@ -66,7 +66,8 @@ def test_a_broker_refuses_to_start_without_the_metadata(directory: Path, lose: C
 
 
 def test_who_gives_the_metadata_up_keeps_the_partitions_aside(directory: Path) -> None:
-    """As the refusal says: another cluster begins, and no record is thrown away."""
+    """If the user removes meta.properties, as the refusal suggests, a new cluster begins and the old partitions are
+    kept in stray folders."""
     (directory / "metadata.sqlite").unlink()
     (directory / "meta.properties").unlink()
     with Broker(directory):
@@ -75,7 +76,7 @@ def test_who_gives_the_metadata_up_keeps_the_partitions_aside(directory: Path) -
 
 
 def test_a_directory_without_partitions_has_nothing_to_lose(tmp_path: Path) -> None:
-    """It keeps its cluster id."""
+    """A broker without metadata and without partitions starts and keeps its cluster id."""
     with Broker(tmp_path):
         before = (tmp_path / "meta.properties").read_text()
     (tmp_path / "metadata.sqlite").unlink()

@@ -1,4 +1,4 @@
-"""Records that were on the disk and are gone, as clients and the person at the command line meet it."""
+"""How clients and users of the command line see records that are lost from the disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDS = 40
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A data directory with a topic of two partitions, several segments each."""
+    """Creates a data directory with a topic of two partitions, each with several segments."""
     directory = tmp_path / "data"
     with Broker(directory) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -38,7 +38,7 @@ def _segments(directory: Path) -> list[Path]:
 
 
 def _produce(broker: Broker, partition: int) -> KafkaError | int | None:
-    """The error or the offset of a record."""
+    """Writes one record; returns its error or its offset."""
     outcomes: list[KafkaError | int | None] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -59,8 +59,8 @@ def _leaders(broker: Broker) -> list[int]:
 def test_what_is_gone_is_refused_until_it_is_accepted(
     directory: Path, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The partition has no leader and takes no records; the other one does. `klamm log verify` says what is missing,
-    and with `--repair` the next start goes on without it: no offset is given away again that clients may have read."""
+    """A partition with missing files has no leader and accepts no records; the other partition does. `klamm log verify`
+    reports the damage. After `--repair` the partition continues and reuses no offset that clients may have read."""
     if what == "folder":
         shutil.rmtree(directory / "orders-0")
     else:
@@ -91,7 +91,7 @@ def test_what_is_gone_is_refused_until_it_is_accepted(
 
 
 def test_a_topic_that_lost_its_folders_can_be_deleted(directory: Path) -> None:
-    """And made again, from offset 0."""
+    """A topic whose folders are lost can be deleted and created again, from offset 0."""
     for index in (0, 1):
         shutil.rmtree(directory / f"orders-{index}")
     with Broker(directory) as broker:

@@ -1,4 +1,4 @@
-"""What the broker's keys about committed offsets do to the log, and to the groups that commit."""
+"""The broker's configuration keys for committed offsets, and their effects on the log and on groups."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PATIENCE_S = 30
 
 @contextlib.contextmanager
 def broker_with(**keys: str) -> Iterator[tuple[Broker, Wire]]:
-    """A broker with those keys (underscores for dots) and a topic, and a connection to it."""
+    """Runs a broker with the given keys (underscores for dots) and a topic; gives the broker and a connection."""
     with (
         Broker(config={key.replace("_", "."): text for key, text in keys.items()}) as broker,
         Wire(broker.bootstrap_servers) as wire,
@@ -55,7 +55,7 @@ def broker_with(**keys: str) -> Iterator[tuple[Broker, Wire]]:
 
 
 def request_of(group: str, offsets: list[int]) -> OffsetCommitRequest:
-    """A commit of the topic's first partitions, by nobody who is a member."""
+    """Returns a commit of the topic's first partitions, without a member."""
     partitions = [
         OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
         for index, offset in enumerate(offsets)
@@ -64,12 +64,12 @@ def request_of(group: str, offsets: list[int]) -> OffsetCommitRequest:
 
 
 def codes_of(answer: OffsetCommitResponse) -> set[ErrorCode]:
-    """The errors of all its partitions."""
+    """Returns the error codes of all partitions in the response."""
     return {ErrorCode(partition.error_code) for topic in answer.topics for partition in topic.partitions}
 
 
 def commit(wire: Wire, group: str, offsets: list[int]) -> None:
-    """Commits, as soon as the group has a coordinator that can."""
+    """Commits the offsets as soon as the group has a coordinator that accepts them."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         wire.call(FindCoordinatorResponse, 4, FindCoordinatorRequest(coordinator_keys=[group]))
@@ -80,7 +80,7 @@ def commit(wire: Wire, group: str, offsets: list[int]) -> None:
 
 
 def commits_in_log(broker: Broker) -> list[tuple[BatchHeader, Counter[str]]]:
-    """Each batch of `__consumer_offsets` on the disk that has commits, with how many of which group."""
+    """Returns each batch of `__consumer_offsets` on the disk that has commits, with the number of commits per group."""
     log = (broker.data_dir / "__consumer_offsets-0" / f"{0:020d}.log").read_bytes()
     found = []
     for position, header in iterate_batches(log):
@@ -97,7 +97,8 @@ def commits_in_log(broker: Broker) -> list[tuple[BatchHeader, Counter[str]]]:
 
 @pytest.mark.parametrize("codec", list(Compression))
 def test_large_commits_are_compressed_as_the_offsets_topic_is_to_be(codec: Compression) -> None:
-    """`offsets.topic.compression.codec`, by the numbers of codecs; a small batch stays as it is."""
+    """`offsets.topic.compression.codec` (the number of a codec) applies to large commits; a small batch is not
+    compressed."""
     with broker_with(offsets_topic_compression_codec=str(codec.value)) as (broker, wire):
         commit(wire, "few", [1])
         commit(wire, "many", list(range(PARTITIONS)))
@@ -107,7 +108,7 @@ def test_large_commits_are_compressed_as_the_offsets_topic_is_to_be(codec: Compr
 
 
 def test_commits_are_not_compressed_unless_it_is_said() -> None:
-    """As with Kafka, whose default is 0."""
+    """Commits are not compressed by default, as in Kafka, whose default is 0."""
     with broker_with() as (broker, wire):
         commit(wire, "many", list(range(PARTITIONS)))
         ((header, commits),) = commits_in_log(broker)
@@ -116,14 +117,15 @@ def test_commits_are_not_compressed_unless_it_is_said() -> None:
 
 @pytest.mark.parametrize(("linger_ms", "is_merged"), [("1000", True), ("0", False)])
 def test_commits_of_a_burst_are_merged_while_they_linger(linger_ms: str, is_merged: bool) -> None:
-    """`klamm.offsets.commit.linger.ms`: all are answered, and of those that met only the last is written."""
+    """With `klamm.offsets.commit.linger.ms` every commit of a burst is answered, and fewer commits are written. With 0
+    each commit is written."""
     group, count = f"group-{uuid.uuid4().hex[:12]}", 20
     with broker_with(klamm_offsets_commit_linger_ms=linger_ms) as (broker, wire), contextlib.ExitStack() as stack:
-        commit(wire, group, [0])  # The one that makes the group does not linger.
+        commit(wire, group, [0])  # The commit that creates the group does not linger.
         wires = [stack.enter_context(Wire(broker.bootstrap_servers)) for _ in range(count)]
         for offset, each in enumerate(wires, 1):
             each.send(ApiKey.OFFSET_COMMIT, VERSION, encode(request_of(group, [offset]), VERSION))
-            # The broker gets to see each alone: by itself, without a time to linger, it would write each at once.
+            # Waits until the broker has read this commit, so that without a linger time it writes each commit alone.
             wire.call(ApiVersionsResponse, 3, ApiVersionsRequest())
         for each in wires:
             answer, _ = decode(OffsetCommitResponse, VERSION, each.receive(ApiKey.OFFSET_COMMIT, VERSION))
@@ -133,7 +135,8 @@ def test_commits_of_a_burst_are_merged_while_they_linger(linger_ms: str, is_merg
 
 
 def test_ephemeral_groups_are_gone_after_their_time() -> None:
-    """`klamm.group.ephemeral.patterns` names them, `klamm.group.ephemeral.retention.ms` is their time; others stay."""
+    """Groups that match `klamm.group.ephemeral.patterns` are removed after `klamm.group.ephemeral.retention.ms`; other
+    groups stay."""
     with broker_with(klamm_group_ephemeral_patterns="console-*,test-?", klamm_group_ephemeral_retention_ms="500") as (
         _,
         wire,

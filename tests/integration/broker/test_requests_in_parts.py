@@ -1,4 +1,4 @@
-"""Produce and Fetch for very many partitions: the answers are those that a request for few partitions gets."""
+"""Produce and Fetch requests for very many partitions get the same responses as requests for few partitions."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ UNKNOWN_ID = TopicId(b"?" * 16)
 
 @pytest.fixture(scope="module", params=["none", "ack"])
 def served(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A broker whose commits wait for the disk, and one whose commits don't."""
+    """Runs a broker whose commits wait for the disk, and one whose commits don't."""
     with Broker(config={"klamm.fsync": request.param} if request.param == "ack" else {}) as broker:
         yield broker
 
 
 @pytest.fixture
 def wire(served: Broker) -> Iterator[Wire]:
-    """A raw connection."""
+    """Opens a raw connection."""
     with Wire(served.bootstrap_servers) as wire:
         yield wire
 
 
 @pytest.fixture
 def topic(wire: Wire) -> tuple[str, TopicId]:
-    """A new topic."""
+    """Creates a topic; returns its name and id."""
     name = f"topic-{time.monotonic_ns()}"
     wish = CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1)
     answer = wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[wish], timeout_ms=10_000))
@@ -56,7 +56,7 @@ def topic(wire: Wire) -> tuple[str, TopicId]:
 
 
 def take_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every request is taken for one of many partitions, and done in steps of one or two."""
+    """Makes the broker treat every request as one for many partitions, in steps of one or two partitions."""
     monkeypatch.setattr(produce, "_MOST_AT_ONCE", 0)
     monkeypatch.setattr(wide_produce, "PARTITIONS_AT_ONCE", 2)
     monkeypatch.setattr(fetch, "READ_AT_ONCE_BYTES", 0)
@@ -66,7 +66,7 @@ def take_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def produce_request(version: int, topic: tuple[str, TopicId], indexes: list[int], acks: int = -1) -> ProduceRequest:
-    """A record for each partition, and a batch for a topic that is not there."""
+    """Returns a request with a record for each partition, and a batch for an unknown topic."""
     name, topic_id = topic
     records: list[tuple[int, memoryview | None]] = [(index, memoryview(batch(b"%d" % index))) for index in indexes]
     if version >= 13:
@@ -79,7 +79,7 @@ def produce_request(version: int, topic: tuple[str, TopicId], indexes: list[int]
 def fetch_request(
     version: int, topic: tuple[str, TopicId], indexes: list[int], *, session: tuple[int, int] = (0, -1), **options: int
 ) -> FetchRequest:
-    """All partitions from their beginning, and one of a topic that is not there."""
+    """Returns a fetch request for all partitions from offset 0, and for one partition of an unknown topic."""
     name, topic_id = topic
     wanted = [FetchPartition(index, -1, 0, -1, -1, 1_000_000) for index in indexes]
     if version >= 13:
@@ -93,7 +93,7 @@ def fetch_request(
 
 
 def without_session_id(response: FetchResponse) -> object:
-    """What two answers have in common if only their sessions differ."""
+    """Replaces the session id by whether there is one, so that responses of two sessions can be compared."""
     return response._replace(session_id=bool(response.session_id))
 
 
@@ -101,7 +101,8 @@ def without_session_id(response: FetchResponse) -> object:
 def test_produce_answers_as_for_few(
     monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId], version: int
 ) -> None:
-    """Each partition that is there once, what is said of it last; offsets rise."""
+    """A Produce in steps gets the same response as one at once, with the next offsets. A partition that is named twice
+    is answered once."""
     indexes = [*range(PARTITIONS), 1, 99]
     first = wire.produce(version, produce_request(version, topic, indexes))
     take_many_partitions(monkeypatch)
@@ -117,7 +118,7 @@ def test_produce_answers_as_for_few(
 
 
 def test_produce_without_an_answer(monkeypatch: pytest.MonkeyPatch, served: Broker, topic: tuple[str, TopicId]) -> None:
-    """An error closes the connection; what could be written is written."""
+    """With acks=0 an error closes the connection, and the valid batches of the request are written."""
     take_many_partitions(monkeypatch)
     with Wire(served.bootstrap_servers) as other:
         request = produce_request(9, topic, list(range(PARTITIONS)), acks=0)
@@ -139,7 +140,8 @@ def test_produce_without_an_answer(monkeypatch: pytest.MonkeyPatch, served: Brok
 def test_fetch_answers_as_for_few(
     monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId], version: int, isolation_level: int
 ) -> None:
-    """The same bytes, whether with a session or without; an isolation level that is none is refused."""
+    """A Fetch in steps gets the same response as one at once, with or without a session, and also for an invalid
+    isolation level."""
     wire.produce(9, produce_request(9, topic, [0, 2, 3]))
     indexes = [*range(PARTITIONS), 1, 99]
     session = (0, -(version % 2))
@@ -156,7 +158,7 @@ def test_fetch_answers_as_for_few(
 def test_incremental_requests_of_a_wide_session(
     monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId], version: int
 ) -> None:
-    """Only what changed is answered; what is forgotten is told of no more; another epoch is an error."""
+    """An incremental fetch returns only changed partitions and no forgotten ones; a wrong session epoch is an error."""
     take_many_partitions(monkeypatch)
     name, topic_id = topic
     begun = wire.fetch(version, fetch_request(version, topic, list(range(PARTITIONS)), session=(0, 0)))
@@ -180,7 +182,7 @@ def test_incremental_requests_of_a_wide_session(
 def test_wide_fetch_waits_until_there_is_enough(
     monkeypatch: pytest.MonkeyPatch, served: Broker, wire: Wire, topic: tuple[str, TopicId], isolation_level: int
 ) -> None:
-    """A record in any of its partitions is answered as soon as it is there."""
+    """A waiting fetch of many partitions is answered when a record arrives in any of them."""
     take_many_partitions(monkeypatch)
     request = fetch_request(12, topic, list(range(PARTITIONS)), max_wait_ms=60_000, isolation_level=isolation_level)
     request = request._replace(topics=request.topics[1:])
@@ -198,7 +200,7 @@ def test_wide_fetch_waits_until_there_is_enough(
 def test_wide_fetch_answers_when_its_time_is_up(
     monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId]
 ) -> None:
-    """With what there is: nothing."""
+    """A fetch of many partitions that gets no records returns an empty response after max_wait_ms."""
     take_many_partitions(monkeypatch)
     request = fetch_request(12, topic, [1, 2], max_wait_ms=300)
     response = wire.fetch(12, request._replace(topics=request.topics[1:]))
@@ -208,7 +210,7 @@ def test_wide_fetch_answers_when_its_time_is_up(
 def test_wide_fetch_ends_with_its_connection(
     monkeypatch: pytest.MonkeyPatch, served: Broker, wire: Wire, topic: tuple[str, TopicId]
 ) -> None:
-    """It observes nothing any more, and its session is closed."""
+    """A waiting fetch whose connection is reset stops observing its partitions, and its session is closed."""
     take_many_partitions(monkeypatch)
     name, _ = topic
 
@@ -226,7 +228,7 @@ def test_wide_fetch_ends_with_its_connection(
     )
     while served.run_in_broker(observers) != 2:
         time.sleep(0.01)
-    other.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # no FIN, but a reset
+    other.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, no FIN
     other.socket.close()
     while served.run_in_broker(observers):
         time.sleep(0.01)
@@ -237,7 +239,8 @@ def test_wide_fetch_ends_with_its_connection(
 def test_session_is_not_begun_for_more_partitions_than_it_may_have(
     monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId]
 ) -> None:
-    """The client goes on without; a session that outgrows the limit is closed."""
+    """A fetch of more partitions than WIDEST_SESSION gets no session, and a session that outgrows the limit is
+    closed."""
     take_many_partitions(monkeypatch)
     monkeypatch.setattr(wide_fetch, "WIDEST_SESSION", 4)
     assert not wire.fetch(12, fetch_request(12, topic, list(range(PARTITIONS)), session=(0, 0))).session_id

@@ -1,4 +1,5 @@
-"""klamm.fsync: with ack nothing is committed before it is on the disk; with interval it gets there by itself."""
+"""klamm.fsync: with `ack` a record is committed only after it is on the disk; with `interval` records are synced
+periodically."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ REAL_FDATASYNC = os.fdatasync
 
 
 class Disk:
-    """What `fdatasync` does from now on: let through, wait, or fail. It counts the calls for each partition."""
+    """A replacement for `fdatasync` that passes, waits or fails, and counts the calls for each partition."""
 
     def __init__(self) -> None:
         self._may_pass = threading.Event()
@@ -77,7 +78,7 @@ class Disk:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    """The disk of the test's brokers."""
+    """Replaces `fdatasync` for the brokers of the test."""
     disk = Disk()
     monkeypatch.setattr(os, "fdatasync", disk.fdatasync)
     yield disk
@@ -86,7 +87,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 @pytest.fixture
 def broker(disk: Disk) -> Iterator[Broker]:
-    """A broker that acknowledges what is on the disk."""
+    """Runs a broker that acknowledges only records that are on the disk."""
     with Broker(config={"klamm.fsync": "ack", "offsets.topic.num.partitions": "1"}) as broker:
         yield broker
         disk.go_on()
@@ -94,7 +95,7 @@ def broker(disk: Disk) -> Iterator[Broker]:
 
 @pytest.fixture
 def wire(broker: Broker) -> Iterator[Wire]:
-    """A connection to it."""
+    """Opens a connection to the broker."""
     with Wire(broker.bootstrap_servers) as wire:
         yield wire
 
@@ -121,7 +122,7 @@ def receive(wire: Wire) -> ProducePartitionResponse:
 
 
 def has_answer(wire: Wire, within_s: float = 0.2) -> bool:
-    """Whether something has come back; an answer that is wrongly early has this long to show itself."""
+    """Returns whether a response has arrived; an early response has `within_s` seconds to show up."""
     wire.socket.settimeout(within_s)
     try:
         return bool(wire.socket.recv(1, socket.MSG_PEEK))
@@ -132,7 +133,7 @@ def has_answer(wire: Wire, within_s: float = 0.2) -> bool:
 
 
 def wait_until(broker: Broker, condition: Callable[[Log], bool], topic: str = "orders") -> None:
-    """Returns when the log of a topic's partition is as wished."""
+    """Waits until the log of the topic's partition 0 meets the condition."""
 
     async def wait(server: BrokerServer) -> None:
         assert server.context is not None
@@ -144,7 +145,7 @@ def wait_until(broker: Broker, condition: Callable[[Log], bool], topic: str = "o
 
 
 def listed(wire: Wire, timestamp: int, *, version: int = 7, isolation_level: int = 0) -> tuple[int, int]:
-    """What ListOffsets answers: error code and offset."""
+    """Returns the error code and the offset of a ListOffsets response."""
     partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topic = ListOffsetsTopic(name="orders", partitions=[partition])
     asked = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[topic])
@@ -153,7 +154,7 @@ def listed(wire: Wire, timestamp: int, *, version: int = 7, isolation_level: int
 
 
 def high_watermark_and_size(wire: Wire, topic: str = "orders") -> tuple[int, int]:
-    """As a consumer sees them."""
+    """Returns the high watermark and the size of the records that a consumer can read."""
     partition = FetchPartition(0, -1, 0, -1, -1, 1_000_000)
     fetch = FetchRequest(-1, 0, 1, 1_000_000, 0, 0, -1, [FetchTopic(topic, None, [partition])], [])
     answer = wire.fetch(12, fetch).topics[0].partitions[0]
@@ -161,7 +162,7 @@ def high_watermark_and_size(wire: Wire, topic: str = "orders") -> tuple[int, int
 
 
 def test_an_answer_waits_for_the_disk(broker: Broker, disk: Disk, wire: Wire) -> None:
-    """I4, I5: acks=all is answered, and consumers see a record, only when it would outlast a power failure."""
+    """I4, I5: acks=all is answered, and consumers see a record, only after the record would survive a power failure."""
     create(wire, "orders")
     disk.stop()
     send(wire, request())
@@ -178,7 +179,7 @@ def test_an_answer_waits_for_the_disk(broker: Broker, disk: Disk, wire: Wire) ->
 
 
 def test_acks_1_does_not_wait(broker: Broker, disk: Disk, wire: Wire) -> None:
-    """It asks for the leader's log, not for the commit; consumers wait all the same."""
+    """acks=1 is answered after the append, before the commit; consumers see the record only after the commit."""
     create(wire, "orders")
     disk.stop()
     answer = wire.produce(VERSION, request(acks=1)).topics[0].partitions[0]
@@ -189,7 +190,7 @@ def test_acks_1_does_not_wait(broker: Broker, disk: Disk, wire: Wire) -> None:
 
 
 def test_requests_that_wait_at_the_same_time_share_a_sync(broker: Broker, disk: Disk, wire: Wire) -> None:
-    """Group commit: what comes while a sync runs is all in the next one."""
+    """Group commit: all batches that arrive during a sync are in the next sync."""
     create(wire, "orders")
     disk.stop()
     send(wire, request())
@@ -207,7 +208,7 @@ def test_requests_that_wait_at_the_same_time_share_a_sync(broker: Broker, disk: 
 
 
 def test_a_retry_waits_as_the_first_try_does(broker: Broker, disk: Disk, wire: Wire) -> None:
-    """I10: that the batch is in the log already does not make it last."""
+    """I10: a retry waits for the sync too, although its batch is already in the log."""
     create(wire, "orders")
     disk.stop()
     send(wire, request(sequence=0))
@@ -221,7 +222,7 @@ def test_a_retry_waits_as_the_first_try_does(broker: Broker, disk: Disk, wire: W
 
 
 def test_a_disk_that_takes_too_long(broker: Broker, disk: Disk, wire: Wire) -> None:
-    """REQUEST_TIMED_OUT after the request's own time; the record may commit later, and does."""
+    """A Produce that is not synced within its timeout gets REQUEST_TIMED_OUT; the record is committed later."""
     create(wire, "orders")
     disk.stop()
     answer = wire.produce(VERSION, request(timeout_ms=50)).topics[0].partitions[0]
@@ -231,7 +232,7 @@ def test_a_disk_that_takes_too_long(broker: Broker, disk: Disk, wire: Wire) -> N
 
 
 def test_a_commit_of_offsets_waits_for_the_disk(broker: Broker, disk: Disk, wire: Wire) -> None:
-    """I17: the coordinator's partitions are partitions like any other."""
+    """I17: an offset commit waits for the sync of the coordinator's partition, like any other append."""
     create(wire, "orders")
     found = wire.call(FindCoordinatorResponse, 2, FindCoordinatorRequest(key="group"))
     assert found.error_code == ErrorCode.NONE
@@ -262,8 +263,11 @@ def _described(wire: Wire, topic: str) -> MetadataResponsePartition:
 
 
 def test_a_failed_sync_takes_the_partition_offline(broker: Broker, disk: Disk, wire: Wire) -> None:
-    """Who waits gets KAFKA_STORAGE_ERROR, nothing is tried again, everybody can see it, and other partitions serve on.
-    After a restart the log is read from the disk and goes on."""
+    """A failed sync takes the partition offline.
+
+    Waiting and later requests get KAFKA_STORAGE_ERROR, the sync is not retried, metadata shows the offline replica, and
+    other partitions work. After a restart the log is read from the disk, and the partition accepts records again.
+    """
     create(wire, "orders", "bills")
     assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.NONE
     disk.failing = "orders"
@@ -300,7 +304,8 @@ def test_a_failed_sync_takes_the_partition_offline(broker: Broker, disk: Disk, w
 
 
 def test_a_coordinator_whose_disk_fails_is_none(broker: Broker, disk: Disk, wire: Wire) -> None:
-    """Clients are told COORDINATOR_NOT_AVAILABLE, and ask again until a restart."""
+    """A coordinator whose log is offline answers FindCoordinator with COORDINATOR_NOT_AVAILABLE and a commit with
+    NOT_COORDINATOR; both codes are retriable."""
     create(wire, "orders")
     find = FindCoordinatorRequest(key="group")
     assert wire.call(FindCoordinatorResponse, 2, find).error_code == ErrorCode.NONE
@@ -321,7 +326,8 @@ def test_a_coordinator_whose_disk_fails_is_none(broker: Broker, disk: Disk, wire
 
 
 def test_what_was_found_at_the_start_is_synced_before_it_is_committed(disk: Disk, tmp_path: Path) -> None:
-    """After a crash a log may end with records that are only in memory of the system."""
+    """Records found at the start are synced before they are committed: after a crash they may exist only in the page
+    cache."""
     with Broker() as before, Wire(before.bootstrap_servers) as wire:
         create(wire, "orders")
         assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.NONE
@@ -333,7 +339,8 @@ def test_what_was_found_at_the_start_is_synced_before_it_is_committed(disk: Disk
 
 
 def test_an_end_that_is_not_synced_yet_is_not_told(disk: Disk, tmp_path: Path) -> None:
-    """After a start the high watermark may be below what clients saw before: they ask again, as after an election."""
+    """ListOffsets returns no end offset until the records found at the start are synced, because the high watermark may
+    be lower than before the crash. Clients retry, as after an election."""
     with Broker() as before, Wire(before.bootstrap_servers) as wire:
         create(wire, "orders")
         assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.NONE
@@ -358,7 +365,8 @@ def test_an_end_that_is_not_synced_yet_is_not_told(disk: Disk, tmp_path: Path) -
 
 
 def test_a_start_after_a_crash_notes_what_it_has_synced(disk: Disk, tmp_path: Path) -> None:
-    """Else a broker that is broken off again and again would read and sync the same at each start, ever more of it."""
+    """A start after a crash saves its recovery point after the sync. Otherwise a broker that crashes repeatedly would
+    sync the same records at each start."""
     with Broker() as before, Wire(before.bootstrap_servers) as wire:
         create(wire, "orders")
         for _ in range(2):
@@ -376,7 +384,7 @@ def test_a_start_after_a_crash_notes_what_it_has_synced(disk: Disk, tmp_path: Pa
 
 
 def test_records_are_synced_at_intervals() -> None:
-    """klamm.fsync=interval: without a roll, a flush or a stop; answers don't wait for it."""
+    """With klamm.fsync=interval records are synced without a roll, a flush or a stop."""
     with (
         Broker(config={"klamm.fsync": "interval", "klamm.fsync.interval.ms": "100"}) as broker,
         Wire(broker.bootstrap_servers) as wire,

@@ -20,7 +20,7 @@ PATIENCE_S = 60
 
 
 class Finished(NamedTuple):
-    """What a command left."""
+    """The exit status and the output of a command."""
 
     status: int
     stdout: str
@@ -33,11 +33,11 @@ class Command:
     def __init__(self, bootstrap_servers: str) -> None:
         self.environment = {name: text for name, text in os.environ.items() if not name.startswith("KLAMM_")}
         self.environment["KLAMM_BOOTSTRAP_SERVER"] = bootstrap_servers
-        self.environment["XDG_CONFIG_HOME"] = "/nonexistent"  # nobody's own contexts
+        self.environment["XDG_CONFIG_HOME"] = "/nonexistent"  # keeps the user's contexts out of the tests
         self._started: list[subprocess.Popen[bytes]] = []
 
     def __call__(self, *words: str, stdin: str | bytes = b"") -> Finished:
-        """Runs one command to its end. Whatever happens, it must not show a traceback."""
+        """Runs one command to its end and asserts that it shows no traceback."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run(
             [KLAMM, *words], input=data, capture_output=True, env=self.environment, timeout=PATIENCE_S, check=False
@@ -47,18 +47,18 @@ class Command:
         return finished
 
     def done(self, *words: str, stdin: str | bytes = b"") -> str:
-        """Runs one command that must succeed; returns what it printed."""
+        """Runs one command that must succeed; returns its standard output."""
         finished = self(*words, stdin=stdin)
         assert finished.status == 0, finished
         return finished.stdout
 
     def rows(self, *words: str) -> list[dict[str, Any]]:
-        """The rows that a command shows, by its own JSON."""
+        """Returns the rows that a command shows with `-o json`."""
         rows: list[dict[str, Any]] = json.loads(self.done(*words, "-o", "json"))
         return rows
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """Starts a command that runs on; it ends with the test."""
+        """Starts a command that keeps running; the fixture ends it after the test."""
         process = subprocess.Popen(
             [KLAMM, *words],
             stdin=subprocess.DEVNULL,
@@ -70,7 +70,7 @@ class Command:
         return process
 
     def end(self) -> None:
-        """Ends whatever was started."""
+        """Ends all started commands."""
         for process in self._started:
             process.kill()
             process.communicate()
@@ -78,14 +78,14 @@ class Command:
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """The broker of all these tests."""
+    """Runs one broker for all tests of this folder."""
     with Broker(config={"num.partitions": "1", "auto.create.topics.enable": "true"}) as running:
         yield running
 
 
 @pytest.fixture
 def klamm(broker: Broker) -> Iterator[Command]:
-    """The command."""
+    """Returns the command, configured for the broker."""
     command = Command(broker.bootstrap_servers)
     yield command
     command.end()
@@ -93,7 +93,7 @@ def klamm(broker: Broker) -> Iterator[Command]:
 
 @pytest.fixture
 def topic(klamm: Command) -> str:
-    """A fresh topic with three partitions."""
+    """Creates a new topic with three partitions."""
     name = f"topic-{uuid.uuid4().hex[:12]}"
     klamm.done("topic", "create", name, "-p", "3")
     return name
@@ -101,5 +101,5 @@ def topic(klamm: Command) -> str:
 
 @pytest.fixture
 def group() -> str:
-    """The name of a group that nobody has used."""
+    """Returns an unused group id."""
     return f"group-{uuid.uuid4().hex[:12]}"

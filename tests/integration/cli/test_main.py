@@ -10,12 +10,12 @@ from tests.integration.cli.conftest import PATIENCE_S, Command
 
 from klamm import __version__
 
-# Nobody listens there: the port is reserved.
+# No broker listens here: the port is reserved.
 NOBODY = "127.0.0.1:1"
 
 
 def test_it_tells_its_version(klamm: Command) -> None:
-    """And needs no client library to do so."""
+    """--version prints the version without loading a client library."""
     assert klamm.done("--version") == f"klamm {__version__}\n"
     code = (
         "import sys; from klamm.cli.main import main\n"
@@ -28,13 +28,14 @@ def test_it_tells_its_version(klamm: Command) -> None:
 
 @pytest.mark.parametrize("noun", ["serve", "topic", "produce", "consume", "group", "env", "log", "context"])
 def test_help_is_there_for_every_noun(klamm: Command, noun: str) -> None:
-    """What there is to say is said on standard output, with exit status 0."""
+    """--help of every command prints to standard output and exits with status 0."""
     assert klamm.done(noun, "--help").startswith(f"usage: klamm {noun}")
     assert noun in klamm.done("--help")
 
 
 def test_alone_it_shows_its_help(klamm: Command) -> None:
-    """So does a command that needs a further word, as a complaint: a script may have lost the word."""
+    """`klamm` alone prints its help. A command without its verb prints its help to standard error with status 2,
+    because a script may have lost the word."""
     assert klamm.done() == klamm.done("--help")
     for noun in ("topic", "group", "txn", "env", "log", "context"):
         finished = klamm(noun)
@@ -56,7 +57,7 @@ def test_alone_it_shows_its_help(klamm: Command) -> None:
     ],
 )
 def test_a_typo_is_told_with_what_may_be_meant(klamm: Command, words: tuple[str, ...], complaint: str) -> None:
-    """The command that it was meant for says so, and shows its own usage."""
+    """An error for a mistyped command or option suggests the correct word and comes from the subcommand concerned."""
     finished = klamm(*words)
     assert (finished.status, finished.stdout) == (2, "")
     assert complaint in finished.stderr
@@ -65,7 +66,7 @@ def test_a_typo_is_told_with_what_may_be_meant(klamm: Command, words: tuple[str,
 
 
 def test_a_key_of_a_topic_that_does_not_exist_is_told_with_what_may_be_meant(klamm: Command) -> None:
-    """When it is made, and when it is altered."""
+    """An error for a mistyped topic configuration key suggests the correct key, for create and alter."""
     finished = klamm("topic", "create", "castle-keys", "-c", "retenton.ms=1000")
     assert finished.status == 1
     assert finished.stderr.endswith("Unknown topic config name: retenton.ms (did you mean retention.ms?)\n")
@@ -75,7 +76,8 @@ def test_a_key_of_a_topic_that_does_not_exist_is_told_with_what_may_be_meant(kla
 
 
 def test_a_variable_that_nobody_reads_is_told(klamm: Command) -> None:
-    """On standard error, as with a broker; those of a broker's keys and of other commands are known."""
+    """An unknown KLAMM_ environment variable is reported on standard error. Variables of broker keys and of other
+    commands are known."""
     klamm.environment |= {"KLAMM_NUM_PARTITIONS": "3", "KLAMM_CONFIG": "/nonexistent/contexts.toml"}
     assert klamm("topic", "list").stderr == ""
     klamm.environment["KLAMM_BOOTSTRAP_SERVERS"] = NOBODY
@@ -89,14 +91,14 @@ def test_a_variable_that_nobody_reads_is_told(klamm: Command) -> None:
 
 @pytest.mark.parametrize("words", [("castle",), ("--castle",), ("--",)])
 def test_what_is_no_command_is_wrong_use(klamm: Command, words: tuple[str, ...]) -> None:
-    """The usage is shown on standard error."""
+    """An unknown command or option prints the usage on standard error and exits with status 2."""
     finished = klamm(*words)
     assert (finished.status, finished.stdout) == (2, "")
     assert "usage: klamm" in finished.stderr
 
 
 def test_where_no_broker_is_every_command_says_what_to_do(klamm: Command) -> None:
-    """In one line, with exit status 1, and long before librdkafka's own patience ends."""
+    """If no broker answers, every command fails with one line that says what to do, before librdkafka's own timeout."""
     commands = [
         ("topic", "list"),
         ("topic", "create", "orders"),
@@ -128,14 +130,14 @@ def test_where_no_broker_is_every_command_says_what_to_do(klamm: Command) -> Non
 
 
 def test_one_of_several_brokers_is_enough(klamm: Command) -> None:
-    """-b takes a list, as every Kafka client does, and goes before the environment."""
+    """-b takes a list of brokers, of which one must answer, and takes precedence over the environment."""
     bootstrap = klamm.environment["KLAMM_BOOTSTRAP_SERVER"]
     klamm.environment["KLAMM_BOOTSTRAP_SERVER"] = NOBODY
     klamm.done("topic", "list", "-b", f"{NOBODY},{bootstrap}")
 
 
 def test_properties_reach_the_client(klamm: Command) -> None:
-    """-X sets any of librdkafka's properties, for what no option is there for."""
+    """-X sets any librdkafka property that has no own option."""
     klamm.done("topic", "list", "-X", "client.id=somebody", "-X", "socket.timeout.ms=2000")
     finished = klamm("topic", "list", "-X", "security.protocol=ssl")
     assert finished.status == 1

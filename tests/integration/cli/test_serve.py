@@ -24,7 +24,7 @@ from klamm.testing import Broker
 
 
 class Served:
-    """A `klamm serve` that runs, or has run."""
+    """A `klamm serve` process, running or ended."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -41,7 +41,7 @@ class Served:
         return line.split()[1]
 
     def ended(self) -> tuple[int, str, str]:
-        """Waits for its end; exit status, the rest of its output, and its log."""
+        """Waits for the end; returns the exit status, the rest of the output, and the log."""
         stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
         assert "Traceback" not in stderr, stderr
         return self.process.returncode, stdout, stderr
@@ -57,7 +57,7 @@ Serve = Callable[..., Served]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts `klamm serve` in a folder of its own; none outlives the test."""
+    """Returns a function that starts `klamm serve` in the test's folder; kills the processes after the test."""
     started: list[Served] = []
 
     def start(*words: str, environment: Mapping[str, str] | None = None) -> Served:
@@ -83,7 +83,7 @@ FREE_PORT = ("--listen", "127.0.0.1:0")
 
 
 def _setting(address: str, key: str) -> str:
-    """A broker's own answer about one of its configuration keys."""
+    """Returns the broker's value of a configuration key."""
     admin = AdminClient({"bootstrap.servers": address})
     resource = ConfigResource(ResourceType.BROKER, "1")
     value = admin.describe_configs([resource])[resource].result(30)[key].value
@@ -93,7 +93,7 @@ def _setting(address: str, key: str) -> str:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_is_ready_when_it_says_so_and_stops_cleanly(serve: Serve, tmp_path: Path, number: signal.Signals) -> None:
-    """One line on standard output, with the port that it got; a signal ends it with exit status 0."""
+    """The broker prints one line with its port when it is ready; a signal ends it cleanly with exit status 0."""
     broker = serve(*FREE_PORT, "--data-dir", "data")
     host, port = broker.ready().split(":")
     assert host == "127.0.0.1"
@@ -105,7 +105,7 @@ def test_it_is_ready_when_it_says_so_and_stops_cleanly(serve: Serve, tmp_path: P
 
 
 def test_data_lies_in_klamm_data_by_default(serve: Serve, tmp_path: Path) -> None:
-    """In the folder where it was started."""
+    """By default the data directory is `klamm-data` in the current folder."""
     broker = serve(*FREE_PORT)
     broker.ready()
     assert (tmp_path / "klamm-data" / "meta.properties").is_file()
@@ -113,7 +113,8 @@ def test_data_lies_in_klamm_data_by_default(serve: Serve, tmp_path: Path) -> Non
 
 
 def test_a_second_broker_on_the_same_data_is_refused(serve: Serve) -> None:
-    """It says so in one line and leaves the first alone; when that one is gone, the data is free."""
+    """A second broker on the same data directory fails with one line and does not disturb the first. When the first is
+    killed, another broker can start."""
     first = serve(*FREE_PORT, "--data-dir", "data")
     address = first.ready()
     status, stdout, stderr = serve(*FREE_PORT, "--data-dir", "data").ended()
@@ -128,7 +129,7 @@ def test_a_second_broker_on_the_same_data_is_refused(serve: Serve) -> None:
 
 
 def test_an_address_that_is_taken_is_told(serve: Serve, broker: Broker) -> None:
-    """With exit status 1 and what to do about it."""
+    """An address in use ends the broker with exit status 1 and a line that says what to do."""
     status, stdout, stderr = serve("--listen", broker.bootstrap_servers).ended()
     assert (status, stdout) == (1, "")
     assert stderr.splitlines()[-1].startswith("klamm serve: ")
@@ -136,7 +137,7 @@ def test_an_address_that_is_taken_is_told(serve: Serve, broker: Broker) -> None:
 
 
 def last_words(served: Served) -> str:
-    """The one sentence of a broker that did not start, which has no number of the operating system in it."""
+    """Returns the last error line of a broker that did not start; it contains no errno."""
     status, stdout, stderr = served.ended()
     assert (status, stdout) == (1, "")
     sentence = stderr.splitlines()[-1]
@@ -146,7 +147,8 @@ def last_words(served: Served) -> str:
 
 
 def test_a_folder_that_can_not_be_made_is_told(serve: Serve, tmp_path: Path) -> None:
-    """With exit status 1: the command line could be right elsewhere."""
+    """A data directory that can't be created ends the broker with exit status 1, because the command line could be
+    right elsewhere."""
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     for folder in ("file", "file/data"):
         sentence = last_words(serve(*FREE_PORT, "--data-dir", folder))
@@ -156,7 +158,8 @@ def test_a_folder_that_can_not_be_made_is_told(serve: Serve, tmp_path: Path) -> 
 
 
 def test_an_address_of_another_machine_is_told(serve: Serve) -> None:
-    """192.0.2.0/24 is nobody's (RFC 5737), and so are names in .invalid."""
+    """An address of another machine and an unknown host name are errors. 192.0.2.0/24 (RFC 5737) and .invalid are
+    reserved for documentation and tests."""
     sentence = last_words(serve("--listen", "192.0.2.1:0", "--data-dir", "data"))
     assert sentence.startswith("192.0.2.1 is not an address of this machine, so no broker can listen at 192.0.2.1:0")
     sentence = last_words(serve("--listen", "nowhere.invalid:0", "--data-dir", "data"))
@@ -164,7 +167,7 @@ def test_an_address_of_another_machine_is_told(serve: Serve) -> None:
 
 
 def test_a_full_disk_is_told(serve: Serve, tmp_path: Path) -> None:
-    """In one sentence. Which files can't be written depends on how much fits: tests/faults/test_full_disk.py."""
+    """A full disk ends the broker with one line. tests/faults/test_full_disk.py tests which files can't be written."""
     if why_not() is not None:
         pytest.skip(str(why_not()))
     disk = FaultyDisk(tmp_path, tmp_path / "disk")
@@ -176,7 +179,7 @@ def test_a_full_disk_is_told(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_the_environment_goes_before_the_file_and_flags_before_both(serve: Serve, tmp_path: Path) -> None:
-    """--config takes Kafka's server.properties; KLAMM_... sets a key, and so does -X."""
+    """--config reads Kafka's server.properties; KLAMM_... variables override the file, and -X overrides both."""
     file = tmp_path / "server.properties"
     file.write_text(
         "listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs=from-file\nnum.partitions=2\n"
@@ -207,7 +210,7 @@ def test_listen_keeps_the_advertised_address_of_the_file(serve: Serve, tmp_path:
 
 
 def test_options_go_before_keys(serve: Serve, tmp_path: Path) -> None:
-    """--data-dir and --listen are flags too, the more special ones."""
+    """--data-dir and --listen override the same keys in -X and in the environment."""
     environment = {"KLAMM_LOG_DIRS": "elsewhere", "KLAMM_LISTENERS": "PLAINTEXT://127.0.0.1:1"}
     broker = serve(*FREE_PORT, "--data-dir", "here", "-X", "log.dirs=there", environment=environment)
     broker.ready()
@@ -216,7 +219,8 @@ def test_options_go_before_keys(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_the_test_profile_does_not_wait_for_members(serve: Serve) -> None:
-    """A server waits three seconds for a group's first members, as Kafka does; a test's does not."""
+    """By default the broker waits three seconds for a group's first members, as Kafka does; with the test profile it
+    does not wait."""
     delays = {}
     for profile in ("default", "test"):
         broker = serve(*FREE_PORT, "--data-dir", profile, "--profile", profile)
@@ -226,7 +230,7 @@ def test_the_test_profile_does_not_wait_for_members(serve: Serve) -> None:
 
 
 def test_it_listens_on_ipv6(serve: Serve) -> None:
-    """An IPv6 address stands in brackets, on the command line and in the ready line."""
+    """An IPv6 address is written in brackets, on the command line and in the ready line."""
     if not _has_ipv6():
         pytest.skip("this machine has no IPv6 loopback address")
     broker = serve("--listen", "[::1]:0")
@@ -264,7 +268,7 @@ def _has_ipv6() -> bool:
     ],
 )
 def test_wrong_use_is_told(serve: Serve, tmp_path: Path, words: tuple[str, ...], complaint: str) -> None:
-    """A configuration that no broker can be started with has exit status 2, and nothing is made."""
+    """An invalid configuration exits with status 2 and creates no file."""
     status, stdout, stderr = serve(*words).ended()
     assert (status, stdout) == (2, "")
     assert complaint in stderr
@@ -272,7 +276,7 @@ def test_wrong_use_is_told(serve: Serve, tmp_path: Path, words: tuple[str, ...],
 
 
 def test_a_file_tells_the_line_that_is_wrong(serve: Serve, tmp_path: Path) -> None:
-    """So that it is found in a long one."""
+    """The error for a wrong value in a file names the line."""
     (tmp_path / "server.properties").write_text("node.id=1\nnum.partitions=many\n", encoding="utf-8")
     status, _, stderr = serve("--config", "server.properties").ended()
     assert status == 2
@@ -280,7 +284,7 @@ def test_a_file_tells_the_line_that_is_wrong(serve: Serve, tmp_path: Path) -> No
 
 
 def test_no_client_is_loaded_to_serve() -> None:
-    """The start of a broker doesn't pay for librdkafka."""
+    """Starting a broker does not load librdkafka."""
     code = (
         "import sys, argparse, klamm.cli.serve as serve; serve.configure(argparse.ArgumentParser())\n"
         "sys.exit(any(name.partition('.')[0] in ('confluent_kafka', 'rich', 'pyspark') for name in sys.modules))"

@@ -9,7 +9,7 @@ from tests.integration.cli.conftest import Command
 
 
 def test_a_topic_is_created_shown_and_deleted(klamm: Command) -> None:
-    """What create makes, list and describe show, until delete."""
+    """A created topic is listed and described until it is deleted."""
     name = f"orders-{uuid.uuid4().hex}"
     assert klamm.done("topic", "create", name, "-p", "2") == f"created topic {name}\n"
     assert {"topic": name, "partitions": 2, "replication_factor": 1} in klamm.rows("topic", "list")
@@ -20,14 +20,14 @@ def test_a_topic_is_created_shown_and_deleted(klamm: Command) -> None:
 
 
 def test_the_broker_chooses_what_was_not_asked_for(klamm: Command) -> None:
-    """Without -p and -r the broker's num.partitions and default.replication.factor count."""
+    """Without -p and -r the broker's num.partitions and default.replication.factor apply."""
     name = f"orders-{uuid.uuid4().hex}"
     klamm.done("topic", "create", name)
     assert len(klamm.rows("topic", "describe", name)) == 1
 
 
 def test_configurations_are_set_at_creation_and_altered(klamm: Command) -> None:
-    """-c sets a key and says where a value comes from; -d goes back to the default."""
+    """-c sets a configuration key, -d resets it to the default, and describe shows the source of each value."""
     name = f"orders-{uuid.uuid4().hex}"
     klamm.done("topic", "create", name, "-c", "retention.ms=1000", "-c", "cleanup.policy=compact")
 
@@ -44,7 +44,7 @@ def test_configurations_are_set_at_creation_and_altered(klamm: Command) -> None:
 
 
 def test_partitions_are_added(klamm: Command, topic: str) -> None:
-    """-p of alter is the number of partitions in all; fewer than there are is refused."""
+    """-p of alter sets the total number of partitions; a smaller number is refused."""
     klamm.done("topic", "alter", topic, "-p", "5")
     assert len(klamm.rows("topic", "describe", topic)) == 5
     refused = klamm("topic", "alter", topic, "-p", "2")
@@ -53,14 +53,14 @@ def test_partitions_are_added(klamm: Command, topic: str) -> None:
 
 
 def test_internal_topics_are_shown_on_demand(klamm: Command, group: str, topic: str) -> None:
-    """What Kafka keeps for itself is listed with --all only."""
+    """Kafka's internal topics are listed only with --all."""
     klamm.done("consume", topic, "-g", group, "-e")
     assert "__consumer_offsets" not in klamm.done("topic", "list")
     assert "__consumer_offsets" in klamm.done("topic", "list", "--all")
 
 
 def test_three_outputs(klamm: Command, topic: str) -> None:
-    """A table for people, JSON and TSV for machines; messages keep out of the machines' way."""
+    """The output is a table by default, or TSV or JSON; with JSON, messages go to standard error."""
     assert klamm.done("topic", "describe", topic).splitlines()[0].split() == ["PARTITION", "LEADER", "REPLICAS", "ISR"]
     tsv = klamm.done("topic", "describe", topic, "-o", "tsv")
     assert tsv == "partition\tleader\treplicas\tisr\n" + "".join(f"{index}\t1\t1\t1\n" for index in range(3))
@@ -82,7 +82,7 @@ def test_three_outputs(klamm: Command, topic: str) -> None:
     ],
 )
 def test_what_the_cluster_refuses_is_said_in_one_line(klamm: Command, words: tuple[str, ...], complaint: str) -> None:
-    """A refusal is Kafka's error code and message, with exit status 1."""
+    """A refusal shows Kafka's error code and message in one line, with exit status 1."""
     refused = klamm("topic", *words)
     assert (refused.status, refused.stdout) == (1, "")
     assert refused.stderr.startswith("klamm topic: ")
@@ -91,7 +91,7 @@ def test_what_the_cluster_refuses_is_said_in_one_line(klamm: Command, words: tup
 
 
 def test_a_topic_that_exists_is_not_created_again(klamm: Command, topic: str) -> None:
-    """The second creation is refused and leaves the first alone."""
+    """Creating an existing topic is refused and does not change the topic."""
     refused = klamm("topic", "create", topic, "-p", "9")
     assert (refused.status, refused.stdout) == (1, "")
     assert "TOPIC_ALREADY_EXISTS" in refused.stderr
@@ -99,7 +99,7 @@ def test_a_topic_that_exists_is_not_created_again(klamm: Command, topic: str) ->
 
 
 def test_looking_at_a_topic_does_not_create_it(klamm: Command, group: str) -> None:
-    """Where brokers create topics on demand, only `klamm produce` demands one."""
+    """On a broker that creates topics automatically, only `klamm produce` creates one."""
     name = f"missing-{uuid.uuid4().hex}"
     for words in (
         ("topic", "describe", name),
@@ -114,7 +114,7 @@ def test_looking_at_a_topic_does_not_create_it(klamm: Command, group: str) -> No
 
 
 def test_one_of_several_deletions_may_fail(klamm: Command, topic: str) -> None:
-    """Each topic's fate is told, and one failure makes the exit status 1."""
+    """The result is shown for each topic, and one failure makes the exit status 1."""
     finished = klamm("topic", "delete", topic, "missing")
     assert finished.status == 1
     assert finished.stdout == f"deleted topic {topic}\n"
@@ -137,7 +137,7 @@ def test_one_of_several_deletions_may_fail(klamm: Command, topic: str) -> None:
     ],
 )
 def test_wrong_use_is_told_from_refusal(klamm: Command, words: tuple[str, ...], complaint: str) -> None:
-    """A command line that can't be right has exit status 2."""
+    """A wrong command line exits with status 2."""
     finished = klamm("topic", *words)
     assert (finished.status, finished.stdout) == (2, "")
     assert complaint in finished.stderr

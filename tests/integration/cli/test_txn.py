@@ -1,4 +1,4 @@
-"""`klamm txn` against a real broker with real transactional producers."""
+"""`klamm txn`, with a real broker and real transactional producers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PATIENCE_S = 30
 
 @pytest.fixture
 def transactional_id() -> str:
-    """One that nobody has used."""
+    """Returns an unused transactional id."""
     return f"transfers-{uuid.uuid4().hex[:12]}"
 
 
 def begin(broker: Broker, transactional_id: str, topic: str) -> Producer:
-    """A producer with an open transaction on partition 1 of the topic."""
+    """Returns a producer with an open transaction on partition 1 of the topic."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": transactional_id})
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
@@ -42,7 +42,8 @@ def begin(broker: Broker, transactional_id: str, topic: str) -> Producer:
 
 
 def test_transaction_is_listed_and_described(broker: Broker, klamm: Command, topic: str, transactional_id: str) -> None:
-    """While it is open with its partitions, and then how it has ended."""
+    """An open transaction is listed with its state and described with its partitions; an ended transaction is described
+    with its final state."""
     producer = begin(broker, transactional_id, topic)
     (listed,) = klamm.rows("txn", "list", "--pattern", transactional_id)
     assert (listed["transactional_id"], listed["state"], listed["coordinator"]) == (transactional_id, "Ongoing", 1)
@@ -59,7 +60,7 @@ def test_transaction_is_listed_and_described(broker: Broker, klamm: Command, top
 
 
 def test_list_is_filtered(broker: Broker, klamm: Command, topic: str, transactional_id: str) -> None:
-    """By state, producer and how long it has been open."""
+    """`klamm txn list` filters by state, by producer, and by how long the transaction has been open."""
     producer = begin(broker, transactional_id, topic)
     (listed,) = klamm.rows("txn", "list", "--pattern", transactional_id)
     mine = ("--producer-id", str(listed["producer_id"]))
@@ -72,7 +73,7 @@ def test_list_is_filtered(broker: Broker, klamm: Command, topic: str, transactio
 
 
 def test_what_is_not_there_is_said(klamm: Command, topic: str) -> None:
-    """With status 1, and without a word on stdout."""
+    """An unknown transaction, partition or topic is an error with exit status 1 and no standard output."""
     for words, reason in (
         (("describe", "nobody"), "there is no transactional id 'nobody'"),
         (("abort", f"{topic}:0", "7"), "begins at offset 7"),
@@ -96,22 +97,22 @@ def test_what_is_not_there_is_said(klamm: Command, topic: str) -> None:
     ],
 )
 def test_wrong_use_is_refused(klamm: Command, words: tuple[str, ...]) -> None:
-    """Before anybody is asked."""
+    """A wrong command line exits with status 2."""
     assert klamm("txn", *words).status == 2
 
 
-# Transactions that hang
+# Hanging transactions
 
 
 @pytest.fixture(scope="module")
 def lenient_broker() -> Iterator[Broker]:
-    """A broker that lets late batches open transactions, as those before KIP-890 did."""
+    """Runs a broker that lets late batches open transactions, as brokers before KIP-890 did."""
     with Broker(config={"transaction.partition.verification.enable": "false"}) as running:
         yield running
 
 
 def hang(broker: Broker, topic: str, transactional_id: str) -> int:
-    """A batch of a transaction that its coordinator knows nothing of; the producer's id."""
+    """Writes a transactional batch that the coordinator does not know; returns the producer id."""
     with Wire(broker.bootstrap_servers) as wire:
         find = FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id])
         assert wire.call(FindCoordinatorResponse, 4, find).coordinators[0].error_code == 0
@@ -130,7 +131,7 @@ def hang(broker: Broker, topic: str, transactional_id: str) -> int:
 
 
 def test_hanging_transaction_is_found_and_ended(lenient_broker: Broker, transactional_id: str) -> None:
-    """Nobody else ends it; whoever reads committed records gets past it then."""
+    """A hanging transaction is listed, and `klamm txn abort` ends it, so that read_committed consumers read on."""
     klamm = Command(lenient_broker.bootstrap_servers)
     topic = f"topic-{uuid.uuid4().hex[:12]}"
     klamm.done("topic", "create", topic, "-p", "2")
@@ -162,7 +163,7 @@ def test_hanging_transaction_is_found_and_ended(lenient_broker: Broker, transact
 
 
 def test_open_transaction_that_is_known_does_not_hang(lenient_broker: Broker, transactional_id: str) -> None:
-    """Its coordinator will end it, however long it takes."""
+    """An open transaction is not listed as hanging, because its coordinator will end it."""
     klamm = Command(lenient_broker.bootstrap_servers)
     topic = f"topic-{uuid.uuid4().hex[:12]}"
     klamm.done("topic", "create", topic, "-p", "2")
@@ -174,7 +175,8 @@ def test_open_transaction_that_is_known_does_not_hang(lenient_broker: Broker, tr
 def test_transaction_that_its_coordinator_will_end_is_not_aborted_by_mistake(
     broker: Broker, klamm: Command, topic: str, transactional_id: str
 ) -> None:
-    """A partition of a transaction that commits later would lose its records; who wants that says so."""
+    """Aborting a transaction that its coordinator knows needs --force: otherwise a later commit would lose the
+    partition's records."""
     producer = begin(broker, transactional_id, topic)
     refused = klamm("txn", "abort", f"{topic}:1", "0", "--execute")
     assert (refused.status, refused.stdout) == (1, "")
@@ -194,7 +196,7 @@ def test_transaction_that_its_coordinator_will_end_is_not_aborted_by_mistake(
 def test_force_aborts_a_transaction_that_its_coordinator_will_end(
     broker: Broker, klamm: Command, topic: str, transactional_id: str
 ) -> None:
-    """In that partition alone; the coordinator goes on as it would."""
+    """--force aborts the transaction in one partition; the coordinator's state does not change."""
     producer = begin(broker, transactional_id, topic)
     assert "aborted" in klamm.done("txn", "abort", f"{topic}:1", "0", "--force", "--execute")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": transactional_id})

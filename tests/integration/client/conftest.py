@@ -1,4 +1,4 @@
-"""A scripted broker and a client that has little patience."""
+"""A scripted broker and a client with short timeouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""asyncio's face of the client: tasks share connections, and each error is the one of the blocking face."""
+"""The asyncio client: tasks share connections, and errors are the same as in the blocking client."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def metadata_of(name: str) -> MetadataRequest:
 
 
 def test_answers_can_be_taken_in_any_order(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """Requests of many tasks are under way on one connection; an abandoned one takes nothing from the others."""
+    """Requests of many tasks run on one connection at the same time; an abandoned request does not affect the
+    others."""
 
     async def act(connection: AsyncConnection) -> list[str | None]:
         first, second, third = (connection.send(metadata_of(name)) for name in "abc")
@@ -72,7 +73,7 @@ def test_answers_can_be_taken_in_any_order(broker: ScriptedBroker, config: Clien
 
 
 def test_who_is_cancelled_has_abandoned_the_request(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """The answer that comes later is dropped, and the connection goes on."""
+    """A cancelled task abandons its request: its late answer is dropped, and the connection stays usable."""
     release = threading.Event()
 
     def slow(request: MetadataRequest) -> MetadataResponse:
@@ -94,7 +95,7 @@ def test_who_is_cancelled_has_abandoned_the_request(broker: ScriptedBroker, conf
 
 
 def test_nobody_there(config: ClientConfig) -> None:
-    """The address is named, and what to look at."""
+    """The error for a refused connection names the address and what to check."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
 
@@ -103,7 +104,7 @@ def test_nobody_there(config: ClientConfig) -> None:
 
 
 def test_a_broker_that_hangs_up(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """Everybody who waits is told, and so is who comes later."""
+    """When the broker closes the connection, waiting and later requests fail."""
     broker.on(MetadataRequest, lambda _: None)
 
     async def act(connection: AsyncConnection) -> None:
@@ -118,7 +119,7 @@ def test_a_broker_that_hangs_up(broker: ScriptedBroker, config: ClientConfig) ->
 
 
 def test_a_broker_that_does_not_answer(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """`request.timeout.ms` is the patience."""
+    """A request without an answer fails after `request.timeout.ms`, and the connection is closed."""
     release = threading.Event()
 
     def wait(_: object) -> None:
@@ -139,7 +140,7 @@ def test_a_broker_that_does_not_answer(broker: ScriptedBroker, config: ClientCon
     "reply", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x46\x00\x00", b"\0\0\0\x08\x7f\0\0\0aaaa"]
 )
 def test_a_peer_that_is_no_kafka_broker(config: ClientConfig, reply: bytes) -> None:
-    """A web server, a TLS listener, another correlation id."""
+    """A web server, a TLS listener or a wrong correlation id is reported as a peer that is not a Kafka broker."""
 
     def serve(listener: socket.socket) -> None:
         connection, _ = listener.accept()
@@ -158,7 +159,7 @@ def test_a_peer_that_is_no_kafka_broker(config: ClientConfig, reply: bytes) -> N
 
 
 def test_an_answer_that_cannot_be_read(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """The connection is closed: what follows in the stream can't be trusted."""
+    """A malformed answer closes the connection, because the rest of the stream can't be trusted."""
     broker.on(MetadataRequest, lambda _: b"\x00\x00")
 
     async def act(connection: AsyncConnection) -> None:
@@ -170,7 +171,7 @@ def test_an_answer_that_cannot_be_read(broker: ScriptedBroker, config: ClientCon
 
 
 def test_tasks_share_one_connection(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """Also those that need it at the same moment."""
+    """Tasks share one connection, also if they need it at the same moment."""
 
     async def act(cluster: AsyncCluster) -> None:
         await asyncio.gather(*(cluster.refresh([name]) for name in "abcdef"))
@@ -182,7 +183,8 @@ def test_tasks_share_one_connection(broker: ScriptedBroker, config: ClientConfig
 
 
 def test_metadata_is_asked_for_until_it_comes(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """A connection that breaks is made again; a topic that is known is not asked for twice."""
+    """A broken connection is opened again for the metadata request; metadata of a known topic is not requested
+    twice."""
     broker.on(MetadataRequest, lambda _: None, lambda _: None, broker.metadata)
 
     async def act(cluster: AsyncCluster) -> None:
@@ -195,7 +197,7 @@ def test_metadata_is_asked_for_until_it_comes(broker: ScriptedBroker, config: Cl
 
 
 def test_a_cluster_that_is_gone(config: ClientConfig) -> None:
-    """It is given up after `default.api.timeout.ms`, with the last reason."""
+    """An unreachable cluster raises an error with the last cause after `default.api.timeout.ms`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
     gone = dataclasses.replace(config, bootstrap_servers=(address,), default_api_timeout_ms=100)
@@ -205,7 +207,7 @@ def test_a_cluster_that_is_gone(config: ClientConfig) -> None:
 
 
 def test_offsets_are_listed_by_the_same_steps(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """Leaders that moved are looked for again, as in the blocking face."""
+    """ListOffsets looks for a leader that has moved, as in the blocking client."""
 
     def answer(code: int) -> Callable[[ListOffsetsRequest], ListOffsetsResponse]:
         return lambda request: ListOffsetsResponse(
@@ -239,7 +241,7 @@ def test_offsets_are_listed_by_the_same_steps(broker: ScriptedBroker, config: Cl
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_broker_of_klamm(loop: str) -> None:
-    """On either event loop: uvloop's transports and clock are its own."""
+    """The client works with klamm's broker on both event loops; uvloop has its own transports and clock."""
     from klamm.testing import Broker
 
     factory = pytest.importorskip("uvloop").new_event_loop if loop == "uvloop" else None

@@ -1,4 +1,4 @@
-"""SASL between opening a connection and its first request, in both faces of the client: what the broker may say."""
+"""SASL authentication before the first request, in the blocking and the asyncio client."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Connect = Callable[[ClientConfig], None]
 def test_the_client_says_who_it_is_before_anything_else(
     broker: ScriptedBroker, sasl_config: ClientConfig, connect: Connect
 ) -> None:
-    """The mechanism in SaslHandshake, its tokens in SaslAuthenticate, then the first request."""
+    """The client sends the mechanism in SaslHandshake, its token in SaslAuthenticate, then the first request."""
     tokens = []
 
     def authenticate(request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
@@ -86,7 +86,7 @@ def test_the_client_says_who_it_is_before_anything_else(
 def test_a_handshake_that_is_refused(
     broker: ScriptedBroker, sasl_config: ClientConfig, connect: Connect, code: int, message: str
 ) -> None:
-    """The error says what the listener would take instead."""
+    """The error for a refused handshake says what the listener supports."""
     broker.on(
         SaslHandshakeRequest, lambda _: SaslHandshakeResponse(error_code=code, mechanisms=["SCRAM-SHA-256", "GSSAPI"])
     )
@@ -97,7 +97,7 @@ def test_a_handshake_that_is_refused(
 
 @both_faces
 def test_a_token_that_is_refused(broker: ScriptedBroker, sasl_config: ClientConfig, connect: Connect) -> None:
-    """The broker's own words are shown, and the password is not."""
+    """The error for a refused token contains the broker's message and not the password."""
     broker.on(SaslAuthenticateRequest, lambda _: SaslAuthenticateResponse(error_code=58, error_message="No such user"))
 
     with pytest.raises(
@@ -108,7 +108,7 @@ def test_a_token_that_is_refused(broker: ScriptedBroker, sasl_config: ClientConf
 
 
 def test_a_refusal_is_not_tried_again(broker: ScriptedBroker, sasl_config: ClientConfig) -> None:
-    """An account is locked by less."""
+    """A refused authentication is not retried, because retries could lock the account."""
     broker.on(SaslAuthenticateRequest, lambda _: SaslAuthenticateResponse(error_code=58))
     cluster = Cluster(sasl_config)
 
@@ -120,7 +120,7 @@ def test_a_refusal_is_not_tried_again(broker: ScriptedBroker, sasl_config: Clien
 
 @both_faces
 def test_a_challenge_where_there_is_none(broker: ScriptedBroker, sasl_config: ClientConfig, connect: Connect) -> None:
-    """A broker that lets somebody in with PLAIN has nothing to ask."""
+    """A challenge from the broker is an error, because PLAIN has no challenge."""
     broker.on(SaslAuthenticateRequest, lambda _: SaslAuthenticateResponse(auth_bytes=b"?"))
 
     with pytest.raises(AuthenticationFailed, match="sent a challenge"):
@@ -131,7 +131,8 @@ def test_a_challenge_where_there_is_none(broker: ScriptedBroker, sasl_config: Cl
 def test_a_broker_from_before_sasl_had_an_api(
     broker: ScriptedBroker, sasl_config: ClientConfig, connect: Connect
 ) -> None:
-    """Before Kafka 1.0 tokens travelled bare (KIP-152); such brokers are gone."""
+    """A broker without SaslAuthenticate is not supported. Before Kafka 1.0 tokens were sent without a request header
+    (KIP-152)."""
     broker.versions[HANDSHAKE] = (0, 0)
 
     with pytest.raises(UnsupportedByBroker, match="needs one of 1 to 1"):
@@ -142,7 +143,8 @@ def test_a_broker_from_before_sasl_had_an_api(
 def test_a_broker_that_hangs_up_may_come_back(
     broker: ScriptedBroker, sasl_config: ClientConfig, connect: Connect
 ) -> None:
-    """It said nothing of the password, so this is an error that may pass."""
+    """A connection that closes during authentication is a retriable error, because the broker has not refused the
+    password."""
     broker.on(SaslAuthenticateRequest, lambda _: None)
 
     with pytest.raises(ConnectionFailed, match=r"security\.protocol=SASL_PLAINTEXT"):
@@ -150,7 +152,8 @@ def test_a_broker_that_hangs_up_may_come_back(
 
 
 def test_a_listener_that_wants_more_hangs_up_on_the_first_request(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """A client that doesn't authenticate is told its versions and no more; the error names what to look at."""
+    """A listener that requires authentication closes the connection at the first request after ApiVersions. The error
+    names security.protocol."""
     broker.on(MetadataRequest, lambda _: None)
 
     with pytest.raises(GaveUp, match=r"is its listener one for security\.protocol=PLAINTEXT"):
@@ -161,7 +164,7 @@ def test_a_listener_that_wants_more_hangs_up_on_the_first_request(broker: Script
 def test_a_session_without_end_is_not_renewed(
     broker: ScriptedBroker, sasl_config: ClientConfig, connect: Connect
 ) -> None:
-    """A lifetime of zero is none."""
+    """A session lifetime of zero means no limit, so the session is not renewed."""
     connect(sasl_config)
 
     assert [key for key, _ in broker.seen].count(AUTHENTICATE) == 1
@@ -170,14 +173,15 @@ def test_a_session_without_end_is_not_renewed(
 def test_a_session_that_ends_is_renewed_before_the_next_request(
     broker: ScriptedBroker, sasl_config: ClientConfig
 ) -> None:
-    """What was under way before is answered first, and is there for whoever takes it afterwards (KIP-368)."""
+    """The client renews an expiring session before the next request, after the answers to earlier requests (KIP-368).
+    These answers can still be received."""
     broker.on(
         SaslAuthenticateRequest,
         lambda _: SaslAuthenticateResponse(session_lifetime_ms=1),
         lambda _: SaslAuthenticateResponse(session_lifetime_ms=3_600_000),
     )
     connection = Connection(broker.address, sasl_config)
-    # A millisecond is over by the time that any request has been encoded and sent.
+    # The session lifetime of one millisecond has passed when a request is encoded and sent.
     first = connection.send(MetadataRequest(topics=[]))
     while [key for key, _ in broker.seen].count(AUTHENTICATE) < 2:
         connection.receive(first, MetadataResponse)
@@ -191,7 +195,7 @@ def test_a_session_that_ends_is_renewed_before_the_next_request(
 
 
 def test_asyncio_holds_back_what_is_sent_while_it_renews(broker: ScriptedBroker, sasl_config: ClientConfig) -> None:
-    """And sends it afterwards, but for what was abandoned meanwhile."""
+    """The asyncio client queues requests during a renewal and sends them afterwards, except abandoned ones."""
     broker.on(
         SaslAuthenticateRequest,
         lambda _: SaslAuthenticateResponse(session_lifetime_ms=1),
@@ -213,7 +217,7 @@ def test_asyncio_holds_back_what_is_sent_while_it_renews(broker: ScriptedBroker,
 
 
 def test_a_renewal_that_is_refused_ends_the_connection(broker: ScriptedBroker, sasl_config: ClientConfig) -> None:
-    """The password was changed while the query ran."""
+    """A refused renewal, for example after a password change, closes the connection."""
     broker.on(
         SaslAuthenticateRequest,
         lambda _: SaslAuthenticateResponse(session_lifetime_ms=1),

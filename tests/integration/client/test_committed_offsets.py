@@ -1,4 +1,4 @@
-"""Offsets are committed for a group without members, by way of its coordinator, wherever that has gone."""
+"""Offsets are committed for a group without members through its coordinator, also after the coordinator has moved."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def committed(code: int = 0) -> Callable[[OffsetCommitRequest], OffsetCommitResp
 
 
 def test_a_commit_is_that_of_no_member(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """Generation -1 and no member id."""
+    """A commit without a member has generation -1 and an empty member id."""
     requests: list[OffsetCommitRequest] = []
 
     def remember(request: OffsetCommitRequest) -> OffsetCommitResponse:
@@ -69,7 +69,7 @@ def test_a_commit_is_that_of_no_member(broker: ScriptedBroker, cluster: Cluster)
 
 
 def test_nothing_to_commit_asks_nobody(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """Not even for the coordinator."""
+    """A commit of no offsets sends no request."""
     GroupOffsets(cluster, "g").commit({})
 
     assert broker.seen == []
@@ -77,7 +77,8 @@ def test_nothing_to_commit_asks_nobody(broker: ScriptedBroker, cluster: Cluster)
 
 @pytest.mark.parametrize("code", [14, 15, 16])
 def test_a_coordinator_that_loads_or_moved_is_asked_again(broker: ScriptedBroker, cluster: Cluster, code: int) -> None:
-    """It is looked for again only if it moved."""
+    """A commit is retried if the coordinator is loading or has moved; only after a move the client looks for the
+    coordinator again."""
     broker.on(OffsetCommitRequest, committed(code), committed())
 
     GroupOffsets(cluster, "g").commit({ZERO: Offset(5)})
@@ -89,7 +90,7 @@ def test_a_coordinator_that_loads_or_moved_is_asked_again(broker: ScriptedBroker
 
 @pytest.mark.parametrize("code", [22, 25, 27])
 def test_a_group_with_members_is_left_alone(broker: ScriptedBroker, cluster: Cluster, code: int) -> None:
-    """The error says whose the offsets are and what to do."""
+    """The error for a group with members says that the group is in use and what to do."""
     broker.on(OffsetCommitRequest, committed(code))
 
     with pytest.raises(RequestRefused, match=r"'g' has members of its own.*group id that no other client uses"):
@@ -97,7 +98,7 @@ def test_a_group_with_members_is_left_alone(broker: ScriptedBroker, cluster: Clu
 
 
 def test_other_errors_are_raised(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """With Kafka's name."""
+    """Other errors are raised with Kafka's error name."""
     broker.on(OffsetCommitRequest, committed(30))
 
     with pytest.raises(RequestRefused, match="GROUP_AUTHORIZATION_FAILED"):
@@ -105,7 +106,7 @@ def test_other_errors_are_raised(broker: ScriptedBroker, cluster: Cluster) -> No
 
 
 def test_patience_ends(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """A coordinator that never comes."""
+    """A commit fails after its timeout if no coordinator is available."""
     broker.on(FindCoordinatorRequest, lambda _: FindCoordinatorResponse(coordinators=[Coordinator(error_code=15)]))
 
     with pytest.raises(GaveUp, match=r"commit offsets to group 'g'.*COORDINATOR_NOT_AVAILABLE"):
@@ -114,7 +115,8 @@ def test_patience_ends(broker: ScriptedBroker, cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("version", [9, 7])
 def test_offsets_are_read_back(broker: ScriptedBroker, cluster: Cluster, version: int) -> None:
-    """In the shape of several groups, and in the one before (KIP-709); a partition without a commit is left out."""
+    """Committed offsets are read with the request for several groups and with the older one for a single group
+    (KIP-709). A partition without a commit is left out."""
     broker.versions[9] = (1, version)
     broker.versions[10] = (0, 3)
     broker.on(
@@ -152,7 +154,7 @@ def test_offsets_are_read_back(broker: ScriptedBroker, cluster: Cluster, version
 
 
 class Member:
-    """A member whose generation rises each time that its commit is refused."""
+    """A group member whose generation rises each time its commit is refused."""
 
     def __init__(self) -> None:
         self.generation_id = 4
@@ -167,7 +169,7 @@ class Member:
 
 
 def test_a_member_commits_as_what_it_is_now(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """A commit that came from the past is sent again with the generation of after the rebalance."""
+    """A commit that is refused because of a rebalance is sent again with the member's new generation."""
     epochs: list[tuple[int, str]] = []
 
     def answering(code: int) -> Callable[[OffsetCommitRequest], OffsetCommitResponse]:

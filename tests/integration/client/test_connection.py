@@ -1,4 +1,4 @@
-"""A connection negotiates versions, keeps answers apart, and ends with an error that names the peer."""
+"""A connection negotiates versions, matches answers to requests, and raises errors that name the peer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def metadata_of(name: str) -> MetadataRequest:
 
 
 def test_the_highest_version_of_both_sides_is_used(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """The broker's range ends below ours."""
+    """A request uses the highest version that both sides support."""
     broker.versions[3] = (0, 9)
     connection = Connection(broker.address, config)
 
@@ -40,7 +40,8 @@ def test_the_highest_version_of_both_sides_is_used(broker: ScriptedBroker, confi
 def test_a_broker_that_does_not_know_our_api_versions_is_asked_again(
     broker: ScriptedBroker, config: ClientConfig
 ) -> None:
-    """It refuses in version 0 and names its range, which is used then (KIP-511)."""
+    """A broker that refuses the client's ApiVersions version names its range in a version 0 answer; the client retries
+    in that range (KIP-511)."""
     broker.versions[18] = (0, 2)
 
     def refuse(_: object) -> bytes:
@@ -56,7 +57,7 @@ def test_a_broker_that_does_not_know_our_api_versions_is_asked_again(
 
 
 def test_no_version_in_common_is_an_error_that_names_both_ranges(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """And so is an API that the broker does not have."""
+    """The error for no common version names both ranges; an API that the broker does not offer is an error too."""
     broker.versions[3] = (14, 20)
     del broker.versions[2]
     connection = Connection(broker.address, config)
@@ -69,7 +70,8 @@ def test_no_version_in_common_is_an_error_that_names_both_ranges(broker: Scripte
 
 
 def test_answers_can_be_taken_in_any_order(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """Requests are pipelined; an abandoned one takes nothing from the others."""
+    """Requests are pipelined and answers can be received in any order; an abandoned request does not affect the
+    others."""
     connection = Connection(broker.address, config)
     first, second, third = (connection.send(metadata_of(name)) for name in "abc")
     connection.abandon(second)
@@ -80,7 +82,7 @@ def test_answers_can_be_taken_in_any_order(broker: ScriptedBroker, config: Clien
 
 
 def test_nobody_there(config: ClientConfig) -> None:
-    """The address is named, and what to look at."""
+    """The error for a refused connection names the address and what to check."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
 
@@ -89,7 +91,7 @@ def test_nobody_there(config: ClientConfig) -> None:
 
 
 def test_a_broker_that_hangs_up(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """The connection is closed, and stays so."""
+    """When the broker closes the connection, the connection stays closed for later requests."""
     broker.on(MetadataRequest, lambda _: None)
     connection = Connection(broker.address, config)
 
@@ -101,7 +103,7 @@ def test_a_broker_that_hangs_up(broker: ScriptedBroker, config: ClientConfig) ->
 
 
 def test_a_broker_that_does_not_answer(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """`request.timeout.ms` is the patience."""
+    """A request without an answer fails after `request.timeout.ms`, and the connection is closed."""
     release = threading.Event()
 
     def wait(_: object) -> None:
@@ -125,8 +127,7 @@ def test_a_broker_that_does_not_answer(broker: ScriptedBroker, config: ClientCon
     ],
 )
 def test_a_peer_that_is_no_kafka_broker(config: ClientConfig, reply: bytes) -> None:
-    """A web server, a TLS listener, another correlation id: no memory is taken for the length that they seem to
-    name."""
+    """A web server, a TLS listener or a wrong correlation id is reported as a peer that is not a Kafka broker."""
 
     def serve(listener: socket.socket) -> None:
         connection, _ = listener.accept()
@@ -145,7 +146,7 @@ def test_a_peer_that_is_no_kafka_broker(config: ClientConfig, reply: bytes) -> N
 
 
 def test_an_answer_that_cannot_be_read(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """The connection is closed: what follows in the stream can't be trusted."""
+    """A malformed answer closes the connection, because the rest of the stream can't be trusted."""
     broker.on(MetadataRequest, lambda _: b"\x00\x00")
     connection = Connection(broker.address, config)
 
@@ -155,7 +156,7 @@ def test_an_answer_that_cannot_be_read(broker: ScriptedBroker, config: ClientCon
 
 
 def test_a_refusal_of_the_handshake(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """An error in ApiVersions other than the version's."""
+    """An error code in ApiVersions other than the one for an unsupported version fails the connection."""
     broker.on(ApiVersionsRequest, lambda _: ApiVersionsResponse(error_code=42))
 
     with pytest.raises(ConnectionFailed, match="error code 42"):

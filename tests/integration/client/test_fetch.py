@@ -1,4 +1,5 @@
-"""A stream of batches goes on through leader changes and broken connections, and says what it can't bring."""
+"""A stream of batches continues through leader changes and broken connections, and raises an error for offsets that it
+can't read."""
 
 from __future__ import annotations
 
@@ -42,18 +43,18 @@ def batch(offset: int, count: int = 5) -> bytes:
 
 
 class ReadOffsets(Protocol):
-    """Reads a partition to the end of a range."""
+    """A function that reads a partition to the end of a range."""
 
     def __call__(
         self, config: ClientConfig, start: int = 0, end: int = 20, *, partition: TopicPartition = ZERO
     ) -> list[int]:
-        """The base offsets of the batches that come."""
+        """Returns the base offsets of the batches."""
 
 
 def read_blocking(
     config: ClientConfig, start: int = 0, end: int = 20, *, partition: TopicPartition = ZERO
 ) -> list[int]:
-    """Through the blocking face."""
+    """Reads with the blocking client."""
     with closing(Cluster(config)) as cluster:
         parts = stream_batches(cluster, partition, Offset(start), Offset(end))
         return [header.base_offset for part in parts for _, header in iterate_batches(part.records)]
@@ -62,7 +63,7 @@ def read_blocking(
 def read_in_a_loop(
     config: ClientConfig, start: int = 0, end: int = 20, *, partition: TopicPartition = ZERO
 ) -> list[int]:
-    """Through the face for asyncio."""
+    """Reads with the asyncio client."""
 
     async def read() -> list[int]:
         with closing(AsyncCluster(config)) as cluster:
@@ -74,14 +75,15 @@ def read_in_a_loop(
 
 @pytest.fixture(params=[read_blocking, read_in_a_loop], ids=["blocking", "asyncio"])
 def offsets(request: pytest.FixtureRequest) -> ReadOffsets:
-    """Both faces do the same."""
+    """Returns the read function of each client; both behave the same."""
     return cast("ReadOffsets", request.param)
 
 
 def test_batches_come_in_order_until_the_end(
     broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets
 ) -> None:
-    """A partial batch at the end of an answer is asked for again; what lies before the start is left out."""
+    """Batches come in order: a partial batch at the end of an answer is fetched again, and batches before the start are
+    left out."""
     broker.on(
         FETCH,
         response(batch(0) + batch(5) + batch(10)[:-1]),
@@ -95,8 +97,8 @@ def test_batches_come_in_order_until_the_end(
 def test_a_change_of_leader_or_topic_is_followed(
     broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets, code: int
 ) -> None:
-    """New metadata, then the same offset again; an error that the broker can't name (-1) is such a case for Kafka's
-    consumer as well (FetchCollector.java)."""
+    """After a leader change the client refreshes the metadata and fetches the same offset again. Kafka's consumer
+    treats UNKNOWN_SERVER_ERROR (-1) the same way (FetchCollector.java)."""
     broker.on(FETCH, response(error_code=code), response(batch(0, 20)))
 
     assert offsets(config) == [0]
@@ -104,7 +106,7 @@ def test_a_change_of_leader_or_topic_is_followed(
 
 
 def test_a_broken_connection_is_made_again(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
-    """Also one that broke while the next part was under way."""
+    """A broken connection is opened again, also if it breaks during a fetch of the next batches."""
     broker.on(FETCH, response(batch(0)), lambda _: None, response(batch(5, 15)))
 
     assert offsets(config) == [0, 5]
@@ -113,7 +115,7 @@ def test_a_broken_connection_is_made_again(broker: ScriptedBroker, config: Clien
 def test_an_offset_that_is_not_there_is_named(
     broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets
 ) -> None:
-    """So that the caller can look for the next one."""
+    """The error for a missing offset names the offset, so that the caller can look for the next one."""
     broker.on(FETCH, response(batch(0)), response(error_code=1))
 
     with pytest.raises(OffsetOutOfRange, match="t-0 has no offset 5"):
@@ -121,7 +123,7 @@ def test_an_offset_that_is_not_there_is_named(
 
 
 def test_other_errors_are_raised(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
-    """At once."""
+    """Other errors are raised at once."""
     broker.on(FETCH, response(error_code=29))
 
     with pytest.raises(RequestRefused, match="TOPIC_AUTHORIZATION_FAILED"):
@@ -129,7 +131,7 @@ def test_other_errors_are_raised(broker: ScriptedBroker, config: ClientConfig, o
 
 
 def test_a_log_that_ends_early(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
-    """It was cut after the offsets were listed."""
+    """A log that ends before the requested end, for example after a truncation, raises LogEndsEarly."""
     broker.on(FETCH, response(batch(0)), response())
 
     with pytest.raises(LogEndsEarly, match="t-0 ends at offset 5, before 20"):
@@ -137,7 +139,7 @@ def test_a_log_that_ends_early(broker: ScriptedBroker, config: ClientConfig, off
 
 
 def test_a_partition_that_is_not_there(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
-    """The metadata says so, and says so again."""
+    """A partition that is missing in repeated metadata answers raises PartitionMissing."""
     missing = TopicPartition("missing", PartitionIndex(0))
 
     with pytest.raises(PartitionMissing, match="missing-0 does not exist"):
@@ -152,8 +154,8 @@ def test_a_partition_that_is_not_there(broker: ScriptedBroker, config: ClientCon
 def test_a_partition_that_is_there_again(
     broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets, failures: int, knows: str
 ) -> None:
-    """Only the fourth answer without it in a row is believed, whatever else has failed meanwhile. (Between two failures
-    metadata is asked for twice where the topic is not known: the second time by the next attempt.)"""
+    """A partition counts as missing only after four metadata answers in a row without it. (Between two failures,
+    metadata is requested twice if the topic is not known: the second request belongs to the next attempt.)"""
 
     def without(request: MetadataRequest) -> MetadataResponse:
         answer = broker.metadata(request)
@@ -170,7 +172,7 @@ def test_a_partition_that_is_there_again(
 def test_a_partition_that_stays_without_a_leader(
     broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets
 ) -> None:
-    """Patience ends."""
+    """A partition that stays without a leader raises GaveUp after `default.api.timeout.ms`."""
     broker.on(FETCH, response(error_code=6))
 
     with pytest.raises(GaveUp, match=r"fetch t-0 from offset 0.*NOT_LEADER_OR_FOLLOWER"):
@@ -178,7 +180,7 @@ def test_a_partition_that_stays_without_a_leader(
 
 
 def test_a_reader_that_stops_early_leaves_the_connection_usable(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """The answer that was under way is dropped when it comes."""
+    """After a reader stops early, the pending answer is dropped, and the connection is used again."""
     broker.on(FETCH, response(batch(0)), response(batch(5)), response(batch(0, 20)))
     with closing(Cluster(config)) as cluster:
         parts = stream_batches(cluster, ZERO, Offset(0), Offset(20))
@@ -192,7 +194,7 @@ def test_a_reader_that_stops_early_leaves_the_connection_usable(broker: Scripted
 
 
 def test_so_does_one_in_an_event_loop(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """As above."""
+    """After a reader of the asyncio client stops early, the connection is used again."""
     broker.on(FETCH, response(batch(0)), response(batch(5)), response(batch(0, 20)))
 
     async def read() -> list[int]:
@@ -221,7 +223,7 @@ def hours_later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def test_time_that_the_caller_takes_counts_for_no_timeout(
     broker: ScriptedBroker, config: ClientConfig, hours_later: Callable[[], None], error_code: int
 ) -> None:
-    """A sink may need minutes for a part, while the answer with the next one waits to be read."""
+    """Time that the caller spends between two parts does not count for timeouts. A sink may need minutes for a part."""
     broker.on(FETCH, response(batch(0)), response(batch(5), error_code), response(batch(5, 15)))
     came = []
     with closing(Cluster(config)) as cluster:
@@ -236,7 +238,7 @@ def test_time_that_the_caller_takes_counts_for_no_timeout(
 def test_nor_does_it_in_an_event_loop(
     broker: ScriptedBroker, config: ClientConfig, hours_later: Callable[[], None]
 ) -> None:
-    """As above."""
+    """In the asyncio client too, time that the caller spends between two parts does not count for timeouts."""
     broker.on(FETCH, response(batch(0)), response(error_code=6), response(batch(5)), response(batch(10, 10)))
 
     async def read() -> list[int]:
@@ -252,7 +254,7 @@ def test_nor_does_it_in_an_event_loop(
 
 
 def test_the_memory_of_a_part_is_used_again(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """When the next one is asked for: getting megabytes anew each time costs as much as filling them."""
+    """All parts use the same memory, because allocating megabytes for each part costs as much as filling them."""
     broker.on(FETCH, *(response(batch(offset)) for offset in (0, 5, 10, 15)))
     with closing(Cluster(config)) as cluster:
         memories = [part.records.obj for part in stream_batches(cluster, ZERO, Offset(0), Offset(20))]
@@ -264,12 +266,12 @@ def test_the_memory_of_a_part_is_used_again(broker: ScriptedBroker, config: Clie
 
 
 class Sessions:
-    """What requests say of their sessions, beside answers that were written down before."""
+    """A script of fetch answers that also records the session fields of the requests."""
 
     def __init__(self, broker: ScriptedBroker, *answers: tuple[bytes, int, int]) -> None:
-        """Each answer: records, session id, and the error code of the whole answer."""
+        """Takes for each answer the records, the session id, and the error code of the whole answer."""
         self.places: list[tuple[int, int, int]] = []
-        """Of each request: session id, epoch, and the number of topics in it."""
+        """Session id, epoch and number of topics of each request."""
         broker.on(FETCH, *(self._answer(*answer) for answer in answers))
 
     def _answer(self, records: bytes, session_id: int, code: int) -> Callable[[bytes], bytes]:
@@ -284,7 +286,7 @@ class Sessions:
 
 
 def test_one_answer_needs_no_session(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
-    """A place in the broker's cache would be of no use."""
+    """A stream that ends with one answer opens no session in the broker's cache."""
     sessions = Sessions(broker, (batch(0, 20), 0, 0))
 
     assert offsets(config) == [0]
@@ -292,7 +294,8 @@ def test_one_answer_needs_no_session(broker: ScriptedBroker, config: ClientConfi
 
 
 def test_a_longer_stream_has_a_session(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
-    """Opened by its second request, counted from there on; a partition that is not in an answer has nothing new."""
+    """The second request of a stream opens a session, and later requests count its epoch up. A partition that is
+    missing in an answer has no new records."""
     sessions = Sessions(
         broker,
         (batch(0), 0, 0),
@@ -310,7 +313,8 @@ def test_a_longer_stream_has_a_session(broker: ScriptedBroker, config: ClientCon
 def test_the_session_is_closed_before_the_connection_is_used_again(
     broker: ScriptedBroker, config: ClientConfig
 ) -> None:
-    """Requests of one connection are answered in order, so this one's answer shows that the other was read."""
+    """The session is closed before the next stream uses the connection. Answers come in request order, so the next
+    answer shows that the close was answered."""
     sessions = Sessions(
         broker, (batch(0), 0, 0), (batch(5), 77, 0), (batch(10, 10), 77, 0), (b"", 0, 0), (batch(0, 20), 0, 0)
     )
@@ -325,7 +329,7 @@ def test_the_session_is_closed_before_the_connection_is_used_again(
 def test_a_session_that_is_gone_is_opened_anew(
     broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets, code: int
 ) -> None:
-    """Evicted, or lost with the broker: nothing is missed."""
+    """A session that the broker has evicted or lost is opened again, and no record is missed."""
     sessions = Sessions(
         broker, (batch(0), 0, 0), (batch(5), 77, 0), (b"", 0, code), (batch(10, 5), 78, 0), (batch(15), 78, 0)
     )
@@ -335,7 +339,8 @@ def test_a_session_that_is_gone_is_opened_anew(
 
 
 def test_a_broker_may_give_no_session(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
-    """Its cache is full: each request asks for all, and there is nothing to close."""
+    """If the broker gives no session, for example because its cache is full, each request names all partitions and no
+    session is closed."""
     sessions = Sessions(broker, (batch(0), 0, 0), (batch(5), 0, 0), (batch(10), 0, 0), (batch(15), 0, 0))
 
     assert offsets(config) == [0, 5, 10, 15]

@@ -1,4 +1,4 @@
-"""A group is described by its coordinator, whichever protocol it speaks."""
+"""A group of either protocol is described by its coordinator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_COORDINATOR, LOADING, NOT_FOUND, DENIED = 16, 14, 69, 30
 
 @pytest.fixture
 def broker(broker: ScriptedBroker) -> ScriptedBroker:
-    """The scripted broker is the coordinator."""
+    """Makes the scripted broker the coordinator."""
     host, port = broker.address
     coordinator = Coordinator(key="g", node_id=1, host=host, port=port)
     broker.on(FindCoordinatorRequest, lambda _: FindCoordinatorResponse(coordinators=[coordinator]))
@@ -31,7 +31,7 @@ def broker(broker: ScriptedBroker) -> ScriptedBroker:
 
 @pytest.fixture
 def group(broker: ScriptedBroker, cluster: Cluster) -> GroupDescriptions:
-    """The group that is asked for."""
+    """Returns the descriptions of group g."""
     return GroupDescriptions(cluster, "g")
 
 
@@ -53,7 +53,7 @@ def _classic(code: int = 0, state: str = "Stable") -> Callable[[DescribeGroupsRe
 
 
 def test_a_consumer_group_is_described_with_its_epochs(broker: ScriptedBroker, group: GroupDescriptions) -> None:
-    """And its coordinator is looked for once."""
+    """A consumer group is described with its epochs, and its coordinator is looked up once."""
     broker.on(ConsumerGroupDescribeRequest, _consumer())
     for _ in range(2):
         described = group.describe()
@@ -63,7 +63,7 @@ def test_a_consumer_group_is_described_with_its_epochs(broker: ScriptedBroker, g
 
 
 def test_a_classic_group_is_asked_for_the_old_way(broker: ScriptedBroker, group: GroupDescriptions) -> None:
-    """When the coordinator says that there is no consumer group of that name."""
+    """If the coordinator has no consumer group of that name, the client sends DescribeGroups for a classic group."""
     broker.on(ConsumerGroupDescribeRequest, _consumer(NOT_FOUND))
     broker.on(DescribeGroupsRequest, _classic())
     assert isinstance(group.describe(), classic.DescribedGroup)
@@ -72,7 +72,7 @@ def test_a_classic_group_is_asked_for_the_old_way(broker: ScriptedBroker, group:
 def test_a_broker_without_the_new_protocol_is_asked_the_old_way(
     broker: ScriptedBroker, group: GroupDescriptions
 ) -> None:
-    """Apache Kafka before 3.7."""
+    """A broker without ConsumerGroupDescribe, such as Apache Kafka before 3.7, gets DescribeGroups."""
     del broker.versions[ConsumerGroupDescribeRequest.API_KEY or 0]
     broker.on(DescribeGroupsRequest, _classic())
     assert isinstance(group.describe(), classic.DescribedGroup)
@@ -84,21 +84,22 @@ def test_a_group_that_is_not_there_is_none(
     group: GroupDescriptions,
     answer: Callable[[DescribeGroupsRequest], classic.DescribeGroupsResponse],
 ) -> None:
-    """However the coordinator says so: in words since version 6, before by its state."""
+    """The description of an unknown group is None. Since version 6 the coordinator returns an error code, before that
+    the state Dead."""
     broker.on(ConsumerGroupDescribeRequest, _consumer(NOT_FOUND))
     broker.on(DescribeGroupsRequest, answer)
     assert group.describe() is None
 
 
 def test_it_follows_the_coordinator(broker: ScriptedBroker, group: GroupDescriptions) -> None:
-    """Which may have moved, may be loading, or may have hung up."""
+    """A description is retried if the coordinator has moved, is loading, or has closed the connection."""
     broker.on(ConsumerGroupDescribeRequest, _consumer(NOT_COORDINATOR), _consumer(LOADING), lambda _: None, _consumer())
     assert group.describe() is not None
     assert [key for key, _ in broker.seen].count(FindCoordinatorRequest.API_KEY or 0) == 3
 
 
 def test_what_does_not_pass_is_raised(broker: ScriptedBroker, group: GroupDescriptions) -> None:
-    """At once where asking again is of no use, else when its time is over."""
+    """A permanent error is raised at once, a retriable error after the timeout."""
     broker.on(ConsumerGroupDescribeRequest, _consumer(DENIED))
     with pytest.raises(RequestRefused, match="GROUP_AUTHORIZATION_FAILED: the coordinator does not describe group 'g'"):
         group.describe()

@@ -1,4 +1,4 @@
-"""A member of a classic group, where a real coordinator shows only by chance what it meets."""
+"""A member of a classic group, in cases that a real coordinator shows only by chance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from klamm.protocol.schema.leave_group_response import LeaveGroupResponse
 
 @pytest.fixture
 def member(config: ClientConfig) -> Iterator[ClassicMember]:
-    """A member that has joined, and whose coordinator is the scripted broker."""
+    """Returns a joined member whose coordinator is the scripted broker."""
     joined = ClassicMember(config, "g", GroupProtocol("consumer", "any", 10_000, 10_000))
     joined.member_id = "m"
     yield joined
@@ -25,7 +25,8 @@ def member(config: ClientConfig) -> Iterator[ClassicMember]:
 
 @pytest.mark.parametrize("code", [15, 16])
 def test_who_leaves_follows_the_coordinator(broker: ScriptedBroker, member: ClassicMember, code: int) -> None:
-    """Else the group would miss it for a whole session."""
+    """A member that leaves looks for a coordinator that has moved; otherwise the group would wait for its session
+    timeout."""
     broker.on(LeaveGroupRequest, lambda _: LeaveGroupResponse(error_code=code), lambda _: LeaveGroupResponse())
 
     assert member.leave("done", 2_000) is ErrorCode.NONE
@@ -33,7 +34,7 @@ def test_who_leaves_follows_the_coordinator(broker: ScriptedBroker, member: Clas
 
 
 def test_who_leaves_does_not_wait_for_ever(broker: ScriptedBroker, member: ClassicMember) -> None:
-    """The caller is told, and the group misses the member in its own time."""
+    """Leaving a group gives up after its timeout and returns the error code."""
     broker.on(LeaveGroupRequest, lambda _: LeaveGroupResponse(error_code=16))
 
     assert member.leave("done", 50) is ErrorCode.NOT_COORDINATOR

@@ -1,4 +1,4 @@
-"""All brokers are asked for the states of their groups."""
+"""The states of groups are collected from all brokers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ GROUPS = ListGroupsResponse(
 
 
 def test_each_broker_is_asked_once_however_many_groups_it_has(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """Over the connection that is there."""
+    """Each broker gets one ListGroups request for all its groups."""
     broker.on(ListGroupsRequest, lambda _: GROUPS)
     assert group_states(cluster) == {"billing": "Reconciling", "audit": "Assigning"}
     assert [key for key, _ in broker.seen].count(ListGroupsRequest.API_KEY or 0) == 1
 
 
 def test_what_a_broker_does_not_tell_is_left_out(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """One that knows no states (before KIP-518), still loads its groups, or hangs up."""
+    """Groups are left out if their broker does not support states (before KIP-518), is loading its groups, or closes
+    the connection."""
     broker.on(ListGroupsRequest, lambda _: ListGroupsResponse(error_code=14), lambda _: None, lambda _: GROUPS)
     assert group_states(cluster) == {}
     assert group_states(cluster) == {}
@@ -42,7 +43,7 @@ def test_what_a_broker_does_not_tell_is_left_out(broker: ScriptedBroker, cluster
 
 
 def test_a_cluster_that_does_not_answer_is_told(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """Nobody could say whether there are groups."""
+    """A cluster that does not answer raises an error, because it is unknown whether there are groups."""
     broker.on(MetadataRequest, lambda _: None)
     hasty = replace(config, default_api_timeout_ms=100)
     with closing(Cluster(hasty)) as cluster, pytest.raises(GaveUp, match="learn of the brokers"):

@@ -1,4 +1,4 @@
-"""Small ranges of many partitions come in few answers; what does not come at once is not said a word of."""
+"""Small ranges of many partitions are fetched in few requests; partitions that fail are left out without an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION = 18
 RECORDS = 5
 
 Answers = Callable[[int], FetchPartitionResponse | None]
-"""What is answered for a partition; None leaves it out."""
+"""Returns the answer for a partition; None leaves the partition out."""
 
 
 def batch(offset: int = 0, count: int = RECORDS) -> bytes:
@@ -45,7 +45,7 @@ def ranges(count: int) -> list[FetchRange]:
 
 
 class Fetches:
-    """The Fetch requests that a broker got, each answered by its partitions."""
+    """The Fetch requests that a broker received; each is answered per partition."""
 
     def __init__(self, broker: ScriptedBroker, *answers: Answers, version: int = VERSION) -> None:
         self.requests: list[FetchRequest] = []
@@ -56,7 +56,7 @@ class Fetches:
 
     def _answer(self, answer: Answers) -> Callable[[bytes], bytes]:
         def answered(body: bytes) -> bytes:
-            # Requests of old versions stand without tagged fields before them.
+            # Request headers of versions before 12 have no tagged fields.
             request = decode_fetch_request(self._version, memoryview(body), 1 if self._version >= 12 else 0)
             self.requests.append(request)
             topics = [
@@ -73,12 +73,12 @@ class Fetches:
 
     @property
     def asked(self) -> list[list[int]]:
-        """The partitions of each request."""
+        """Returns the partitions of each request."""
         return [[one.index for topic in request.topics for one in topic.partitions] for request in self.requests]
 
 
 def fetched(config: ClientConfig, wanted: Sequence[FetchRange]) -> dict[int, int]:
-    """How far each range came, by its number."""
+    """Returns the offset that each range reached, by its number."""
     with closing(Cluster(config)) as cluster:
         parts = [(number, part.next_offset) for number, part in fetch_together(cluster, wanted)]
     assert len(dict(parts)) == len(parts), "a range came twice"
@@ -86,7 +86,8 @@ def fetched(config: ClientConfig, wanted: Sequence[FetchRange]) -> dict[int, int
 
 
 def test_a_request_names_many_partitions(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """In order, and no more than an answer of a bounded size has room for; nobody waits, and there is no session."""
+    """A request names up to 100 partitions in order, with a limited response size, without waiting and without a
+    session."""
     fetches = Fetches(broker, whole)
 
     assert fetched(config, ranges(250)) == dict.fromkeys(range(250), RECORDS)
@@ -100,15 +101,15 @@ def test_a_request_names_many_partitions(broker: ScriptedBroker, config: ClientC
 def test_brokers_that_know_no_topic_ids_are_asked_by_name(
     broker: ScriptedBroker, config: ClientConfig, version: int
 ) -> None:
-    """Since version 13 it is ids."""
+    """Brokers with Fetch versions before 13 are asked by topic name instead of topic id."""
     Fetches(broker, whole, version=version)
 
     assert fetched(config, ranges(3)) == dict.fromkeys(range(3), RECORDS)
 
 
 def test_what_is_not_settled_is_not_asked_for_again(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """Errors of every kind, batches that are none, half a range, and no answer at all: the stream of one partition
-    knows what to do."""
+    """A partition with an error, invalid batches, half a range or no answer is not requested again. The stream of a
+    single partition handles these cases."""
 
     def answer(index: int) -> FetchPartitionResponse | None:
         special: dict[int, FetchPartitionResponse | None] = {
@@ -129,7 +130,8 @@ def test_what_is_not_settled_is_not_asked_for_again(broker: ScriptedBroker, conf
 
 
 def test_what_an_answer_had_no_room_for_is_asked_for_again(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """Behind the others; and fewer are named at once, for the broker looks at all that are named."""
+    """Partitions that did not fit into a response are requested again after the others. The next requests name fewer
+    partitions, because the broker looks at each named partition."""
     left = [0]
 
     def two_at_once(index: int) -> FetchPartitionResponse:
@@ -146,7 +148,8 @@ def test_what_an_answer_had_no_room_for_is_asked_for_again(broker: ScriptedBroke
 
 
 def test_what_brings_nothing_is_given_up_when_it_is_alone(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """Records of an open transaction may not be read, however much room there is."""
+    """Partitions that return no records in a request without other partitions are given up, for example because of an
+    open transaction."""
     fetches = Fetches(broker, lambda index: empty(index) if index < 3 else whole(index))
 
     assert fetched(config, ranges(110)) == dict.fromkeys(range(3, 110), RECORDS)
@@ -154,7 +157,7 @@ def test_what_brings_nothing_is_given_up_when_it_is_alone(broker: ScriptedBroker
 
 
 def test_a_partition_is_named_once(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """A second range of it, and a partition that does not exist, are nobody's business here."""
+    """A second range of a partition and a range of an unknown partition are left out."""
     fetches = Fetches(broker, whole)
     missing = FetchRange(TopicPartition("missing", PartitionIndex(0)), Offset(0), Offset(1))
 
@@ -163,7 +166,7 @@ def test_a_partition_is_named_once(broker: ScriptedBroker, config: ClientConfig)
 
 
 def test_what_nobody_asked_for_is_passed_over(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """As in the stream of one partition."""
+    """Partitions in a response that were not requested are ignored, as in the stream of a single partition."""
     broker.partitions = 2
     topics = [FetchTopicResponse(None, TOPIC_ID, [whole(1), whole(7)])]
     broker.on(FETCH, lambda _: b"".join(encode_fetch_response(VERSION, 0, 0, topics)))
@@ -175,7 +178,7 @@ def test_what_nobody_asked_for_is_passed_over(broker: ScriptedBroker, config: Cl
 def test_a_broker_that_fails_is_asked_no_more(
     broker: ScriptedBroker, config: ClientConfig, garbled: bytes | None
 ) -> None:
-    """What the others have is fetched all the same."""
+    """A broker that fails gets no further request; the partitions of other brokers are fetched."""
     with ScriptedBroker() as other:
         fetches = Fetches(other, whole)
         broker.on(FETCH, lambda _: garbled)
@@ -197,7 +200,7 @@ def test_a_broker_that_fails_is_asked_no_more(
 
 
 def test_who_stops_early_leaves_the_connection_usable(broker: ScriptedBroker, config: ClientConfig) -> None:
-    """The answer that was under way is dropped when it comes."""
+    """After a reader stops early, the pending response is dropped, and the connection is used again."""
     Fetches(broker, whole)
     with closing(Cluster(config)) as cluster:
         parts = fetch_together(cluster, ranges(150))
@@ -213,7 +216,7 @@ def test_who_stops_early_leaves_the_connection_usable(broker: ScriptedBroker, co
 def test_time_that_the_caller_takes_counts_for_no_timeout(
     broker: ScriptedBroker, config: ClientConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sink may need minutes while the next answer waits to be read."""
+    """Time that the caller spends between two parts does not count for timeouts. A sink may need minutes for a part."""
     import time
 
     real, passed = time.monotonic, [0.0]

@@ -1,4 +1,4 @@
-"""Offsets are listed in one round trip; what fails in passing is asked again, the rest is an error."""
+"""Offsets are listed in one round trip; retriable errors are retried, other errors are raised."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tp(partition: int, topic: str = "t") -> TopicPartition:
 
 
 def answer(request: ListOffsetsRequest, partitions: int = 1, error_code: int = 0) -> ListOffsetsResponse:
-    """Offset 100 + partition for each that exists."""
+    """Returns offset 100 + partition for each partition that exists."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
@@ -44,7 +44,7 @@ def answer(request: ListOffsetsRequest, partitions: int = 1, error_code: int = 0
 
 
 def test_the_request_says_what_a_consumer_knows(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """Leader epoch, so that a deposed leader is found out (KIP-320), and the isolation level."""
+    """The request contains the leader epoch, so that an old leader is detected (KIP-320), and the isolation level."""
     requests: list[ListOffsetsRequest] = []
 
     def remember(request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -62,7 +62,7 @@ def test_the_request_says_what_a_consumer_knows(broker: ScriptedBroker, cluster:
 
 @pytest.mark.parametrize("code", [5, 6, 74, 78])
 def test_an_error_that_passes_is_asked_again(broker: ScriptedBroker, cluster: Cluster, code: int) -> None:
-    """After a look at the metadata, for it tells of a change there."""
+    """After a retriable error the client refreshes the metadata and retries."""
     broker.on(ListOffsetsRequest, lambda request: answer(request, error_code=code), answer)
 
     assert list_offsets(cluster, {tp(0): LATEST})[tp(0)].offset == 100
@@ -70,14 +70,14 @@ def test_an_error_that_passes_is_asked_again(broker: ScriptedBroker, cluster: Cl
 
 
 def test_a_connection_that_breaks_is_made_again(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """The broker restarted, say."""
+    """A broken connection, for example after a broker restart, is opened again."""
     broker.on(ListOffsetsRequest, lambda _: None, answer)
 
     assert list_offsets(cluster, {tp(0): LATEST})[tp(0)].offset == 100
 
 
 def test_an_error_that_does_not_pass_is_raised(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """At once, with Kafka's name for it."""
+    """A permanent error is raised at once with Kafka's error name."""
     broker.on(ListOffsetsRequest, lambda request: answer(request, error_code=29))
 
     with pytest.raises(RequestRefused, match=r"TOPIC_AUTHORIZATION_FAILED.*t-0"):
@@ -85,7 +85,7 @@ def test_an_error_that_does_not_pass_is_raised(broker: ScriptedBroker, cluster: 
 
 
 def test_patience_ends(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """With what was tried, and why it failed last."""
+    """After the timeout the error names the operation and the last cause."""
     broker.on(ListOffsetsRequest, lambda request: answer(request, error_code=6))
 
     with pytest.raises(GaveUp, match=r"list the offsets of t-0.*3000: t-0: NOT_LEADER_OR_FOLLOWER"):
@@ -93,14 +93,14 @@ def test_patience_ends(broker: ScriptedBroker, cluster: Cluster) -> None:
 
 
 def test_what_does_not_exist_is_left_out(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """It is for the caller to say whether that is an error."""
+    """Unknown partitions are left out of the result; the caller decides whether that is an error."""
     broker.on(ListOffsetsRequest, answer)
 
     assert list_offsets(cluster, {tp(0): LATEST, tp(7): LATEST, tp(0, "missing"): LATEST}).keys() == {tp(0)}
 
 
 def test_latest_offsets_cost_one_round_trip(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """An idle query asks many times a second."""
+    """A repeated call of latest_offsets sends one request, because an idle query calls it many times a second."""
     broker.on(ListOffsetsRequest, answer)
     latest_offsets(cluster, ["t"])
     asked = len(broker.seen)
@@ -110,7 +110,8 @@ def test_latest_offsets_cost_one_round_trip(broker: ScriptedBroker, cluster: Clu
 
 
 def test_a_topic_that_has_grown_is_noticed_at_once(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """By the answer for the partition after the last, also before the metadata shows it."""
+    """New partitions are found at once, because each request also asks for the partition after the last one. The
+    metadata may show them later."""
     broker.on(ListOffsetsRequest, answer)
     latest_offsets(cluster, ["t"])
     broker.on(ListOffsetsRequest, lambda request: answer(request, partitions=3))
@@ -125,7 +126,7 @@ def test_a_topic_that_has_grown_is_noticed_at_once(broker: ScriptedBroker, clust
 
 
 def test_a_topic_that_appears_is_noticed(broker: ScriptedBroker, cluster: Cluster) -> None:
-    """A missing topic is looked for in each call."""
+    """Each call looks for a missing topic in the metadata."""
     broker.on(ListOffsetsRequest, answer)
     assert latest_offsets(cluster, ["missing", "t"]) == {tp(0): 100}
     asked = len(broker.seen)

@@ -1,4 +1,4 @@
-"""A stream hands out each batch of its range once, whatever the log holds and however a broker divides its answers."""
+"""A stream returns each batch of its range once, for any log and any division into responses."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class Batch(NamedTuple):
 
 
 class Log:
-    """A partition without an open transaction, and what a broker answers of it."""
+    """A partition without open transactions, and the responses of its broker."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.aborted: list[tuple[int, int, int]] = []
-        """Of each aborted transaction: producer id, first offset, and the offset of its marker."""
+        """Producer id, first offset and marker offset of each aborted transaction."""
         self.visible: list[int] = []
         """The offsets that a read_committed consumer sees."""
         self.end = 0
         self._open: dict[int, list[int]] = {}
 
     def write(self, count: int, producer_id: int = -1) -> None:
-        """Appends a batch, of a transaction if a producer is named."""
+        """Appends a batch, which belongs to a transaction if a producer id is given."""
         offsets = list(range(self.end, self.end + count))
         if producer_id < 0:
             self.visible += offsets
@@ -68,7 +68,7 @@ class Log:
         )
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:
-        """Appends the marker of a producer's transaction; nothing if none is open."""
+        """Appends the marker of a producer's transaction; does nothing if none is open."""
         offsets = self._open.pop(producer_id, [])
         if not offsets:
             return
@@ -89,7 +89,7 @@ class Log:
         self.end += count
 
     def finish(self) -> None:
-        """Ends all transactions, and the log with a record, so that no gap is at its end."""
+        """Ends all transactions and appends a last record, so that the log does not end with a gap."""
         for producer_id in list(self._open):
             self.end_transaction(producer_id, commits=False)
         self.write(1)
@@ -101,8 +101,8 @@ class Log:
         self.end += count
 
     def part(self, offset: int, count: int, *, with_torn_end: bool) -> tuple[bytes, list[tuple[int, int]]]:
-        """The `count` batches from the one that reaches the offset on, perhaps a torn one behind them, and the aborted
-        transactions that they are part of."""
+        """Returns `count` batches from the one that contains the offset on, optionally with an incomplete batch after
+        them, and the aborted transactions in them."""
         rest = [batch for batch in self.batches if batch.end > offset]
         chosen = rest[:count]
         records = b"".join(batch.data for batch in chosen)
@@ -116,14 +116,14 @@ class Manner(NamedTuple):
     """How a broker answers."""
 
     plan: list[int | str]
-    """Of each request: the number of batches in the answer, or what goes wrong."""
+    """Number of batches in the response to each request, or the failure."""
     is_committed: bool
-    """Whether it is asked for committed records."""
+    """Whether the consumer reads with read_committed."""
     has_sessions: bool
 
 
 class Answers:
-    """What a broker answers, request by request."""
+    """The responses of a broker, one per request."""
 
     def __init__(self, log: Log, manner: Manner) -> None:
         self._log = log
@@ -132,7 +132,7 @@ class Answers:
         self._session_id = SESSION if manner.has_sessions else 0
 
     def __call__(self, body: bytes) -> bytes | None:
-        """The next answer; None hangs up."""
+        """Returns the next response; None closes the connection."""
         request = decode_fetch_request(VERSION, memoryview(body), 1)
         if not request.topics and request.session_epoch < 0:
             return self._encode(0, [])
@@ -163,7 +163,7 @@ class Answers:
 
 @st.composite
 def logs(draw: st.DrawFn) -> Log:
-    """Plain and transactional batches of one to three records, commits, aborts, and gaps."""
+    """Generates a log with plain and transactional batches of one to three records, commits, aborts, and gaps."""
     log = Log()
     for kind in draw(st.lists(st.sampled_from("wwttttcaag"), min_size=1, max_size=20)):
         producer_id = draw(st.integers(1, 2))
@@ -191,7 +191,7 @@ Read = Callable[[ClientConfig, Offset, Offset], list[FetchedBatches]]
 
 
 def read_blocking(config: ClientConfig, start: Offset, end: Offset) -> list[FetchedBatches]:
-    """Through the blocking face; what came is copied, since its memory is used again."""
+    """Reads with the blocking client; copies the records, because the client reuses their memory."""
     with closing(Cluster(config)) as cluster:
         return [
             part._replace(records=memoryview(bytes(part.records))) for part in stream_batches(cluster, ZERO, start, end)
@@ -199,7 +199,7 @@ def read_blocking(config: ClientConfig, start: Offset, end: Offset) -> list[Fetc
 
 
 def read_in_a_loop(config: ClientConfig, start: Offset, end: Offset) -> list[FetchedBatches]:
-    """Through the face for asyncio."""
+    """Reads with the asyncio client."""
 
     async def read() -> list[FetchedBatches]:
         with closing(AsyncCluster(config)) as cluster:
@@ -213,7 +213,7 @@ def read_in_a_loop(config: ClientConfig, start: Offset, end: Offset) -> list[Fet
 
 @pytest.fixture(scope="module")
 def shared_broker() -> Iterator[ScriptedBroker]:
-    """One broker for all examples; each gives it other answers."""
+    """Runs one broker for all examples; each example sets its responses."""
     with ScriptedBroker() as running:
         yield running
 
@@ -229,7 +229,7 @@ def config_for(broker: ScriptedBroker, *, is_committed: bool) -> ClientConfig:
 
 
 def visible(parts: Sequence[FetchedBatches]) -> list[int]:
-    """The offsets that an application sees."""
+    """Returns the offsets that an application sees."""
     found: list[int] = []
     for part in parts:
         visibility = Visibility(part.aborted_transactions)
@@ -246,9 +246,11 @@ def visible(parts: Sequence[FetchedBatches]) -> list[int]:
 def test_each_batch_of_the_range_comes_once(
     shared_broker: ScriptedBroker, read: Read, data: st.DataObject, log: Log, manner: Manner
 ) -> None:
-    """I9, I11: in order, none left out and none twice, with aborted transactions, markers, gaps, batches of one record,
-    torn and empty answers, lost sessions, other leaders and broken connections. A read_committed application sees of
-    them exactly what was committed."""
+    """I9, I11: a stream returns each batch of its range once and in order.
+
+    The log has aborted transactions, markers, gaps and batches of one record. Responses are torn or empty, sessions are
+    lost, leaders change, and connections break. A read_committed application sees exactly the committed records.
+    """
     start = data.draw(st.integers(0, log.end - 1), label="start")
     end = data.draw(st.integers(start + 1, log.end), label="end")
     shared_broker.on(FETCH, Answers(log, manner))

@@ -1,4 +1,4 @@
-"""What the producer's faces do where no broker answers, one hangs up, and several tasks send at once."""
+"""The blocking and the asyncio producer without a broker, with a broker that stops, and with several sending tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from klamm.protocol.types import Millis, Offset
 
 @pytest.fixture
 def nowhere() -> Iterator[ClientConfig]:
-    """A port that refuses connections for as long as it is ours."""
+    """Reserves a port that refuses connections during the test."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield ClientConfig((("127.0.0.1", held.getsockname()[1]),), request_timeout_ms=100, retry_backoff_max_ms=50)
@@ -38,7 +38,7 @@ def reachable(broker: Broker, **settings: object) -> ProducerConfig:
 
 
 def test_nobody_there(nowhere: ClientConfig) -> None:
-    """Each call gives up after `max.block.ms`, and closing does not wait for what can't be sent."""
+    """Without a broker each call gives up after `max.block.ms`, and close does not wait for unsent records."""
     producer = BlockingProducer(ProducerConfig(nowhere, max_block_ms=200))
     with producer, pytest.raises(PartitionMissing, match="is a broker reachable"):
         producer.send("t", b"v")
@@ -51,7 +51,7 @@ def test_nobody_there(nowhere: ClientConfig) -> None:
 
 
 def test_nobody_there_asyncio(nowhere: ClientConfig) -> None:
-    """The asyncio face gives up in the same way; closing it wakes those who wait."""
+    """Without a broker the asyncio producer gives up after `max.block.ms`; close wakes waiting calls."""
 
     async def run() -> None:
         async with AsyncProducer(ProducerConfig(nowhere, max_block_ms=200)) as producer:
@@ -70,7 +70,8 @@ def test_nobody_there_asyncio(nowhere: ClientConfig) -> None:
 
 
 def test_a_full_buffer_gives_up(broker: Broker) -> None:
-    """When the broker is gone, `send` waits for `max.block.ms`, and the deliveries expire."""
+    """With a full buffer and no broker, `send` raises BufferFull after `max.block.ms`; close fails the buffered
+    records."""
     config = reachable(broker, buffer_memory_bytes=1000, max_block_ms=300, delivery_timeout_ms=40_000)
     producer = BlockingProducer(config)
     producer.send("t", b"first", partition=0)
@@ -84,7 +85,7 @@ def test_a_full_buffer_gives_up(broker: Broker) -> None:
 
 
 def test_records_expire(broker: Broker) -> None:
-    """Without a broker, a record fails after `delivery.timeout.ms`."""
+    """Without a broker a record fails after `delivery.timeout.ms`."""
     client = ClientConfig.from_mapping(
         {"bootstrap.servers": broker.bootstrap_servers, "request.timeout.ms": "200", "retry.backoff.max.ms": "50"}
     )
@@ -98,7 +99,8 @@ def test_records_expire(broker: Broker) -> None:
 
 
 def test_many_tasks_send_at_once(broker: Broker) -> None:
-    """Records of several tasks share batches; each task gets its own offsets, and a small buffer makes them wait."""
+    """Records of several tasks share batches, and each task gets its own offsets. A small buffer makes the tasks
+    wait."""
 
     async def send(producer: AsyncProducer, count: int) -> list[Offset | None]:
         deliveries = [await producer.send("t", bytes(100), partition=0) for _ in range(count)]
@@ -117,7 +119,7 @@ def test_many_tasks_send_at_once(broker: Broker) -> None:
 
 
 def test_lingering_records_leave_by_themselves_or_with_poll(broker: Broker) -> None:
-    """The asyncio face sends after `linger.ms` without a call; the blocking one with `poll`."""
+    """After `linger.ms` the asyncio producer sends without another call, the blocking producer in `poll`."""
 
     async def run() -> Offset | None:
         async with AsyncProducer(reachable(broker, linger_ms=50)) as producer:

@@ -1,4 +1,4 @@
-"""TLS with certificates and keys that openssl makes."""
+"""TLS with certificates and keys that openssl creates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="session")
 def store(authority: Authority) -> Path:
-    """A key, encrypted, with its certificate."""
+    """Returns a file with an encrypted key and its certificate."""
     return authority.issue("somebody", key_password="sesame")
 
 
@@ -34,7 +34,8 @@ def dotted(options: dict[str, str]) -> dict[str, str]:
 
 
 def test_a_truststore_replaces_the_systems(authority: Authority) -> None:
-    """As a file, as text with blanks for line ends, or by librdkafka's key; and with nothing else in it."""
+    """A truststore replaces the system's certificates. It is a file, a text with blanks as line ends, or librdkafka's
+    key for a file."""
     text = authority.certificate.read_text()
     for given in (
         trust(authority),
@@ -46,7 +47,7 @@ def test_a_truststore_replaces_the_systems(authority: Authority) -> None:
 
 
 def test_a_keystore_is_opened(authority: Authority, store: Path) -> None:
-    """As a file with key and chain, or as two texts; no secret is in what is printed."""
+    """A keystore is a file with key and chain, or two texts; the printed configuration contains no secret."""
     text = store.read_text()
     split = text.index("-----BEGIN CERTIFICATE")
     for keys in (
@@ -60,7 +61,7 @@ def test_a_keystore_is_opened(authority: Authority, store: Path) -> None:
 
 
 def test_a_file_that_changed_is_read_again(authority: Authority, tmp_path: Path) -> None:
-    """Certificates are renewed under a query that runs for months."""
+    """A changed certificate file is read again, because certificates are renewed while a query runs for months."""
     path = tmp_path / "trusted.pem"
     path.write_bytes(authority.certificate.read_bytes())
     config = parse_tls({"ssl.ca.location": str(path)})
@@ -76,7 +77,7 @@ def test_a_file_that_changed_is_read_again(authority: Authority, tmp_path: Path)
     ("password", "message"), [(None, "ssl.key.password is missing"), ("guess", "is ssl.key.password right")]
 )
 def test_a_key_that_does_not_open(store: Path, password: str | None, message: str) -> None:
-    """Nobody is asked for the password at a terminal."""
+    """A missing or wrong key password is an error; OpenSSL does not ask for the password at the terminal."""
     given = {} if password is None else {"ssl.key.password": password}
 
     with pytest.raises(ClientConfigError, match=message) as error:
@@ -85,6 +86,6 @@ def test_a_key_that_does_not_open(store: Path, password: str | None, message: st
 
 
 def test_a_keystore_without_a_key(authority: Authority) -> None:
-    """Another file than the one that was meant."""
+    """A keystore without a private key is an error."""
     with pytest.raises(ClientConfigError, match="one private key and the certificates of its chain are needed"):
         parse_tls({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(authority.certificate)})

@@ -1,4 +1,4 @@
-"""What the configuration costs a start."""
+"""The cost of the configuration at start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def test_a_start_without_settings_does_not_read_the_table() -> None:
-    """The table of four hundred keys would cost a part of the start that nobody needs."""
+    """A start without settings does not read the table of four hundred configuration keys, which would take time."""
     program = (
         "import sys; from klamm.config.broker_config import BrokerConfig; BrokerConfig.load(environ={'PATH': '/'}); "
         "from klamm.config import table; print(table._data.cache_info().currsize)"

@@ -1,4 +1,4 @@
-"""The broker, topics and groups of the command's tests."""
+"""The fixtures of the tests of the `klamm` command: broker, topics and groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group is looked at with klamm's own client, and without it where a broker doesn't let that in."""
+"""A group is described with klamm's own client, or with librdkafka if a broker refuses that client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from klamm.testing import Broker
 def test_whom_the_broker_refuses_leaves_it_to_librdkafka(
     broker: Broker, klamm: Command, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """librdkafka is in already; from then on it is asked alone."""
+    """After a broker has refused klamm's own client once, only librdkafka is used."""
     klamm.done("produce", topic, stdin="x\n")
     klamm.done("consume", topic, "-g", group, "-e")
     with ScriptedBroker() as refusing:

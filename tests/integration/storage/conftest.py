@@ -1,4 +1,4 @@
-"""The data directory of the unit tests of this room."""
+"""The data directory of the storage unit tests."""
 
 from __future__ import annotations
 

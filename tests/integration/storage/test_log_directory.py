@@ -1,4 +1,4 @@
-"""One data directory, and two processes that want it."""
+"""Two processes that use the same data directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from klamm.storage.log_directory import DataDirectoryInUse, LogDirectory
 
 
 def test_a_second_broker_is_kept_out(folder: LogFolder) -> None:
-    """Of the same process and of another; the error says what to do next."""
+    """A locked data directory is refused to a second broker of the same or another process; the error says what to
+    do."""
     with pytest.raises(DataDirectoryInUse, match="stop that one first"):
         LogDirectory(folder.path, clock=lambda: NOW_MS).lock()
     script = (

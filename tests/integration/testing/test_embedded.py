@@ -1,4 +1,4 @@
-"""The broker in a thread of a test's own process."""
+"""The broker that runs in a thread of a test's process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def _is_open(bootstrap_servers: str) -> bool:
 
 
 def test_it_serves_within_its_block() -> None:
-    """On entry it can answer; on exit it is gone, with its thread and its folder."""
+    """The broker answers from the start of its `with` block; after the block its port, its threads and its folder are
+    gone."""
     others = set(threading.enumerate())
     with Broker() as broker:
         address, folder = broker.bootstrap_servers, broker.data_dir
@@ -63,12 +64,12 @@ def test_it_serves_within_its_block() -> None:
 
 
 def test_it_leaves_no_memory_behind() -> None:
-    """A process that runs many brokers, one after the other, as tests do, keeps none of them."""
+    """A stopped broker is freed, so that a process can run many brokers one after the other."""
     with Broker() as broker:
         _write(broker, *map(str, range(100)))
         left = [ref(thing) for thing in broker.run_in_broker(_loop_and_server)]
         large = [CreatableTopic(name=f"topic-{number}-{'x' * 200}") for number in range(2_000)]
-        with Wire(broker.bootstrap_servers) as wire:  # so much is worked on in steps, as are changes of configurations
+        with Wire(broker.bootstrap_servers) as wire:  # so many topics are handled in steps, like configuration changes
             wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=large, validate_only=True, timeout_ms=10_000))
         entry = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, "orders", incremental_configs=[entry])
@@ -84,7 +85,8 @@ async def _loop_and_server(server: BrokerServer) -> tuple[object, object]:
 
 
 def test_it_leaves_descriptors_to_whose_process_it_is() -> None:
-    """However many partitions are written to: code that calls `select()` can't use those above 1,023."""
+    """The broker uses few file descriptors for many partitions: code that calls `select()` can't use descriptors above
+    1,023."""
     with Broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic("many", 400, 1)])["many"].result(30)
@@ -97,12 +99,12 @@ def test_it_leaves_descriptors_to_whose_process_it_is() -> None:
 
 
 def test_it_is_part_of_the_package() -> None:
-    """`klamm.Broker` is the same."""
+    """`klamm.Broker` is the class of `klamm.testing`."""
     assert BrokerOfThePackage is Broker
 
 
 def test_a_restart_keeps_port_and_data() -> None:
-    """Stopped and started again it is the same broker, for its clients too."""
+    """A restarted broker keeps its port and its data."""
     with Broker() as broker:
         address = broker.bootstrap_servers
         _write(broker, "before")
@@ -115,7 +117,7 @@ def test_a_restart_keeps_port_and_data() -> None:
 
 
 def test_a_folder_that_was_given_is_kept(tmp_path: Path) -> None:
-    """Another broker goes on with it: same cluster, same records."""
+    """A given data folder is kept, and another broker on it has the same cluster id and records."""
 
     def cluster_id(broker: Broker) -> str:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -134,7 +136,7 @@ def test_a_folder_that_was_given_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_its_own_goes_away_with_the_object() -> None:
-    """Also where nobody wrote a `with`."""
+    """A temporary data folder is removed with the Broker object, also without `with`."""
     broker = Broker().start()
     folder = broker.data_dir
     broker.stop()
@@ -145,7 +147,7 @@ def test_a_folder_of_its_own_goes_away_with_the_object() -> None:
 
 
 def test_two_brokers_are_two_clusters() -> None:
-    """Each has a port, a folder and topics of its own."""
+    """Each broker has its own port, folder and topics."""
     with Broker() as one, Broker() as other:
         assert one.bootstrap_servers != other.bootstrap_servers
         assert one.data_dir != other.data_dir
@@ -155,7 +157,7 @@ def test_two_brokers_are_two_clusters() -> None:
 
 
 def test_its_configuration_has_kafkas_names() -> None:
-    """`config` goes before the profile; the profile `test` waits for nobody."""
+    """`config` overrides the profile; the profile `test` does not wait for members."""
 
     def setting(broker: Broker, key: str) -> str:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -173,14 +175,14 @@ def test_its_configuration_has_kafkas_names() -> None:
 
 
 def test_the_environment_is_not_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test does the same on every machine."""
+    """The broker ignores KLAMM_ environment variables, so that a test behaves the same on every machine."""
     monkeypatch.setenv("KLAMM_NUM_PARTITIONS", "none at all")
     with Broker() as broker:
         assert _is_open(broker.bootstrap_servers)
 
 
 def test_a_port_can_be_chosen() -> None:
-    """One that is taken raises KlammError, and the broker can be started when it is free."""
+    """A port in use raises KlammError, and the broker can be started when the port is free."""
     with Broker() as first:
         port = int(first.bootstrap_servers.split(":")[1])
         second = Broker(port=port)
@@ -191,7 +193,7 @@ def test_a_port_can_be_chosen() -> None:
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    """The broker that has it goes on."""
+    """A data folder in use is refused, and the first broker keeps running."""
     with Broker(tmp_path) as broker:
         with pytest.raises(KlammError, match="is in use by another broker"):
             Broker(tmp_path).start()
@@ -199,13 +201,13 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_wrong_configuration_is_refused() -> None:
-    """Before anything is started; it says which key, and that it came from here."""
+    """A wrong configuration is refused before the start; the error names the key and its source."""
     with pytest.raises(ConfigurationError, match=r"num\.partitions=none \(Broker\(config=\.\.\.\)\)"):
         Broker(config={"num.partitions": "none"}).start()
 
 
 def test_what_needs_a_running_broker_says_so(tmp_path: Path) -> None:
-    """With what to do next; a second start is refused, a second stop does nothing."""
+    """Without a running broker the error says what to do. A second start is refused, a second stop does nothing."""
     broker = Broker()
     with pytest.raises(KlammError, match=r"use `with Broker\(\) as broker:` or call start\(\) first"):
         _ = broker.bootstrap_servers
@@ -228,7 +230,7 @@ async def _node_id(server: BrokerServer) -> int:
 
 
 def test_a_block_that_fails_stops_it_too() -> None:
-    """The error goes on; nothing is left."""
+    """An error in the `with` block stops the broker and is passed on."""
     addresses = []
 
     def fail() -> None:

@@ -1,4 +1,4 @@
-"""The fixtures `klamm_broker` and `klamm_topic`, as a project that has klamm installed meets them."""
+"""The fixtures `klamm_broker` and `klamm_topic` in a project that has klamm installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ QUIET = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider")
 
 
 def test_fixtures_need_no_import(pytester: pytest.Pytester) -> None:
-    """A broker for the session, and a topic for each test that nobody else has."""
+    """The fixtures give one broker for the session and an own topic for each test."""
     pytester.makepyfile(
         """
         import pytest
@@ -47,7 +47,7 @@ def test_fixtures_need_no_import(pytester: pytest.Pytester) -> None:
 
 
 def test_it_costs_nothing_where_it_is_not_used(pytester: pytest.Pytester) -> None:
-    """Neither the broker nor a client is imported before a test asks for the fixture."""
+    """No broker and no client is imported before a test uses the fixture."""
     pytester.makepyfile(
         """
         import sys
@@ -64,13 +64,13 @@ def test_it_costs_nothing_where_it_is_not_used(pytester: pytest.Pytester) -> Non
 
 
 def test_fixtures_are_listed_with_what_they_do(pytester: pytest.Pytester) -> None:
-    """`pytest --fixtures` is the reference at hand."""
+    """`pytest --fixtures` lists the fixtures."""
     output = pytester.runpytest_subprocess("--fixtures").stdout.str()
     assert "klamm_broker [session scope]" in output
     assert "klamm_topic" in output
 
 
 def test_the_plugin_can_be_turned_off(pytester: pytest.Pytester) -> None:
-    """By pytest's own option."""
+    """pytest's option `-p no:klamm` disables the plugin."""
     pytester.makepyfile("def test_one(klamm_topic): pass")
     pytester.runpytest_subprocess(*QUIET, "-p", "no:klamm").assert_outcomes(errors=1)

@@ -1,6 +1,6 @@
-"""What is asked of groups from outside.
+"""Administrative requests about groups.
 
-admin: describe GROUP... v=5             (DescribeGroups; without names the group that the scenario is about)
+admin: describe GROUP... v=5             (DescribeGroups; without names, the scenario's group)
 admin: list states=Stable,Empty types=consumer v=5
 admin: delete-group GROUP...
 admin: configure consumer.session.timeout.ms=1000 consumer.heartbeat.interval.ms=     (empty: back to the default)
@@ -36,11 +36,11 @@ DESCRIBE, LIST, DELETE = 6, 5, 2
 GROUP_RESOURCE = 32
 SET, DELETE_CONFIG = 0, 1
 GROUP_CONFIG = 8
-"""The source of a setting that is the group's own."""
+"""The source of a setting of the group."""
 
 
 def describe(member: Member, arguments: Arguments) -> Ask:
-    """DescribeGroups."""
+    """Builds a DescribeGroups request."""
     world = member.world
     version = arguments.number("v", DESCRIBE)
     groups = arguments.words() or [world.group]
@@ -59,7 +59,7 @@ def describe(member: Member, arguments: Arguments) -> Ask:
 
 
 def list_groups(member: Member, arguments: Arguments) -> Ask:
-    """ListGroups, of which only the scenario's own groups are told."""
+    """Builds a ListGroups request; the answer shows only the scenario's groups."""
     world = member.world
     states, types = arguments.given("states"), arguments.given("types")
     request = ListGroupsRequest(
@@ -83,7 +83,7 @@ def list_groups(member: Member, arguments: Arguments) -> Ask:
 
 
 def delete_group(member: Member, arguments: Arguments) -> Ask:
-    """DeleteGroups."""
+    """Builds a DeleteGroups request."""
     world = member.world
     groups = arguments.words() or [world.group]
 
@@ -98,7 +98,7 @@ def delete_group(member: Member, arguments: Arguments) -> Ask:
 
 
 def configure(member: Member, arguments: Arguments) -> Ask:
-    """IncrementalAlterConfigs of the group."""
+    """Builds an IncrementalAlterConfigs request for the group."""
     world = member.world
     configs = []
     for word in arguments.words():
@@ -122,7 +122,7 @@ def configure(member: Member, arguments: Arguments) -> Ask:
 
 
 def _are_in_effect(world: World, configs: list[AlterableConfig]) -> bool:
-    """Whether the group's coordinator, which is who describes them, knows of these settings."""
+    """Returns whether the group's coordinator, which answers DescribeConfigs, knows these settings."""
     asked = DescribeConfigsResource(resource_type=GROUP_RESOURCE, resource_name=world.group_id)
     (result,) = world.peer.wire.call(DescribeConfigsResponse, 4, DescribeConfigsRequest(resources=[asked])).results
     told = {each.name: each.value for each in result.configs if each.config_source == GROUP_CONFIG}

@@ -1,7 +1,7 @@
-"""What members of classic groups do: join, sync, heartbeat, leave.
+"""Requests of members of classic groups: join, sync, heartbeat, leave.
 
 A: join range,roundrobin events,payments session=10s rebalance=60s instance=a v=9 data=x type=connect reason=...
-A: sync A=events:0-2 B=events:3-5      (a leader; all others say `sync` alone)
+A: sync A=events:0-2 B=events:3-5      (the leader; other members write only `sync`)
 A: heartbeat generation=previous id=nobody
 A: leave reason=...                    (itself), or since v=3: leave A B none/b C/c nobody (ids, with instance ids)
 """
@@ -40,13 +40,13 @@ def _id(member: Member, arguments: Arguments) -> str:
 
 
 def _instance(arguments: Arguments, version: int, since: int) -> str | None:
-    """The instance id, where the version has room for it."""
+    """Returns the instance id if the version supports it."""
     instance_id = arguments.get("instance")
     return instance_id if version >= since else None
 
 
 def _subscription(member: Member, arguments: Arguments) -> bytes:
-    """The metadata of a consumer: its topics, something of its own, and what it owns (for cooperative members)."""
+    """Returns the metadata of a consumer: its topics, its user data, and its partitions (for cooperative members)."""
     world = member.world
     topics = [world.long(topic) for topic in arguments.word(NOTHING).split(",") if topic != NOTHING]
     raw = arguments.given("raw")
@@ -61,7 +61,7 @@ def _subscription(member: Member, arguments: Arguments) -> bytes:
         generation_id=member.generation,
         rack_id=arguments.get("rack"),
     )
-    # What a version says goes into the metadata, where a change of it counts: a generation only where it is asked for.
+    # Changed metadata causes a rebalance, so the metadata contains a generation only in versions that have one.
     version = arguments.number("metadata", 1)
     if version < 2:
         message.generation_id = -1
@@ -71,7 +71,7 @@ def _subscription(member: Member, arguments: Arguments) -> bytes:
 
 
 def join(member: Member, arguments: Arguments) -> Ask:
-    """JoinGroup."""
+    """Builds a JoinGroup request."""
     version = arguments.number("v", JOIN)
     names = arguments.word("range").split(",")
     metadata = _subscription(member, arguments)
@@ -128,7 +128,7 @@ def _or_null(text: str) -> str | None:
 
 
 def sync(member: Member, arguments: Arguments) -> Ask:
-    """SyncGroup."""
+    """Builds a SyncGroup request."""
     world = member.world
     version = arguments.number("v", SYNC)
     given = {world.id_of(name): partitions(value) for name, value in arguments.of_members().items()}
@@ -152,7 +152,7 @@ def sync(member: Member, arguments: Arguments) -> Ask:
 
 
 def assignment_bytes(member: Member, owned: Partitions) -> bytes:
-    """What a leader gives to one member."""
+    """Encodes a leader's assignment for one member."""
     assigned = [TopicPartition(topic=member.world.long(topic), partitions=each) for topic, each in owned.items()]
     return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=assigned), 1)
 
@@ -174,7 +174,7 @@ def _tell_sync(member: Member, response: Message) -> str:
 
 
 def heartbeat(member: Member, arguments: Arguments) -> Ask:
-    """Heartbeat."""
+    """Builds a Heartbeat request."""
     version = arguments.number("v", HEARTBEAT)
     request = HeartbeatRequest(
         group_id=member.world.group_id,
@@ -191,7 +191,8 @@ def _tell_heartbeat(response: Message) -> str:
 
 
 def leave(member: Member, arguments: Arguments) -> Ask:
-    """LeaveGroup: of the member itself, or of those that are named; an instance without an id by `instance=`."""
+    """Builds a LeaveGroup request, of the member or of the named members; `instance=` names an instance without an
+    id."""
     world = member.world
     version = arguments.number("v", LEAVE)
     leaving: list[tuple[str, str | None]] = []

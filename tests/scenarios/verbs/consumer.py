@@ -1,10 +1,10 @@
-"""What members of consumer groups do (KIP-848): all of it is ConsumerGroupHeartbeat, and ConsumerGroupDescribe.
+"""Requests of members of consumer groups (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe.
 
 A: consumer-join events,payments regex=ev.* assignor=range rebalance=60s instance=a rack=r id=none v=0
-A: consumer-heartbeat                      (that it lives; what doesn't change is left out)
-A: consumer-heartbeat owns=assigned        (what it has; also owns=events:0-2 and owns=nothing)
+A: consumer-heartbeat                      (stays alive; unchanged fields are left out)
+A: consumer-heartbeat owns=assigned        (its partitions; also owns=events:0-2 and owns=nothing)
 A: consumer-heartbeat topics=events epoch=previous assignor=... regex=... rebalance=... instance=... id=...
-A: consumer-leave                          (epoch=-2: a static member that comes back)
+A: consumer-leave                          (epoch=-2: a static member that will come back)
 admin: consumer-describe GROUP...
 """
 
@@ -28,9 +28,9 @@ HEARTBEAT, DESCRIBE = 1, 1
 
 
 def consumer_join(member: Member, arguments: Arguments) -> Ask:
-    """The first heartbeat of a member, which says everything."""
+    """Builds a member's first heartbeat, which contains all fields."""
     topics = arguments.word("nothing")
-    # A client makes its own id once; before version 1 the coordinator makes it.
+    # A client creates its member id once; before version 1 the coordinator creates it.
     version = arguments.number("v", HEARTBEAT)
     if arguments.given("id") is None and not member.member_id and version >= 1:
         member.world.learn_id(member, f"{member.world.prefix}{member.name}")
@@ -40,12 +40,12 @@ def consumer_join(member: Member, arguments: Arguments) -> Ask:
 
 
 def consumer_heartbeat(member: Member, arguments: Arguments) -> Ask:
-    """Any heartbeat: what is not given is left out, which means that it didn't change."""
+    """Builds a heartbeat; a field that is left out has not changed."""
     return _heartbeat(member, arguments, {}, arguments.number("v", HEARTBEAT))
 
 
 def consumer_leave(member: Member, arguments: Arguments) -> Ask:
-    """The last heartbeat of a member: it leaves."""
+    """Builds a member's last heartbeat, with which the member leaves."""
     return _heartbeat(member, arguments, {"epoch": "-1"}, arguments.number("v", HEARTBEAT))
 
 
@@ -114,7 +114,7 @@ def _tell_heartbeat(member: Member, response: Message) -> str:
 
 
 def consumer_describe(member: Member, arguments: Arguments) -> Ask:
-    """ConsumerGroupDescribe."""
+    """Builds a ConsumerGroupDescribe request."""
     world = member.world
     groups = arguments.words() or [world.group]
     request = ConsumerGroupDescribeRequest(group_ids=[world.long(group) for group in groups])

@@ -1,7 +1,7 @@
-"""How far groups have come: OffsetCommit, OffsetFetch, OffsetDelete.
+"""Requests for committed offsets: OffsetCommit, OffsetFetch, OffsetDelete.
 
-A: commit events:0-2=10 metadata=x epoch=previous retention=1ms v=9    (admin commits for no member)
-A: fetch events:0-2 epoch=... stable=yes v=9                           (without partitions: all)
+A: commit events:0-2=10 metadata=x epoch=previous retention=1ms v=9    (admin commits without a member)
+A: fetch events:0-2 epoch=... stable=yes v=9                           (without partitions: all of them)
 admin: delete-offsets events:0-2
 """
 
@@ -38,11 +38,11 @@ __all__ = ["commit", "delete_offsets", "fetch"]
 
 COMMIT, FETCH = 9, 9
 BY_ID = 10
-"""The versions of commit and fetch that name topics by id."""
+"""First version of OffsetCommit and OffsetFetch that names topics by id."""
 
 
 def commit(member: Member, arguments: Arguments) -> Ask:
-    """OffsetCommit, as a member, or as `admin` for a group without any."""
+    """Builds an OffsetCommit request of a member, or of `admin` for a group without members."""
     world = member.world
     version = arguments.number("v", COMMIT)
     metadata = arguments.given("metadata")
@@ -99,7 +99,7 @@ def _tell_codes(codes: Iterable[tuple[str, int, int]]) -> str:
 
 
 def fetch(member: Member, arguments: Arguments) -> Ask:
-    """OffsetFetch, with the member's id and epoch where it has any (KIP-848), unless told otherwise."""
+    """Builds an OffsetFetch request with the member's id and epoch (KIP-848), unless the step sets them."""
     world = member.world
     version = arguments.number("v", FETCH)
     words = arguments.words()
@@ -148,7 +148,7 @@ def fetch(member: Member, arguments: Arguments) -> Ask:
 
 
 def delete_offsets(member: Member, arguments: Arguments) -> Ask:
-    """OffsetDelete."""
+    """Builds an OffsetDelete request."""
     world = member.world
     asked = {topic: indexes for word in arguments.words() for topic, indexes in partitions(word).items()}
     request = OffsetDeleteRequest(

@@ -1,4 +1,4 @@
-"""All that members and `admin` can do, by its word."""
+"""All verbs of members and of `admin`."""
 
 from __future__ import annotations
 

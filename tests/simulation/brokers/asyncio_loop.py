@@ -1,8 +1,8 @@
 """asyncio's event loop for one simulated process: its callbacks, timers, tasks and threads are events of the world.
 
 The broker's services and the clients run on it unchanged. It has no sockets and no threads. Callbacks run in the order
-in which they were asked for, at the world's time. A job of a thread is one step, some simulated time after it was
-submitted.
+in which they were scheduled, at the world's time. A job of a thread is one step, some simulated time after its
+submission.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _AT_ONCE: Final = ("klamm-recovery", "klamm-close")
-"""Threads whose jobs are waited for where they are submitted."""
+"""Thread pools whose callers wait for each job: the job runs when it is submitted."""
 _ONE_AFTER_THE_OTHER: Final = ("klamm-storage", "coordinator")
 
 
 class ProcessLoop:
-    """The event loop of one life of one process. Nothing happens on it once `end` was called.
+    """The event loop of one process. No callback runs after `end`.
 
-    `failed` is told of exceptions that nobody handles.
+    `failed` receives the exceptions that no code handles.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ProcessLoop:
         *,
         thread_ms: Callable[[str], float] = lambda name: 0.0,
     ) -> None:
-        """`thread_ms` says how long the next job of a pool of threads takes, by the pool's name."""
+        """`thread_ms` returns the duration of the next job of a thread pool, by the name of the pool."""
         self._events = events
         self._process = process
         self._failed = failed
@@ -55,10 +55,10 @@ class ProcessLoop:
         self._as_asyncio = cast(asyncio.AbstractEventLoop, self)
 
     def end(self) -> None:
-        """The process is no more: its coroutines go no further, and what they do while they are closed is in vain."""
+        """Ends the process and closes its coroutines; what a coroutine does while it is closed has no effect."""
         self._is_over = True
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # Some have never begun.
+            warnings.simplefilter("ignore", RuntimeWarning)  # Some coroutines have never started.
             for task in self._tasks:
                 if not task.done():
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -68,17 +68,17 @@ class ProcessLoop:
             self._tasks.clear()
 
     def run(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Calls back as a step of this process."""
+        """Runs a callback as a step of this process."""
         if asyncio._get_running_loop() is not self._as_asyncio:
             asyncio._set_running_loop(self._as_asyncio)
         try:
             callback(*arguments)
         except Crash:
-            pass  # The device knows.
+            pass  # The device has noted the crash.
         except Exception as error:
             self._failed(error)
 
-    # asyncio's interface, as far as it is used.
+    # The part of asyncio's interface that klamm uses.
 
     def get_debug(self) -> bool:
         return False
@@ -150,7 +150,7 @@ class ProcessLoop:
 
 
 class Threads:
-    """Takes the place of `ThreadPoolExecutor`."""
+    """A simulated `ThreadPoolExecutor`."""
 
     def __init__(self, loop: ProcessLoop, name: str) -> None:
         self._loop = loop
@@ -181,7 +181,7 @@ class Threads:
 
     def _run(self, entry: tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]) -> None:
         if entry not in self._jobs:
-            return  # A shutdown was faster.
+            return  # A shutdown has already run or cancelled the job.
         self._jobs.remove(entry)
         future, job, arguments = entry
         try:
@@ -192,7 +192,7 @@ class Threads:
             future.set_result(outcome)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See `Executor.shutdown`: what was submitted is done now, or never."""
+        """Cancels the submitted jobs, or runs them now. See `Executor.shutdown`."""
         if cancel_futures:
             self._jobs.clear()
         while wait and self._jobs:

@@ -1,5 +1,6 @@
-"""Bugs to plant into the broker's services, its coordinators and its client, so that worlds of brokers can show that
-they would find them."""
+"""Planted bugs in the broker's services, its coordinators and its client: they show that worlds of brokers find such
+bugs.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ __all__ = ["BROKER_BUGS"]
 
 @contextmanager
 def _read_beyond_the_high_watermark() -> Iterator[None]:
-    """A fetch returns what is written, whether or not it is committed."""
+    """A fetch does not wait for the high watermark: it returns uncommitted records."""
 
     def upper_bound(read: FetchRead, log: Log) -> Offset:
         return log.last_stable_offset if read.is_read_committed else log.log_end_offset
@@ -53,14 +54,14 @@ def _read_beyond_the_high_watermark() -> Iterator[None]:
 
 @contextmanager
 def _answer_before_the_sync() -> Iterator[None]:
-    """A produce with acks=all is answered when its batch is written."""
+    """A produce with acks=all is answered when its batch is written, before the sync."""
     with patch.object(produce, "find_uncommitted", lambda *arguments: []):
         yield
 
 
 @contextmanager
 def _commit_what_is_written() -> Iterator[None]:
-    """When a sync ends, what was written while it ran counts as synced, too."""
+    """The end of a sync commits the records that were written during the sync."""
     synced = Partition._synced
 
     def all_synced(partition: Partition) -> None:
@@ -74,7 +75,7 @@ def _commit_what_is_written() -> Iterator[None]:
 
 @contextmanager
 def _drop_from_the_session() -> Iterator[None]:
-    """An incremental answer that is large leaves out its last partition, and the session takes it for told."""
+    """An incremental fetch answer keeps only its first partition, and the session treats the other records as sent."""
     news = fetch_answers.news_of
 
     def fewer(*arguments: Any) -> Sequence[Any]:
@@ -89,7 +90,7 @@ def _drop_from_the_session() -> Iterator[None]:
 
 @contextmanager
 def _forget_to_answer_news() -> Iterator[None]:
-    """A partition whose high watermark has not changed is left out of an incremental answer, with its records."""
+    """An incremental fetch leaves out a partition whose high watermark has not changed, even if it has records."""
     must_respond = CachedPartition.must_respond
 
     def without_records(cached: CachedPartition, response: FetchPartitionResponse, has_records: bool) -> bool:
@@ -101,7 +102,7 @@ def _forget_to_answer_news() -> Iterator[None]:
 
 @contextmanager
 def _skip_an_offset() -> Iterator[None]:
-    """The client asks for one offset too far after an answer that names an aborted transaction."""
+    """The client skips one offset after an answer that names an aborted transaction."""
     received = PartitionStream.received
 
     def skipping(stream: PartitionStream, *arguments: Any) -> FetchedBatches | None:
@@ -116,7 +117,7 @@ def _skip_an_offset() -> Iterator[None]:
 
 @contextmanager
 def _expire_an_open_producer() -> Iterator[None]:
-    """A producer that has not written for long is forgotten, and its open transaction with it."""
+    """A producer that has not written for long is forgotten, together with its open transaction."""
 
     def is_expired(state: ProducerState, entry: ProducerEntry, now_ms: Millis) -> bool:
         return now_ms - entry.last_timestamp >= state._expiration_ms
@@ -127,7 +128,7 @@ def _expire_an_open_producer() -> Iterator[None]:
 
 @contextmanager
 def _end_the_next_transaction() -> Iterator[None]:
-    """A marker that comes once more ends what its producer has open by then."""
+    """A repeated marker ends the next transaction of its producer."""
 
     def check(
         entry: ProducerEntry | None, producer_id: int, epoch: ProducerEpoch, marker: EndTransactionMarker, version: int
@@ -154,7 +155,7 @@ def _show_pending_offsets() -> Iterator[None]:
 
 @contextmanager
 def _forget_pending_offsets() -> Iterator[None]:
-    """A marker that commits forgets the transaction's offsets."""
+    """A commit marker forgets the offsets of its transaction."""
     replay = GroupStore.replay_end_transaction_marker
 
     def forget(store: GroupStore, producer_id: ProducerId, committed: bool) -> None:
@@ -179,7 +180,7 @@ def _hide_an_aborted_transaction() -> Iterator[None]:
 
 @contextmanager
 def _let_coordinators_answer_early() -> Iterator[None]:
-    """Coordinators take for committed what is written: they answer before the sync."""
+    """Coordinators answer before the sync: they treat written records as committed."""
 
     def high_watermark(logs: PartitionLogs, partition: PartitionIndex) -> Offset:
         return logs.log_end_offset(partition)
@@ -190,7 +191,7 @@ def _let_coordinators_answer_early() -> Iterator[None]:
 
 @contextmanager
 def _commit_what_was_found() -> Iterator[None]:
-    """What a start finds is committed at once, whether or not it is on the disk."""
+    """A start commits the records that it finds before their sync."""
 
     def commit_found(partition: Partition) -> None:
         partition.log.advance_high_watermark(partition.log.log_end_offset)
@@ -201,7 +202,7 @@ def _commit_what_was_found() -> Iterator[None]:
 
 @contextmanager
 def _skip_verification() -> Iterator[None]:
-    """The first batch of a transaction is written without asking its coordinator."""
+    """The first batch of a transaction is written without a request to its coordinator."""
 
     def begin(verification: TransactionVerification, partition: Partition, sequence: int) -> None:
         return
@@ -215,7 +216,7 @@ def _skip_verification() -> Iterator[None]:
 
 @contextmanager
 def _forget_a_marker() -> Iterator[None]:
-    """Of a transaction's partitions the last one gets no marker, and it counts as written."""
+    """In a transaction with several partitions the last one gets no marker, but its marker counts as written."""
     write_markers = TransactionMarkers.write_markers
 
     async def fewer(markers: TransactionMarkers, marker: TransactionMarker) -> Mapping[TopicPartition, ErrorCode]:
@@ -229,14 +230,14 @@ def _forget_a_marker() -> Iterator[None]:
 
 @contextmanager
 def _list_what_is_unstable() -> Iterator[None]:
-    """ListOffsets tells readers of committed records the high watermark."""
+    """ListOffsets returns the high watermark to readers of committed records, not the last stable offset."""
     with patch.object(list_offsets, "READ_COMMITTED", -1):
         yield
 
 
 @contextmanager
 def _find_the_next_offset() -> Iterator[None]:
-    """A timestamp is found one record too late."""
+    """A lookup by time finds a later record."""
     search_timestamp = Log.search_timestamp
 
     def later(log: Log, timestamp: Millis) -> Any:
@@ -248,7 +249,7 @@ def _find_the_next_offset() -> Iterator[None]:
 
 @contextmanager
 def _end_an_epoch_late() -> Iterator[None]:
-    """A leader epoch that is over is said to end where the log ends."""
+    """A past leader epoch is reported to end at the end of the log."""
 
     def end_offset_for(log: Log, epoch: LeaderEpoch) -> EpochEntry:
         found = log.epochs.known.end_offset_for(epoch, log.log_end_offset)
@@ -260,7 +261,7 @@ def _end_an_epoch_late() -> Iterator[None]:
 
 @contextmanager
 def _store_no_assignments() -> Iterator[None]:
-    """What a leader has shared is answered, and not written."""
+    """The assignment by the leader of a classic group is answered, but not written."""
     metadata_with = ClassicGroup.metadata_with
 
     def without(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Any:
@@ -272,7 +273,7 @@ def _store_no_assignments() -> Iterator[None]:
 
 @contextmanager
 def _serve_any_warm_read() -> Iterator[None]:
-    """What was read ahead of a Fetch is its answer, whatever offset it asks for."""
+    """A fetch is answered with records that were read ahead, even for another offset."""
 
     def serves(read: WarmRead, partition: Partition, offset: int, max_bytes: int, upper_bound: Offset) -> bool:
         return len(read.records) <= max_bytes
@@ -283,7 +284,7 @@ def _serve_any_warm_read() -> Iterator[None]:
 
 @contextmanager
 def _send_few_bytes_from_files() -> Iterator[None]:
-    """Batches stay in their file if the reader's limit is large, however small they are."""
+    """Batches are sent from their file if the reader's limit is large, even if the batches are small."""
     leave_at, smallest = LogReader._leave_at, log_reader.SENT_FROM_FILE_BYTES
 
     def leave(reader: LogReader, segment: Segment, position: int, length: int, *bounds: Any) -> StoredBatches | None:

@@ -1,4 +1,4 @@
-"""What must hold at the end, when everybody has written and read everything."""
+"""Checks at the end of a world, when all clients have written and read everything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["check_all_read", "check_batches"]
 def check_all_read(
     model: Model, name: str, where: TopicPartition, shown: Mapping[int, bytes], *, is_committed: bool
 ) -> None:
-    """A reader that has come to the end was shown everything (I4, I26)."""
+    """Checks that a reader at the end of a partition got exactly the expected records (I4, I26)."""
     partition = model.partitions[where]
     expected = {}
     for offset, value in partition.known.items():
@@ -33,7 +33,9 @@ def check_all_read(
 
 
 def check_batches(model: Model) -> None:
-    """Each acknowledged batch is there, in one piece, once, and in the order of its producer (I4, I10)."""
+    """Checks that each acknowledged batch is there in one piece; an idempotent batch is there once and in order (I4,
+    I10).
+    """
     for where, partition in model.partitions.items():
         offsets: dict[bytes, list[int]] = {}
         for offset in sorted(partition.known):

@@ -1,7 +1,7 @@
-"""What the members of the one group of a world of brokers are told, and what must hold of it.
+"""The ledger of the one group in a world of brokers: what its members were told, and what must hold for the group.
 
-Generations that were lost with a broker may come again, with other members. So what members are told is compared within
-one life of the broker; what was written is compared over all of them, unless the world may lose records.
+A generation that was lost in a crash of the broker may occur again, with other members. So assignments are compared
+within one life of the broker. Written data are compared across all lives, unless the world may lose records.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ if TYPE_CHECKING:
 __all__ = ["GroupLedger", "Shares"]
 
 Shares = dict[str, frozenset[TopicPartition]]
-"""What a leader gives to each member, by member id."""
+"""The partitions that a leader assigns to each member, by member id."""
 
 
 class _Holding(NamedTuple):
-    """What a member has, as far as the coordinator was told, and of which round it is."""
+    """The partitions that a member has, as far as the coordinator knows, and the round of their assignment."""
 
     round: tuple[int, int]
-    """Life and generation. In a consumer group each member has an epoch of its own: there the generation is 0."""
+    """Life and generation. The generation is 0 in a consumer group, where each member has an epoch of its own."""
     partitions: frozenset[TopicPartition]
     safe_until_ms: float
-    """Nobody can have taken it away before that."""
+    """The coordinator cannot have taken the partitions away before this time."""
 
 
 class GroupLedger:
-    """One group."""
+    """The ledger of one group."""
 
     def __init__(self, world: BrokerWorld) -> None:
         self._world = world
         self._shared: dict[tuple[int, str], list[frozenset[TopicPartition]]] = {}
         self._owners: dict[tuple[int, int], dict[TopicPartition, str]] = {}
-        """Who was told to have what, by life and generation, in a classic group."""
+        """The owner of each partition, by life and generation, in a classic group."""
         self._holdings: dict[str, _Holding] = {}
-        """Of members that are there, by their names."""
+        """The partitions of the current members, by member name."""
         self.generation = -1
-        """The newest one of which a member of a classic group was told that it is written."""
+        """The newest generation that is known to be written, because a member of a classic group got its assignment."""
         self._asked: dict[TopicPartition, set[int]] = {}
         self._acknowledged: dict[TopicPartition, tuple[int, int]] = {}
-        """The last offset whose commit was acknowledged, and in which life."""
+        """The last offset whose commit was acknowledged, and the life in which it was acknowledged."""
         self.is_settled = False
-        """Whether nothing went wrong any more, and the members had divided all partitions between them."""
+        """Whether the members owned all partitions after the last fault."""
 
     # Classic groups
 
     def shares(self, generation: int, shares: Shares) -> None:
-        """A leader is about to say who has what."""
+        """Records the assignment that a leader is about to send."""
         for member_id, partitions in shares.items():
             self._shared.setdefault((generation, member_id), []).append(partitions)
 
     def assigned(
         self, name: str, member_id: str, life: int, generation: int, partitions: frozenset[TopicPartition]
     ) -> None:
-        """A member was told what it has (I15)."""
+        """Records the assignment that a member received, and checks it (I15)."""
         if partitions not in self._shared.get((generation, member_id), ()):
             raise Violation(15, f"{name} was told what no leader of generation {generation} has given it")
         owners = self._owners.setdefault((life, generation), {})
@@ -74,15 +74,16 @@ class GroupLedger:
     # Consumer groups
 
     def says(self, name: str, partitions: Collection[TopicPartition]) -> None:
-        """A member is about to tell the coordinator what it has."""
+        """Removes the partitions that a member does not report any more to the coordinator."""
         holding = self._holdings.get(name)
         if holding is not None:
             self._holdings[name] = holding._replace(partitions=holding.partitions.intersection(partitions))
 
     def told(self, name: str, life: int, partitions: frozenset[TopicPartition], safe_until_ms: float) -> None:
-        """A member was told what it has (I15), and can't have lost it before the time that is said.
+        """Records the partitions that a member received; no other member may have them (I15).
 
-        What it is told after that time may have been true when it was said.
+        The member can't lose the partitions before `safe_until_ms`. An answer that arrives after that time may have
+        been true when it was sent.
         """
         now_ms = self._world.loop.now_ms
         for other, holding in self._holdings.items():
@@ -94,14 +95,14 @@ class GroupLedger:
         kept = before.partitions if before is not None else frozenset()
         self._holdings[name] = _Holding((life, 0), partitions | kept, safe_until_ms)
 
-    # Both
+    # Both kinds of groups
 
     def gives_up(self, name: str) -> None:
-        """A member has nothing any more, as far as it knows."""
+        """Records that a member has no partitions any more, as far as the member knows."""
         self._holdings.pop(name, None)
 
     def look_whether_settled(self, members: int) -> None:
-        """Whether so many members have all partitions, in one generation."""
+        """Sets `is_settled` if `members` members have all partitions, in one generation."""
         holdings = self._holdings.values()
         if not self._world.is_ending or len(holdings) < members or len({each.round[1] for each in holdings}) != 1:
             return
@@ -112,27 +113,27 @@ class GroupLedger:
     # Offsets
 
     def commits(self, where: TopicPartition, offset: int) -> None:
-        """A member is about to ask for it."""
+        """Records an offset that a member is about to commit."""
         self._asked.setdefault(where, set()).add(offset)
 
     def accepted(self, name: str, generation: int, newest: int) -> None:
-        """A commit was accepted; `newest` is the newest generation that was known when it was sent (I16)."""
+        """Checks an accepted commit (I16); `newest` is the newest generation that was known when it was sent."""
         if generation < newest and not self._world.plan.may_lose:
             raise Violation(16, f"{name} has committed in generation {generation}, and {newest} was known")
 
     def committed(self, where: TopicPartition, offset: int, life: int) -> None:
-        """Of a commit that was accepted."""
+        """Records the offset of an accepted commit."""
         self._acknowledged[where] = offset, life
 
     def found(self, name: str, where: TopicPartition, offset: int) -> None:
-        """A member that was given a partition asks where to begin (I17, I18)."""
+        """Checks the committed offset that a member fetched for its new partition (I17, I18)."""
         if offset >= 0 and offset not in self._asked.get(where, ()):
             raise Violation(17, f"{name} finds offset {offset} for {where}, which nobody has committed")
         high_watermark = self._world.model.partitions[where].high_watermark
         if offset > high_watermark and not self._world.plan.may_lose:
             raise Violation(18, f"{name} finds offset {offset} for {where}, whose high watermark is {high_watermark}")
         acknowledged, life = self._acknowledged.get(where, (-1, 0))
-        # Requests that are late may bring former offsets back.
+        # A delayed request may restore an earlier offset.
         if (
             offset < acknowledged
             and not self._world.plan.has_stalled_links

@@ -1,4 +1,4 @@
-"""One machine, over its lives: the real services of a broker on the simulated disk, how they start, stop and end."""
+"""One machine: the real services of a broker on the simulated disk, and how they start, stop and crash."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 __all__ = ["START_MS", "Machine"]
 
 START_MS = 1_600_000_000_000
-"""What the clock on the wall says when the world begins."""
+"""The time of the wall clock when the world begins."""
 _OPEN_FILES = 64
 _POOLS = (log_directory, log_opening, fsync_batcher, log_cleaning, coordinator_ports)
 _CLOCKS = (client_connection, partition_registry, service, time_slices)
-"""Modules that end a step when it has taken too long."""
+"""Modules that interrupt their work when one step has taken too long."""
 
 
 class Machine:
-    """The broker's process while it lives, and what lasts when it does not."""
+    """The broker's process, and the disk and the metadata that outlast it."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Machine:
         self.config = config
         self.services: BrokerServices | None = None
         self.thread_ms: Callable[[str], float] = lambda name: 0.0
-        """How long the next job of a pool of threads takes."""
+        """Returns the duration of the next job of a thread pool."""
         self.step_ms = 0.0
-        """How long each look at the clock takes: with a few milliseconds, work that is done in steps takes many."""
+        """Every read of the clock advances it by so much. With a few milliseconds, divided work takes many steps."""
         self._root = root
         self._events = network.events
         self._failed = failed
@@ -73,7 +73,7 @@ class Machine:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Meanwhile files, threads, clocks and random ids are the world's."""
+        """Replaces files, threads, clocks and random ids by those of the world while the context is open."""
         random = Random(self._events.random.random())
         with ExitStack() as stack:
             stack.enter_context(self.device.attached())
@@ -94,17 +94,17 @@ class Machine:
         return (self._events.now_ms + self._clock_ms) / 1000
 
     def now_ms(self) -> Millis:
-        """The clock on the wall."""
+        """Returns the time of the wall clock."""
         return Millis(START_MS + int(self._events.now_ms))
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a process."""
+        """Whether the broker's process exists."""
         return self._process is not None
 
     @property
     def context(self) -> BrokerContext | None:
-        """The broker as its handlers see it; None while it does not serve."""
+        """The context of the broker's handlers; None while the broker does not serve."""
         return self.services.context if self.services is not None and self.network.door is not None else None
 
     @property
@@ -112,10 +112,10 @@ class Machine:
         """All logs of the process."""
         return {} if self.services is None else self.services.log_directory.logs
 
-    # Lives
+    # Starts, stops and crashes
 
     def start(self, started: Callable[[], None]) -> None:
-        """A new process begins; it calls back when it serves."""
+        """Starts a new process, and calls `started` when the broker serves."""
         self.device.begin_life()
         self._set_times()
         self._process = process = Process(self._events, is_broker=True)
@@ -145,20 +145,20 @@ class Machine:
         loop.run(self._begin, serve)
 
     def _begin(self, coroutine: Callable[[], object]) -> None:
-        """Runs a coroutine whose exceptions are the world's."""
+        """Runs a coroutine; the world receives its exceptions."""
         assert self._loop is not None
         task = self._loop.create_task(coroutine())
         task.add_done_callback(lambda done: self._failed(error) if (error := done.exception()) is not None else None)
 
     def _set_times(self) -> None:
-        """Files are as old on every machine as they are here."""
+        """Gives all files the world's time, so that their age does not depend on the real machine."""
         with self.device.passing():
             for folder, _, names in os.walk(self._root):
                 for name in names:
                     os.utime(os.path.join(folder, name), ns=(self.now_ms() * 1_000_000,) * 2)
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """The broker stops in order, and calls back then."""
+        """Stops the broker cleanly, and then calls `stopped`."""
         services, door = self.services, self.network.door
         assert services is not None
         assert self._loop is not None
@@ -172,7 +172,9 @@ class Machine:
         self._loop.run(self._begin, stop)
 
     def end(self, strike: Strike | None) -> None:
-        """The process is no more; `strike` says why, if it has not been struck already."""
+        """Ends the process. `strike` is the cause; it is None if the device was struck before, or after a clean stop of
+        the broker.
+        """
         if self._process is None:
             return
         if strike is not None:
@@ -181,13 +183,13 @@ class Machine:
         self.network.close_door()
         assert self._loop is not None
         if self.services is not None:
-            self.services._stops.pop_all()  # A stop that is under way is not carried on while its coroutine is closed.
+            self.services._stops.pop_all()  # Closing a coroutine must not continue a stop in progress.
         self._loop.end()
         self._let_go_of_files()
         self._process = self._loop = self.services = None
 
     def _let_go_of_files(self) -> None:
-        """What the kernel does when a process ends."""
+        """Closes the files of an ended process, as the kernel does."""
         if self.services is None:
             return
         directory = self.services.log_directory

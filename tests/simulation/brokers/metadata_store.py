@@ -1,4 +1,6 @@
-"""The metadata store of a simulated broker: in memory, and what was answered lasts over its lives."""
+"""The metadata store of a simulated broker: it is in memory, and acknowledged transactions outlast the broker's
+process.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ __all__ = ["MemoryStore", "StoredMetadata"]
 
 
 class StoredMetadata:
-    """What lies on the disk."""
+    """The entries on the disk."""
 
     def __init__(self) -> None:
         self.revision = 0
@@ -19,7 +21,7 @@ class StoredMetadata:
 
 
 class MemoryStore:
-    """A `MetadataStore` for one life of a broker; a transaction takes `latency_s` to reach the disk."""
+    """A `MetadataStore` for one process of a broker; a transaction takes `latency_s` to reach the disk."""
 
     def __init__(self, stored: StoredMetadata, latency_s: float) -> None:
         self._stored = stored

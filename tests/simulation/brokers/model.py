@@ -1,6 +1,6 @@
-"""What must be in the partitions: every batch that was acknowledged, where it was, and what each reader has seen.
+"""The expected content of the partitions: acknowledged batches, their offsets, and the records that readers have seen.
 
-A record's value is unique in its world and says who wrote it, so two records are the same if their values are.
+A record's value is unique in its world and names its writer. So two records with equal values are the same record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Batch", "Model", "PartitionModel"]
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A batch that somebody asked to write."""
+    """A batch that a client has asked to write."""
 
     where: TopicPartition
     producer: str
@@ -29,10 +29,10 @@ class Batch:
     time_ms: int
     """The timestamp of its records."""
     is_idempotent: bool
-    """Whether it may be there only once, and only in the order of its producer."""
+    """Whether the batch may be there only once, and only in the order of its producer."""
     transaction: Transaction | None = None
     first_offset: int | None = None
-    """Where it is, once that was acknowledged."""
+    """The offset of the first record, once it was acknowledged."""
 
 
 @dataclass(slots=True)
@@ -42,28 +42,28 @@ class PartitionModel:
     batches: list[Batch] = field(default_factory=list)
     of_value: dict[bytes, Batch] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
-    """Leader epochs by offset, of what was read."""
+    """Leader epochs by offset, from the records that were read."""
     known: dict[int, bytes | None] = field(default_factory=dict)
-    """Values by offset, as acknowledgements and readers say; None for a control record."""
+    """Values by offset, from acknowledgements and readers; None for a control record."""
     synced_offset: int = 0
     end_offset: int = 0
-    """As they were when the last life ended."""
+    """The synced offset and the end offset when the last life ended."""
     high_watermark: int = 0
-    """The highest that anybody was told of."""
+    """The highest high watermark that any client was told."""
     cuts: int = 0
-    """How often a crash has taken records that somebody knew."""
+    """Number of crashes that removed offsets which a client knew."""
 
     def time_of(self, offset: int) -> int | None:
-        """The timestamp of a record that is known, and no marker."""
+        """Returns the timestamp of a known record; None if the record is unknown or a marker."""
         value = self.known.get(offset)
         return None if value is None else self.of_value[value].time_ms
 
     def times(self) -> list[int]:
-        """The timestamps of all that is known."""
+        """Returns the timestamps of all known records."""
         return sorted({self.of_value[value].time_ms for value in self.known.values() if value is not None})
 
     def first_at(self, time_ms: int) -> int | None:
-        """The first offset that is known to have that timestamp or a later one, and that readers may see."""
+        """Returns the first known offset below the high watermark whose timestamp is `time_ms` or later."""
         found = (
             offset
             for offset, value in self.known.items()
@@ -72,7 +72,7 @@ class PartitionModel:
         return min(found, default=None)
 
     def check_time(self, name: str, time_ms: int, offset: int, found_ms: int, before: int | None) -> None:
-        """An answer about a timestamp; `before`: what was known when it was asked for."""
+        """Checks the answer to a lookup by timestamp; `before` is the answer that was known at the request."""
         if offset < 0:
             if before is not None:
                 raise Violation(9, f"{name} has nothing at or after {time_ms}, and {before} is")
@@ -86,12 +86,12 @@ class PartitionModel:
             )
 
     def check_latest_time(self, name: str, offset: int, found_ms: int) -> None:
-        """An answer about the newest timestamp."""
+        """Checks the answer to a lookup of the newest timestamp."""
         if offset >= 0 and self.time_of(offset) not in (None, found_ms):
             raise Violation(9, f"the newest timestamp of {name} is {found_ms} at {offset}: {self.time_of(offset)}")
 
     def check_epoch_end(self, name: str, epoch: int, before: Mapping[int, int], found: tuple[int, int]) -> None:
-        """An answer about the end of a leader epoch (KIP-101); `before`: what was known when it was asked for."""
+        """Checks the reported end of a leader epoch (KIP-101); `before` has the epochs that were known before."""
         found_epoch, end = found
         for offset, of_offset in before.items():
             if (of_offset <= epoch and offset >= end >= 0) or (of_offset > epoch and offset < end):
@@ -103,27 +103,27 @@ class PartitionModel:
 
 
 class Model:
-    """All partitions. `waits_for_disk`: nobody gets to know of a record before it is on the disk."""
+    """All partitions. With `waits_for_disk`, no client learns of a record before the record is on the disk."""
 
     def __init__(self, partitions: Iterable[TopicPartition], *, waits_for_disk: bool) -> None:
         self.waits_for_disk = waits_for_disk
         self.partitions: Mapping[TopicPartition, PartitionModel] = {where: PartitionModel() for where in partitions}
 
     def begin(self, batch: Batch) -> None:
-        """Somebody is about to have it written."""
+        """Adds a batch that a client is about to write."""
         partition = self.partitions[batch.where]
         partition.batches.append(batch)
         for value in batch.values:
             partition.of_value[value] = batch
 
     def acknowledge(self, batch: Batch, first_offset: int) -> None:
-        """The broker says that a batch is written there."""
+        """Records that the broker acknowledged a batch at `first_offset`."""
         batch.first_offset = first_offset
         for offset, value in enumerate(batch.values, first_offset):
             self.see(batch.where, offset, value)
 
     def see(self, where: TopicPartition, offset: int, value: bytes | None, epoch: int | None = None) -> None:
-        """A record is there, as somebody was told, and of that leader epoch."""
+        """Records what a client learned about an offset: its value, and its leader epoch if it is known."""
         partition = self.partitions[where]
         if epoch is not None and partition.epochs.setdefault(offset, epoch) != epoch:
             raise Violation(1, f"{where} has epoch {epoch} at offset {offset}, and had {partition.epochs[offset]}")
@@ -137,7 +137,7 @@ class Model:
         known[offset] = value
 
     def cut(self, where: TopicPartition, end: int) -> None:
-        """After a crash the log ends there."""
+        """Removes the records from offset `end` on: the log ends there after a crash."""
         partition = self.partitions[where]
         gone = sorted(offset for offset in partition.known if offset >= end)
         if gone and self.waits_for_disk:

@@ -1,7 +1,8 @@
-"""Connections between clients and the broker: bytes both ways, in order, until they break. No sockets.
+"""Connections between clients and the broker, without sockets: they carry bytes in both directions, in order, until
+they break.
 
-The broker's side of each is a real `Connection` of its listener. Bytes may arrive in pieces, late, or not at all,
-since the connection broke; then neither side knows how far the other one read.
+The broker's side of each connection is a real `Connection` of its listener. Bytes may arrive in pieces or late. When
+the connection breaks, the bytes on their way are lost. Then neither side knows how much the other side has read.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ class ClientEnd(Protocol):
     """The client's side of a connection."""
 
     def received(self, data: bytes) -> None:
-        """Some bytes have come."""
+        """Receives some bytes."""
 
     def lost(self) -> None:
-        """No more bytes will come."""
+        """Learns that the connection is lost."""
 
 
 class Door:
-    """Where one life of the broker takes connections."""
+    """The broker's entrance for connections during one life."""
 
     def __init__(self, loop: ProcessLoop, listener: Listener, dispatcher: Dispatcher) -> None:
         self.loop = loop
@@ -46,7 +47,7 @@ class Door:
 
 
 class Network:
-    """All connections there are. `door` is None while nobody listens."""
+    """All connections. `door` is None while no broker listens."""
 
     def __init__(self, events: EventLoop, client_loop: ProcessLoop, *, latency_ms: float, has_pieces: bool) -> None:
         self.events = events
@@ -56,11 +57,11 @@ class Network:
         self.latency_ms = latency_ms
         self.has_pieces = has_pieces
         self.offers: Offers | None = None
-        """What the broker has answered to ApiVersions."""
+        """The broker's answer to ApiVersions."""
         self._ports = 0
 
     def connect(self, client: ClientEnd) -> Link | None:
-        """A connection; None if it is refused."""
+        """Returns a new connection, or None if it is refused."""
         if self.door is None:
             return None
         self._ports += 1
@@ -69,18 +70,18 @@ class Network:
         return link
 
     def close_door(self) -> None:
-        """The broker's life is over: its connections break."""
+        """Breaks all connections, because the broker's process has ended."""
         self.door = None
         for link in list(self.links):
             link.break_off()
 
     def delay_ms(self) -> float:
-        """How long some bytes are on their way."""
+        """Returns the time that some bytes are on their way."""
         return 0.05 + self.events.random.random() * self.latency_ms
 
 
 class Link(asyncio.Transport):
-    """One connection. To the broker's `Connection` this is its transport."""
+    """One connection. It is the transport of the broker's `Connection`."""
 
     def __init__(self, network: Network, door: Door, client: ClientEnd, port: int) -> None:
         super().__init__()
@@ -91,16 +92,16 @@ class Link(asyncio.Transport):
         self._port = port
         self._connection: Connection | None = None
         self._up_ms = self._down_ms = 0.0
-        """When the last bytes arrive: those on the way to the broker, and those on the way back."""
+        """The arrival times of the last bytes to the broker and of the last bytes to the client."""
         self._unread = b""
         self._is_paused = self._is_closing = False
         self.is_broken = False
         self._to_broker(self._accepted)
 
-    # What the client does.
+    # The client's side.
 
     def send(self, data: bytes) -> None:
-        """Sends bytes to the broker; nobody says whether they arrive."""
+        """Sends bytes to the broker; the bytes may be lost."""
         if self.is_broken:
             return
         if self._network.has_pieces and len(data) > 1 and self._events.chance(0.2):
@@ -110,7 +111,7 @@ class Link(asyncio.Transport):
         self._to_broker(self._arrived, data)
 
     def break_off(self) -> None:
-        """The connection breaks. What is on its way is gone; both sides hear of it some time later."""
+        """Breaks the connection. The bytes on their way are lost; both sides learn of the break some time later."""
         if self.is_broken:
             return
         self.is_broken = True
@@ -119,7 +120,7 @@ class Link(asyncio.Transport):
         self._network.client_loop.call_later(self._network.delay_ms() / 1000, self._client.lost)
 
     def stall(self, stall_ms: float, *, up: bool, down: bool) -> None:
-        """What is sent from now on is late."""
+        """Delays all bytes that are sent from now on."""
         now_ms = self._events.now_ms
         if up:
             self._up_ms = max(self._up_ms, now_ms) + stall_ms
@@ -127,11 +128,11 @@ class Link(asyncio.Transport):
             self._down_ms = max(self._down_ms, now_ms) + stall_ms
 
     def hang_up(self) -> None:
-        """The client has closed its end: what it has sent still arrives, and no answer is read."""
+        """Closes the client's end: its bytes still arrive, but the client reads no more answers."""
         self._client = _Nobody()
         self._to_broker(self.break_off)
 
-    # On the way.
+    # Bytes on their way.
 
     def _to_broker(self, callback: Any, *arguments: object) -> None:
         self._up_ms = max(self._up_ms, self._events.now_ms + self._network.delay_ms())
@@ -165,7 +166,7 @@ class Link(asyncio.Transport):
         if not self.is_broken:
             self._client.received(data)
 
-    # What the broker does: asyncio's transport.
+    # The broker's side: asyncio's transport.
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"peername": ("127.0.0.1", self._port), "sockname": ("127.0.0.1", 9092)}.get(name, default)

@@ -1,4 +1,4 @@
-"""What a seed decides about a world of brokers before it begins."""
+"""The plan of a world of brokers: what the seed decides before the world begins."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from klamm.config.topic_config import LONG_MAX, TopicConfig
 __all__ = ["MEMBER_TIMEOUT_MS", "BrokerPlan", "broker_config", "make_plan"]
 
 MEMBER_TIMEOUT_MS: Final = 250
-"""Of sessions and rebalances."""
+"""The timeout of sessions and rebalances."""
 
 
 class BrokerPlan(NamedTuple):
-    """The broker, its topics and clients, and what may happen to them."""
+    """The broker, its topics and clients, and the faults that may occur."""
 
     fsync: str
     """`klamm.fsync`: with `ack` a record is committed when it is on the disk, with `os` when it is written."""
     topics: dict[str, int]
-    """Partitions of each."""
+    """Number of partitions of each topic."""
     topic_config: TopicConfig
     producers: int
     transactional: tuple[int, ...]
@@ -39,7 +39,7 @@ class BrokerPlan(NamedTuple):
     life_ms: int
     latency_ms: float
     sync_ms: float
-    """The longest time of a sync."""
+    """The longest duration of a sync."""
     step_ms: float
     session_slots: int
     checkpoint_ms: int
@@ -56,20 +56,22 @@ class BrokerPlan(NamedTuple):
     has_full_disk: bool
     has_failed_syncs: bool
     members: int
-    """Of the group whose members the coordinator knows."""
+    """Number of members of the one group."""
     has_consumer_protocol: bool
-    """Whether that is a consumer group (KIP-848)."""
+    """Whether the group is a consumer group (KIP-848)."""
     has_large_batches: bool = False
-    """Some batches are larger than the limits of the readers; others are small. Readers get records from files."""
+    """Whether some batches are larger than the readers' limits, while others are small. Readers then get records from
+    files.
+    """
 
     @property
     def may_lose(self) -> bool:
-        """Whether what was acknowledged may be gone after a crash."""
+        """Whether acknowledged records may be lost in a crash."""
         return self.fsync == "os" and (self.has_power_failures or self.has_failed_syncs)
 
 
 def make_plan(random: Random, sizes: Random) -> BrokerPlan:
-    """Some of everything; not all of it in each world. `sizes` decides whether batches are large."""
+    """Draws a plan; no plan has all faults and clients. `sizes` decides whether batches are large."""
 
     def chance(probability: float) -> bool:
         return random.random() < probability
@@ -79,13 +81,14 @@ def make_plan(random: Random, sizes: Random) -> BrokerPlan:
         large_segments = replace(plan.topic_config, segment_bytes=sizes.choice((600_000, 1_000_000)))
         plan = plan._replace(has_large_batches=True, topic_config=large_segments)
     if plan.producer_expiry_ms < plan.transaction_timeout_ms:
-        # A transaction may be open for longer than a log remembers a producer that does not write.
+        # With this timeout, a transaction may be open for longer than a log remembers an idle producer.
         plan = plan._replace(transaction_timeout_ms=5_000)
     if plan.may_lose:
-        # What was acknowledged may be gone, and with it a part of a transaction.
+        # Acknowledged records may be lost, and a part of a transaction with them.
         return plan._replace(transactional=())
     if plan.has_stalled_links:
-        # What is late by a whole transaction of version 1 is part of the next one, which has the same epoch.
+        # In version 1 the next transaction has the same epoch. A request that is late by a whole transaction becomes a
+        # part of it.
         return plan._replace(transactional=(2,) * len(plan.transactional))
     return plan
 
@@ -130,7 +133,7 @@ def _draw(random: Random, chance: Callable[[float], bool]) -> BrokerPlan:
 
 
 def broker_config(plan: BrokerPlan, folder: str) -> BrokerConfig:
-    """The broker's configuration."""
+    """Returns the broker's configuration."""
     return BrokerConfig(
         log_dirs=(Path(folder),),
         topic_defaults=plan.topic_config,

@@ -1,4 +1,4 @@
-"""What a world needs of its process: chance from the seed, no garbage collection, an ear for what the broker logs."""
+"""The environment of a world: random numbers from the seed, no garbage collection, a handler of the broker's log."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["listening", "undisturbed"]
 
 _worlds = count(1)
 _WORLDS_KEPT: Final = 10
-"""A world of garbage takes about a megabyte."""
+"""Garbage is collected once in so many worlds. The garbage of one world takes about a megabyte."""
 
 
 @contextmanager
 def undisturbed(seed: int) -> Iterator[None]:
-    """Random numbers come from the seed, and garbage is not collected in between."""
+    """Seeds the random numbers, and prevents garbage collection while the context is open."""
     state = random.getstate()
     was_enabled = gc.isenabled()
     random.seed(seed)
     gc.disable()
     if next(_worlds) % _WORLDS_KEPT == 0:
-        _collect()  # A world is garbage only when its caller has let it go, so this takes those before.
+        _collect()  # A caller may still hold the last world, so this collects the worlds before it.
     gc.freeze()
     try:
         yield
@@ -42,12 +42,14 @@ def undisturbed(seed: int) -> Iterator[None]:
 
 def _collect() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # A process that dies leaves coroutines that never began.
+        warnings.simplefilter("ignore", RuntimeWarning)  # A process that dies leaves coroutines that never started.
         gc.collect()
 
 
 class _Exceptions(logging.Handler):
-    """A broker answers its clients whatever happens within; here an exception that it logs is a finding."""
+    """A log handler that reports logged exceptions as findings, because a broker answers its clients despite an
+    exception.
+    """
 
     def __init__(self, fail: Callable[[BaseException], None]) -> None:
         super().__init__(logging.ERROR)

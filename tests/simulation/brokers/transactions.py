@@ -1,7 +1,7 @@
-"""What became of each transaction, as its producer knows it, and what others have seen of it.
+"""The outcome of each transaction as its producer knows it, and what other clients have seen of the transaction.
 
 A transaction writes records, and may commit its own number as the offset of some partitions of its producer's group. So
-who reads that offset knows which transaction was the last one.
+a client that reads the offset knows which transaction was the last one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["Outcome", "Transaction", "Transactions"]
 
 
 class Outcome(Enum):
-    """How a transaction ends, as far as its producer knows."""
+    """The outcome of a transaction, as far as its producer knows."""
 
     OPEN = "open"
     ABORTED = "aborted"
     IN_DOUBT = "in doubt"
-    """A commit was asked for, and nobody has said how that went."""
+    """The producer asked for a commit, and got no answer."""
     COMMITTED = "committed"
 
 
@@ -36,12 +36,12 @@ class Transaction:
         self.group_id = group_id
         self.batches: list[Batch] = []
         self.offsets: list[TopicPartition] = []
-        """The partitions whose offset it commits."""
+        """The partitions whose offset the transaction commits."""
         self.outcome = Outcome.OPEN
         self.ended: tuple[int, float] | None = None
-        """In which life its producer was told that it has ended, and when."""
+        """The life and the time in which the producer learned that the transaction has ended."""
         self.is_seen = False
-        """Whether somebody has seen that it was committed."""
+        """Whether a client has seen that the transaction was committed."""
 
     def __str__(self) -> str:
         return f"transaction {self.number} of {self.group_id}"
@@ -54,29 +54,29 @@ class Transactions:
         self._model = model
         self._by_number: dict[int, Transaction] = {}
         self.groups: dict[str, set[TopicPartition]] = {}
-        """The groups of transactional producers, and the partitions that offsets were committed for."""
+        """The groups of transactional producers, and the partitions with committed offsets."""
         self._offsets: dict[tuple[str, TopicPartition], int] = {}
-        """The last offset that was seen."""
+        """The last offset that a client has seen."""
 
     def begin(self, group_id: str, now_ms: float) -> Transaction:
-        """A producer begins a transaction."""
+        """Adds the transaction that a producer begins."""
         transaction = Transaction(len(self._by_number) + 1, group_id, now_ms)
         self._by_number[transaction.number] = transaction
         return transaction
 
     def commits_offset(self, transaction: Transaction, where: TopicPartition) -> None:
-        """A transaction is about to commit an offset."""
+        """Records that a transaction is about to commit an offset."""
         transaction.offsets.append(where)
         self.groups.setdefault(transaction.group_id, set()).add(where)
 
     def shown(self, where: TopicPartition, offset: int, value: bytes) -> None:
-        """A reader of committed records is shown this one (I11)."""
+        """Checks a record that a reader of committed records got (I11)."""
         transaction = self._model.partitions[where].of_value[value].transaction
         if transaction is not None:
             self._see(transaction, 11, f"{value!r} at offset {offset} of {where}")
 
     def offset_shown(self, group_id: str, where: TopicPartition, offset: int) -> None:
-        """Somebody has fetched the committed offset of a transactional group (I12, I17)."""
+        """Checks the committed offset that a client fetched for a transactional group (I12, I17)."""
         last = self._offsets.get((group_id, where), 0)
         if offset < last:
             raise Violation(17, f"{group_id} has {offset} for {where}, and had {last}")
@@ -94,13 +94,15 @@ class Transactions:
         transaction.is_seen = True
 
     def settle(self) -> None:
-        """At the end: what was in doubt was committed if somebody has seen anything of it. Nothing is open."""
+        """Decides the transactions in doubt: a transaction was committed if a client has seen a part of it. No
+        transaction is open at this time.
+        """
         for transaction in self._by_number.values():
             if transaction.outcome is Outcome.IN_DOUBT:
                 transaction.outcome = Outcome.COMMITTED if transaction.is_seen else Outcome.ABORTED
 
     def check_offsets(self, found: Mapping[tuple[str, TopicPartition], int]) -> None:
-        """At the end each group has the number of its last transaction that was committed (I12, I17)."""
+        """Checks at the end that each group has the number of its last committed transaction (I12, I17)."""
         for group_id, partitions in self.groups.items():
             for where in partitions:
                 last = max(

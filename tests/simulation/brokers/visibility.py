@@ -1,4 +1,4 @@
-"""Which records an application may see of what was fetched, as Kafka's consumer decides it (`CompletedFetch`)."""
+"""Decides which fetched records an application may see, as Kafka's consumer does (`CompletedFetch`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ __all__ = ["Visible"]
 
 
 class Visible:
-    """Goes through the batches of one answer for one partition. `aborted` is what the answer lists."""
+    """The visibility of the batches in one answer for one partition. `aborted` is the answer's list of aborted
+    transactions.
+    """
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
         self._upcoming = sorted(aborted, key=lambda transaction: transaction[1])
@@ -20,8 +22,7 @@ class Visible:
     def records(
         self, fetched: memoryview, position: int, header: BatchHeader
     ) -> Iterator[tuple[int, bytes | None, bool]]:
-        """Offset, value and whether the application sees it, of all records of a batch; the value of a control record
-        is None."""
+        """Yields offset, value and visibility of each record in a batch; the value of a control record is None."""
         while self._upcoming and self._upcoming[0][1] <= header.last_offset:
             self._aborting.add(self._upcoming.pop(0)[0])
         records = decode_batch(fetched, position)

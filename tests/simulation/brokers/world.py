@@ -1,8 +1,9 @@
-"""One world of brokers: a machine whose broker is real from its connections to its files, and clients that use it.
+"""One world of brokers: a machine whose broker is real from its connections to its files, and clients that use the
+broker.
 
-It goes through several lives of the machine. In each, clients produce and read; connections break and are late, the
-disk is slow, fills up and fails; then the broker is stopped, is killed, or the power goes, at any call. After each
-start all that was promised must be there. At last nothing goes wrong any more, and everybody gets everything.
+The world goes through several lives of the machine. In each life, clients produce and read. Connections break and
+stall; the disk is slow, fills up and fails. Then the broker stops, is killed, or loses power, at any call. After each
+start all promised data must be there. At the end there are no more faults, and all clients finish.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ __all__ = ["BrokerWorld"]
 
 _MEMORY: Final = Path("/dev/shm")
 _START_MS: Final = 30_000
-"""A start takes no longer than that."""
+"""Longest duration of a start or a stop."""
 _END_MS: Final = 60_000
-"""When nothing goes wrong any more, everybody is done by then."""
+"""Longest time that clients may need after the last fault."""
 _TROUBLE_MS: Final = 150
 _LATE_MS: Final = 2_000
-"""No request is on its way for longer than that."""
+"""Longest time that a request is on its way."""
 
 
 class BrokerWorld:
@@ -64,7 +65,7 @@ class BrokerWorld:
         self.loop = loop = EventLoop(seed)
         self.notes = Notes(loop, listener, sums=sums)
         self.sizes = Random(f"sizes of {seed}")
-        """Decides on sizes of batches and answers. Worlds without large batches draw nothing from it."""
+        """Source of the random sizes of batches and answers. Worlds without large batches draw nothing from it."""
         self.plan = plan = make_plan(loop.random, self.sizes)
         self.partitions = [
             TopicPartition(topic, PartitionIndex(index))
@@ -75,9 +76,9 @@ class BrokerWorld:
         self.transactions = Transactions(self.model)
         self.topic_ids: dict[str, TopicId] = {}
         self.is_ending = False
-        """Nothing goes wrong any more, and who writes comes to an end."""
+        """Whether the faults have ended: writers finish now."""
         self.is_quiet = False
-        """Nothing is written any more, and who reads comes to an end."""
+        """Whether the writers have finished: readers finish now."""
         self.life = 0
         self.is_over = False
         self._failure: BaseException | None = None
@@ -86,10 +87,10 @@ class BrokerWorld:
         self._participants: list[Participant] = []
         self._is_serving = self._is_stopped = False
         self._may_lose = False
-        """Whether what was not synced may be gone: the power went, or a sync failed."""
+        """Whether unsynced data may be lost, because the power or a sync failed."""
 
     def run(self) -> None:
-        """Let everything happen. Raises Violation."""
+        """Runs the world. Raises Violation."""
         folder = tempfile.mkdtemp(prefix="klamm-simulation-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None)
         self._root = Path(folder)
         self.device = Device(self._root, self.loop.random, self.notes.add)
@@ -159,7 +160,7 @@ class BrokerWorld:
             self._stop()
 
     def _start(self, *, is_calm: bool = False) -> None:
-        """Starts the broker; again, if it dies while it starts."""
+        """Starts the broker, and starts it again if it dies during the start."""
         self._heal()
         while not self._is_serving:
             strike = self._some_strike()
@@ -208,7 +209,7 @@ class BrokerWorld:
         self._is_stopped = True
 
     def _die(self, strike: Strike | None) -> None:
-        """The process is no more: struck now, or before, or it has ended."""
+        """Ends the process. `strike` is None if the process was struck before, or has stopped."""
         if strike is not None:
             self.notes.add("%s", strike)
         self._note_ends()
@@ -227,7 +228,7 @@ class BrokerWorld:
                 partition.end_offset = log.log_end_offset
 
     def _end(self) -> None:
-        """Nothing goes wrong any more: all is written, and read."""
+        """Ends all faults, waits until all is written and read, and checks the result."""
         if self.machine.is_alive and self.loop.chance(0.5):
             self._heal()
         if any(log.is_offline for log in self.machine.logs.values()):
@@ -266,7 +267,7 @@ class BrokerWorld:
             late = [each.name for each in participants if not each.is_finished]
             raise Violation(26, f"{', '.join(late)} did not come to an end in {_END_MS} ms")
 
-    # Trouble
+    # Faults
 
     def _trouble(self) -> None:
         plan, chance, draw = self.plan, self.loop.chance, self.loop.random
@@ -303,7 +304,7 @@ class BrokerWorld:
     # Steps
 
     def _run(self, duration_ms: float, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Lets time pass; whether it is over before that."""
+        """Lets time pass; returns whether `is_over` became true."""
         end_ms = self.loop.now_ms + duration_ms
         if is_over():
             return True
@@ -318,67 +319,69 @@ class BrokerWorld:
             self._die(None)
 
     def fail(self, error: BaseException) -> None:
-        """Something was found; the world ends with this step."""
+        """Reports a finding; the world ends with this step."""
         if self._failure is None and not self.is_over:
             self._failure = error
 
-    # What clients tell, and ask
+    # Calls from clients
 
     def add(self, participant: Participant) -> None:
-        """Somebody takes part."""
+        """Adds a participant."""
         self._participants.append(participant)
 
     async def think(self) -> None:
-        """A client takes its time."""
+        """Waits as long as a client pauses between two requests."""
         patience = _LATE_MS / 4 if self.is_ending and not self.is_quiet else self.plan.think_ms
         await asyncio.sleep(self.loop.random.random() * patience / 500)
 
     def begin(self, batch: Batch) -> None:
-        """A producer is about to write a batch."""
+        """Records that a producer is about to write a batch."""
         if self.plan.producer_expiry_ms < _LATE_MS and batch.transaction is None:
-            batch.is_idempotent = False  # Who is forgotten may write the same again.
+            batch.is_idempotent = False  # A producer that the log has forgotten may write the batch again.
         self.model.begin(batch)
 
     def ended(self, transaction: Transaction, identity: ProducerIdentity, *, is_commit: bool) -> None:
-        """A transaction of version 2 has ended, and its producer has the next epoch."""
+        """Tells the `Markers` clients that a transaction of version 2 has ended, and that its producer has the next
+        epoch.
+        """
         for participant in self._participants:
             if isinstance(participant, Markers):
                 participant.remember(transaction, identity, is_commit=is_commit)
 
     def acknowledged(self, batch: Batch, first_offset: int) -> None:
-        """A producer was told that its batch is written (I4)."""
+        """Records that a batch was acknowledged to its producer (I4)."""
         self._check_synced(batch.where, first_offset + len(batch.values) - 1, 4)
         self.model.acknowledge(batch, first_offset)
 
     def saw(self, where: TopicPartition, offset: int, value: bytes | None, epoch: int) -> None:
-        """A reader got a record (I5)."""
+        """Records that a reader got a record (I5)."""
         self._check_synced(where, offset, 5)
         self.model.see(where, offset, value, epoch)
 
     def told_high_watermark(self, where: TopicPartition, high_watermark: int) -> None:
-        """A reader got an answer."""
+        """Records the high watermark in an answer to a reader."""
         partition = self.model.partitions[where]
         partition.high_watermark = max(partition.high_watermark, high_watermark)
 
     def _check_synced(self, where: TopicPartition, offset: int, invariant: int) -> None:
         if self.plan.fsync != "ack":
             return
-        # A new life does not know yet what the last one has synced.
+        # A new process does not know yet what the last process has synced.
         log, synced_offset = self.machine.logs.get(where), self.model.partitions[where].synced_offset
         if offset >= (synced_offset if log is None else max(synced_offset, log.recovery_point)):
             raise Violation(invariant, f"offset {offset} of {where} is known, and not on the disk")
 
     def end_of(self, where: TopicPartition) -> int:
-        """Where the partition ends."""
+        """Returns the end offset of the partition's log; a huge number if there is no log."""
         log = self.machine.logs.get(where)
         return 1 << 62 if log is None else log.log_end_offset
 
     def may_have_lost_since(self, life: int) -> bool:
-        """Whether something may be gone that was acknowledged in that life."""
+        """Returns whether data that was acknowledged in that life may be lost."""
         return self.plan.may_lose and self.life > life
 
     def first_undecided(self, where: TopicPartition) -> int | None:
-        """The first offset that is known to be of a transaction nobody has asked to end."""
+        """Returns the first known offset of an open transaction that has not timed out, or None."""
         offsets = (
             batch.first_offset
             for batch in self.model.partitions[where].batches
@@ -390,6 +393,6 @@ class BrokerWorld:
         return min(offsets, default=None)
 
     def stable_end_of(self, where: TopicPartition) -> int:
-        """Where the partition's last stable offset is."""
+        """Returns the partition's last stable offset, at most the known high watermark."""
         log = self.machine.logs.get(where)
         return 0 if log is None else min(log.last_stable_offset, self.model.partitions[where].high_watermark)

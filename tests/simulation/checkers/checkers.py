@@ -1,6 +1,6 @@
-"""All checkers, and who tells them what: the world calls these methods as things happen.
+"""All checkers. The world calls these methods when an event occurs, and they pass it to the right checkers.
 
-Some are called from inside the code that is being tested, which must not see what a checker raises: a violation is
+Some methods are called from inside the tested code, which must not see the exception of a checker. So a violation is
 kept, and `after_step` raises it.
 """
 
@@ -50,43 +50,43 @@ _WAITS_EVERY_MS = 500
 
 
 class _Asked(NamedTuple):
-    """What is remembered of a request until its answer."""
+    """The data that are kept for a request until its answer."""
 
     at_ms: float
     was_parked: bool = False
 
 
 class _Read(NamedTuple):
-    """What there is to read for one partition when a fetch is decided."""
+    """The expected result of a fetch for one partition, at the time of the decision."""
 
     offset: int
     record_offset: int
     is_pending: bool
-    """Whether a transaction is open that may change it."""
+    """Whether an open transaction may change the offset."""
 
 
 class _Fetch(NamedTuple):
-    """The same of a fetch."""
+    """The data that are kept for a fetch until its answer."""
 
     allowed: Allowed
     reads: dict[tuple[str, int], _Read] | None = None
-    """By topic and partition, once it is decided and not answered yet."""
+    """By topic and partition, when the fetch is decided and not answered yet."""
 
 
 class _Commit(NamedTuple):
-    """The same of a commit."""
+    """The data that are kept for a commit until its answer."""
 
     at_ms: float
     stale: frozenset[DataPartition]
-    """For what it must not be accepted."""
+    """The partitions for which the commit must not be accepted."""
     log_end_offset: Offset
     writes: dict[OffsetKey, Write]
     wall_ms: int
-    """What the broker's clock on the wall said."""
+    """The wall clock of the broker."""
 
 
 class Checkers:
-    """What everybody is told, and what follows."""
+    """All checkers of one world."""
 
     def __init__(
         self, world: World, topics: Topics, *, partitions: int, retention_ms: int, initial_delay_ms: int
@@ -107,10 +107,10 @@ class Checkers:
         self.shadow = Shadow(partitions, self._on_record, self._on_marker)
         self.transactions = TransactionChecker()
         self._deletions: list[tuple[Broker, Process | None, Call, Sequence[str]]] = []
-        """DeleteGroups that are not answered yet, with the life of the broker that was asked."""
+        """DeleteGroups requests without an answer yet, each with the broker's process at the time of the request."""
 
     def fail(self, violation: Violation) -> None:
-        """Keep the first violation."""
+        """Keeps the first violation."""
         if self._violation is None:
             self._violation = violation
 
@@ -147,7 +147,7 @@ class Checkers:
     # The log
 
     def on_appended(self, partition: PartitionIndex, batch: Batch) -> None:
-        """A leader has written."""
+        """Passes an appended batch to the checkers."""
         self._is_touched = True
         clock = self._world.cluster.broker(self._world.disk.replicas[partition].leader).clock
         assert clock is not None
@@ -158,7 +158,7 @@ class Checkers:
             self._judge(lambda: self.shadow.on_appended(partition, batch))
 
     def on_refused(self, partition: PartitionIndex) -> None:
-        """A leader could not write: what it had decided it may decide again, with all the time that it gives."""
+        """Restarts the allowed times of the partition's groups: after a failed append the coordinator decides again."""
         self._forgive(partition)
 
     def _forgive(self, partition: PartitionIndex) -> None:
@@ -166,7 +166,7 @@ class Checkers:
             group.forgive(self._loop.now_ms)
 
     def on_truncated(self, partition: PartitionIndex, end_offset: Offset) -> None:
-        """A new leader lacks what was not committed."""
+        """Handles a truncation: a new leader lacks uncommitted records."""
         if partition == STATE_PARTITION:
             self.transactions.on_state_truncated(self._world.disk)
             return
@@ -175,7 +175,7 @@ class Checkers:
         self.transactions.on_truncated(partition, end_offset)
 
     def on_high_watermark(self, partition: PartitionIndex, high_watermark: Offset) -> None:
-        """More is committed."""
+        """Passes a new high watermark to the checkers."""
         self._is_touched = True
         self.offsets.on_high_watermark(partition, high_watermark)
 
@@ -188,7 +188,7 @@ class Checkers:
         key = written.record.key
         if written.record.value is not None:
             return
-        # A group that changes its protocol leaves the records of the other one behind.
+        # A group that changes its protocol writes tombstones for the records of the old protocol.
         if isinstance(key, GroupMetadataKey) and key.group not in store.of(ConsumerStore).groups:
             self.records.on_group_gone(written.partition, key.group)
         elif isinstance(key, ConsumerGroupMetadataKey):
@@ -197,7 +197,7 @@ class Checkers:
     # Brokers
 
     def on_leadership(self, broker: Broker, partition: PartitionIndex) -> None:
-        """A broker begins to lead: it knows what the log says, and nothing else."""
+        """Starts a new round of the partition's groups: a new leader knows only what the log contains."""
         self._world.note("broker %d leads partition %d", broker.broker_id, partition)
         self._is_touched = True
         if partition == STATE_PARTITION:
@@ -208,34 +208,34 @@ class Checkers:
             group.begin_round(self._loop.now_ms)
 
     def on_resignation(self, broker: Broker, partition: PartitionIndex) -> None:
-        """A broker leads no more."""
+        """Notes that a broker has resigned."""
         self._is_touched = True
 
     def on_broker_goes_on(self, broker: Broker) -> None:
-        """A broker that stood still runs again: its clients have all their time again."""
+        """Restarts the allowed times of all groups, because a stopped broker runs again."""
         for group in self._groups.values():
             group.forgive(self._loop.now_ms)
 
     def on_image(self, broker: Broker, old: MetadataImage, new: MetadataImage) -> None:
-        """A broker hears of a change of the cluster."""
+        """Notes the deleted topics of a new metadata image."""
         self._is_touched = True
         self.records.deleted_topics |= old.topics_by_id.keys() - new.topics_by_id.keys()
 
     def on_events(self, broker: Broker, partition: PartitionIndex, events: Sequence[object]) -> None:
-        """A coordinator says what has happened in its groups."""
+        """Adds a coordinator's group events to the world's notes."""
         for event in events:
             self._world.note("%s", event)
 
     # Transactions
 
     def on_transactional_request(self, broker: Broker, call: Call) -> None:
-        """A producer's request has reached a broker."""
+        """Passes a producer's request to the checkers, before a coordinator decides it."""
         self._is_touched = True
         self._world.note("%s asks broker %d: %s", call.client_id, broker.broker_id, call.request)
         self.transactions.on_request(call)
 
     def on_transactional_answer(self, broker: Broker, call: Call, answer: Message) -> None:
-        """It is answered."""
+        """Checks the answer to a producer's request."""
         self._is_touched = True
         self._world.note("broker %d answers %s: %s", broker.broker_id, call.client_id, answer)
         self._judge(lambda: self.transactions.on_answer(call, answer))
@@ -243,7 +243,7 @@ class Checkers:
     # Requests
 
     def on_request(self, broker: Broker, call: Call) -> None:
-        """A request has reached a broker, and is about to be decided."""
+        """Passes a request to the checkers, before the coordinator decides it."""
         self._is_touched = True
         request, now_ms = call.request, self._loop.now_ms
         self._world.note("%s asks broker %d: %s", call.client_id, broker.broker_id, request)
@@ -261,7 +261,7 @@ class Checkers:
                 call.tag = self._begin_commit(broker, request)
 
     def on_parked(self, broker: Broker, call: Call) -> None:
-        """The request has no answer yet."""
+        """Notes that the coordinator has decided a request, but not answered it yet."""
         if isinstance(call.tag, _Fetch):
             call.tag = call.tag._replace(reads=self._reads(call.request))
         if isinstance(call.tag, _Asked):
@@ -270,7 +270,7 @@ class Checkers:
                 self._group(call.request.group_id).on_parked(call.request, broker.image)
 
     def on_answer(self, broker: Broker, call: Call, response: Message) -> None:
-        """The coordinator has answered, in its own shape or in that of the API."""
+        """Checks an answer; it has the coordinator's form or the form of the API."""
         self._is_touched = True
         self._world.note("broker %d answers %s: %s", broker.broker_id, call.client_id, response)
         self._deletions = [deletion for deletion in self._deletions if deletion[2] is not call]
@@ -385,7 +385,7 @@ class Checkers:
     # Members
 
     def on_read(self, group_id: str, member: str, partition: DataPartition, start: int, end: int) -> None:
-        """A member has read records."""
+        """Records that a member has read records."""
         self._judge(lambda: self.reading.on_read(group_id, member, partition, start, end))
 
     def on_owned(
@@ -397,7 +397,7 @@ class Checkers:
         *,
         is_told: bool,
     ) -> None:
-        """A member owns other partitions than before."""
+        """Records that the partitions which a member owns have changed."""
         self.reading.on_owned(group_id, member, after)
         if before - after:
             self.reading.on_stopped(group_id, member, before - after, self._loop.now_ms, is_told=is_told)
@@ -405,7 +405,7 @@ class Checkers:
     # After each step
 
     def after_step(self) -> None:
-        """Look at what the step has left, and raise what was found."""
+        """Checks the state after a step, and raises the first violation."""
         process = self._loop.process
         if self._is_touched or (process is not None and process.is_broker):
             self._is_touched = False
@@ -419,7 +419,7 @@ class Checkers:
 
     def _look(self) -> None:
         for broker in self._world.cluster.brokers:
-            # Behind a slow read a broker's clock is ahead, and its timers run by that.
+            # A slow read advances the broker's clock, and the broker's timers follow that clock.
             now_ms = self._loop.now_ms if broker.clock is None else broker.clock.now_ms()
             for partition, shard in active_shards(broker):
                 if partition in self.shadow.unchecked:
@@ -434,7 +434,7 @@ class Checkers:
                     self.transactions.compare(transactions)
         for group_id in self.records.check_gone_groups(self.shadow.stores):
             self._group(group_id).forget()
-        # A deletion that takes several steps goes on until it is answered, or its broker is no more.
+        # A deletion may take several steps. It ends with its answer, or with the process of its broker.
         self._deletions = [each for each in self._deletions if each[0].process is each[1]]
         self.records.asked_groups = {name for *_, names in self._deletions for name in names}
         self.records.asked_topics.clear()
@@ -448,7 +448,7 @@ class Checkers:
                     checker.check_waits(find_group(shard, group_id), self._loop.now_ms, self._initial_delay_ms)
 
     def check_logs(self, disk: Disk) -> None:
-        """The whole log, read once more: after each compaction, and at the end."""
+        """Reads and checks the whole log: after each compaction, and at the end."""
         for partition in disk.replicas:
             if partition == STATE_PARTITION:
                 self.transactions.check_log(disk)

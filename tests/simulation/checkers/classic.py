@@ -1,10 +1,10 @@
-"""I15, I16 and of I26 that nothing waits too long, for classic groups.
+"""I15, I16 and a part of I26 (nothing waits too long), for classic groups.
 
-Nobody stops being a member without a reason that everybody can see: it left, it was silent for its session timeout, it
-did not join or sync within the rebalance timeout, or its instance came back under another id.
+A member is removed only for a visible reason. It left; it was silent for its session timeout; it did not join or sync
+within the rebalance timeout; or its instance came back under another member id.
 
-I16: a commit that is accepted comes from a member of the generation that is, and never from an earlier one than any
-that has been told an assignment.
+I16: an accepted commit comes from a member of the current generation. Its generation is never earlier than a generation
+whose assignment was sent to a member.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _MOST_SHARED = 6
 
 
 class _Known(NamedTuple):
-    """A member as the last step left it."""
+    """A member after the last step."""
 
     instance_id: str | None
     session_timeout_ms: int
     has_joined: bool
     has_synced: bool
     is_waiting: bool
-    """Whether it waits for an answer, and so can't be heard of."""
+    """Whether the member waits for an answer, and so sends no heartbeats."""
 
 
 class ClassicRules:
-    """What one group may do as long as it is classic."""
+    """The rules for one group while it is classic."""
 
     def __init__(self, group_id: str, sessions: Sessions) -> None:
         self._group_id = group_id
@@ -45,48 +45,48 @@ class ClassicRules:
         self.forget()
 
     def forget(self) -> None:
-        """The group is gone; another one of its id begins anew."""
+        """Resets the state: the group is deleted, and a new group may get its id."""
         self.told_generation = -1
         self._leaders: set[tuple[str, int]] = set()
-        """Who leads which generation."""
+        """The leaders, each with its generation."""
         self._shared: list[tuple[int, dict[str, bytes]]] = []
-        """What leaders have said lately that members are to have, and in which generation."""
+        """The assignments that leaders sent lately, each with its generation."""
         self.begin_round(0.0)
 
     def begin_round(self, now_ms: float) -> None:
-        """Another coordinator has it: what was not in the log never was."""
+        """Starts a new round: another coordinator leads the group, and knows only what the log contains."""
         self._members: dict[str, _Known] | None = None
         self._state: GroupState | None = None
         self._generation = -1
         self._state_since_ms = self._generation_since_ms = now_ms
         self._awaited_since_ms = now_ms
-        """Since when somebody waits for the others to join."""
+        """The time since which a member has waited for the others to join."""
         self._wait_ms = self._shortest_wait_ms = 0
 
     # Decisions
 
     def tell(self, member_id: str, generation: int) -> None:
-        """A member was told what it has in a generation."""
+        """Checks and records the generation of an assignment that a member got."""
         if generation < self.told_generation:
             raise Violation(15, f"{member_id} was given generation {generation} after {self.told_generation}")
         self.told_generation = generation
 
     def on_leader(self, member_id: str, generation: int) -> None:
-        """The members of a generation were told who leads it."""
+        """Records which member leads a generation."""
         self._leaders.add((member_id, generation))
 
     def on_shared(self, member_id: str, generation: int, assignments: dict[str, bytes]) -> None:
-        """Somebody says who is to have what. If it is the leader, that counts, also if it says nothing, as its zombie
-        does.
+        """Records an assignment in a SyncGroup request. An empty assignment counts only if it comes from the
+        generation's leader, for example from the leader's zombie.
         """
         if not assignments and (member_id, generation) not in self._leaders:
             return
         self._shared = [*self._shared[-_MOST_SHARED:], (generation, assignments)]
 
     def check_assignment(self, member_id: str, generation: int, assignment: bytes) -> None:
-        """I15: what a member is told is what a leader has shared in that generation, and in no other."""
+        """I15: checks that a member's assignment comes from the leader of that generation, not of another one."""
         known = [assignments for each, assignments in self._shared if each == generation]
-        # A static member that came back has what it had under another member id.
+        # A static member that came back gets the assignment of its former member id.
         is_known = any(assignment in assignments.values() for assignments in known)
         was_its_own = any(assignments.get(member_id) == assignment for _, assignments in self._shared)
         is_missing = bool(known) and not assignment and all(assignments.get(member_id) for assignments in known)
@@ -94,14 +94,14 @@ class ClassicRules:
             raise Violation(15, f"{member_id} was told in generation {generation} what it had in another one")
 
     def is_gone(self, owner: Owner, generation: int, group: ClassicGroup) -> bool:
-        """Whether an owner has lost what it had when that generation was told what it has."""
+        """Returns whether an owner had lost its partitions when `generation` got its assignment."""
         if owner.member_id not in group.members:
             return owner.epoch != generation or self._sessions.has_left(owner.member_id, owner.instance_id)
-        # A static member that did not join again in time stays, and what it had is given away with the generation.
+        # A static member that did not join again in time stays a member, but the generation gives its partitions away.
         return group.members[owner.member_id].is_static and owner.epoch < generation
 
     def is_current(self, request: OffsetCommitRequest, group: ClassicGroup | None) -> bool:
-        """I16: whether a commit that is decided now may be accepted."""
+        """I16: returns whether a commit that is decided now may be accepted."""
         generation = request.generation_id_or_member_epoch
         if group is None:
             return generation < 0
@@ -119,7 +119,7 @@ class ClassicRules:
     # After each step
 
     def look(self, group: ClassicGroup | None, now_ms: float) -> None:
-        """The group as a step has left it."""
+        """Compares the group after a step with the group before it."""
         if group is None:
             self._members = None
             return
@@ -151,7 +151,7 @@ class ClassicRules:
             self._state, self._generation = group.state, group.generation
             self._state_since_ms = now_ms
             self._wait_ms = group.rebalance_timeout_ms
-            # The first round of a group waits for newcomers only, and all members are such.
+            # The first rebalance of a group waits only for new members, and all its members are new.
             is_first = group.initial_remaining_ms is not None
             self._shortest_wait_ms = group.initial_delay_ms if is_first else self._wait_ms
         if not group.awaiting_join:
@@ -159,7 +159,7 @@ class ClassicRules:
         self._members = members
 
     def _begin_sessions(self, state: GroupState, members: dict[str, _Known], now_ms: float) -> None:
-        """A new generation begins all sessions anew, and an assignment those of its members that wait for it."""
+        """Restarts all sessions for a new generation, and for an assignment the sessions of the waiting members."""
         if state is GroupState.COMPLETING_REBALANCE:
             for member_id in members:
                 self._sessions.hear(member_id, now_ms)
@@ -171,7 +171,7 @@ class ClassicRules:
     def _check_removals(self, before: dict[str, _Known], members: dict[str, _Known], now_ms: float) -> None:
         instances = {member.instance_id for member in members.values()} - {None}
         for member_id in sorted(before.keys() - members.keys()):
-            # A static member whose new id could not be stored has its old one back.
+            # A static member gets its former member id back if the new one could not be stored.
             if before[member_id].instance_id not in instances:
                 self._check_removal(member_id, before[member_id], now_ms)
 
@@ -194,7 +194,9 @@ class ClassicRules:
         )
 
     def check_waits(self, group: ClassicGroup, now_ms: float, initial_delay_ms: int) -> None:
-        """I26: nothing waits for a dead member longer than its session timeout, or than a rebalance may last."""
+        """I26: checks that nothing waits longer than a dead member's session timeout, or longer than a rebalance may
+        take.
+        """
         for member in group.members.values():
             if member.join_ticket is not None or member.sync_ticket is not None:
                 continue

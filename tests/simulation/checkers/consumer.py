@@ -1,11 +1,11 @@
-"""I15, I16, I19 and of I26 that nothing waits too long, for consumer groups (KIP-848).
+"""I15, I16, I19 and a part of I26 (nothing waits too long), for consumer groups (KIP-848).
 
-A member that goes on without a word is taken out after its session timeout, one that does not let go of what it was
-told to after its rebalance timeout, and neither before. One that speaks the classic protocol is taken out as well if it
-does not join or sync within its rebalance timeout.
+A silent member is removed after its session timeout. A member that does not give up its revoked partitions is removed
+after its rebalance timeout. No member is removed earlier. A member with the classic protocol is also removed if it does
+not join or sync within its rebalance timeout.
 
-I16: a commit that is accepted names the epoch that its member has, or an older one in which it had the partition
-already (KIP-1251).
+I16: an accepted commit has the member's epoch, or an older epoch in which the member already had the partition
+(KIP-1251).
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ __all__ = ["ConsumerRules"]
 
 
 class _Known(NamedTuple):
-    """A member as the last step left it."""
+    """A member after the last step."""
 
     instance_id: str | None
     session_timeout_ms: int
     rebalance_timeout_ms: int
     is_classic: bool
     is_away: bool
-    """Whether it has said that it comes back, and keeps its place meanwhile (a static member)."""
+    """Whether the member is static and has left with the promise to come back: its place stays reserved."""
     has_to_let_go: bool
     partitions: tuple[Assigned, Assigned]
-    """What it has, and what it has to let go."""
+    """The assigned partitions, and the partitions that the member must give up."""
 
 
 class ConsumerRules:
-    """What one group may do as long as it is a consumer group."""
+    """The rules for one group while it is a consumer group."""
 
     def __init__(self, sessions: Sessions, ownership: Ownership, session_timeout_ms: int) -> None:
         self._sessions = sessions
@@ -52,7 +52,7 @@ class ConsumerRules:
         self.begin_round(0.0)
 
     def begin_round(self, now_ms: float) -> None:
-        """Another coordinator has it, and gives everybody all their time again."""
+        """Starts a new round: another coordinator leads the group, and restarts all timeouts."""
         self._members: dict[str, _Known] | None = None
         self._holds_since_ms: dict[str, float] = {}
         self._synced_ms: dict[str, float] = {}
@@ -61,13 +61,13 @@ class ConsumerRules:
     # Decisions
 
     def sync(self, member_id: str, now_ms: float) -> None:
-        """A member of the classic protocol was told what it has: it has joined and synced."""
+        """Records that a member with the classic protocol got its assignment: it has joined and synced."""
         self._synced_ms[member_id] = now_ms
 
     def stale(
         self, request: OffsetCommitRequest, partitions: frozenset[DataPartition], group: ConsumerGroup
     ) -> frozenset[DataPartition]:
-        """I16: for which partitions a commit that is decided now must not be accepted."""
+        """I16: returns the partitions for which a commit that is decided now must not be accepted."""
         epoch = request.generation_id_or_member_epoch
         if epoch < 0 and not group.members:
             return frozenset()
@@ -87,9 +87,10 @@ class ConsumerRules:
     def check_kept(
         self, member_id: str, taken: Set[DataPartition], group: ConsumerGroup, topics: Container[TopicId]
     ) -> None:
-        """I19: what the target has for a member it is not told to give up, as long as the topic exists.
+        """I19: checks that a member need not give up a partition which the target still assigns to it, if the topic
+        exists.
 
-        To be called in the step that decided what is `taken`.
+        Call it in the step that decided what is `taken`.
         """
         member = group.members.get(member_id)
         if member is None:
@@ -98,7 +99,8 @@ class ConsumerRules:
         for topic_id, index in sorted(taken):
             owner = self._ownership.owner((topic_id, index))
             is_its_own = owner is not None and owner.member_id == member_id
-            # What an earlier target took away has to be let go first, even if this one gives it back.
+            # A partition that an earlier target took away must be given up first, even if the current target gives it
+            # back.
             is_kept = index in target.get(topic_id, ()) and index not in member.pending_revocation.get(topic_id, ())
             if is_its_own and is_kept and topic_id in topics:
                 raise Violation(
@@ -108,7 +110,7 @@ class ConsumerRules:
     # After each step
 
     def look(self, group: ConsumerGroup | None, now_ms: float) -> None:
-        """The group as a step has left it."""
+        """Compares the group after a step with the group before it."""
         if group is None:
             self._members = None
             return
@@ -124,7 +126,7 @@ class ConsumerRules:
             if not member.has_to_let_go:
                 self._holds_since_ms.pop(member_id, None)
             elif before is None or member_id not in before or before[member_id].partitions != member.partitions:
-                # With all that it has to let go besides, its time begins anew.
+                # When the partitions of a member change, its rebalance timeout starts again.
                 self._holds_since_ms[member_id] = now_ms
         self._members = members
 
@@ -162,7 +164,7 @@ class ConsumerRules:
         )
 
     def check_waits(self, group: ConsumerGroup, now_ms: float) -> None:
-        """I26: nothing waits for a dead member longer than its session timeout, or its rebalance timeout."""
+        """I26: checks that nothing waits for a dead member longer than its session timeout or its rebalance timeout."""
         for member_id in group.members:
             member = self._know(group.members[member_id])
             silent_ms = self._sessions.certain_silence_ms(member_id, now_ms)

@@ -1,7 +1,7 @@
-"""One group under the eyes of the checkers, whichever protocol its members speak.
+"""The checker of one group, for both protocols.
 
-A group may change its protocol while it lives (KIP-848), and have members of both; who owns what and who was heard of
-when goes on, and the rules are those of the protocol that the group is in.
+A group may change its protocol (KIP-848), and may have members of both protocols. The owners of partitions and the
+sessions of members outlast the change. The rules are those of the group's current protocol.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ AnyGroup = ClassicGroup | ConsumerGroup | None
 
 
 class Moment(NamedTuple):
-    """When an answer is given, and how things are then."""
+    """The time and the state in which a request is answered."""
 
     asked_at_ms: float
     now_ms: float
     was_parked: bool
-    """Whether it was decided in an earlier step."""
+    """Whether the request was decided in an earlier step."""
     group: AnyGroup
     image: MetadataImage
-    """What the broker knows of the topics."""
+    """The broker's metadata of the topics."""
 
 
 class GroupChecker:
-    """What one group has told its members, and what it may do next."""
+    """What one group has sent to its members, and what it may do next."""
 
     def __init__(self, group_id: str, session_timeout_ms: int) -> None:
         self.sessions = Sessions()
@@ -61,9 +61,9 @@ class GroupChecker:
         self.classic = ClassicRules(group_id, self.sessions)
         self.consumer = ConsumerRules(self.sessions, self.ownership, session_timeout_ms)
         self._told: dict[str, frozenset[DataPartition]] = {}
-        """What members of the consumer protocol were told last."""
+        """The last assignment that each member of the consumer protocol got."""
         self._told_epoch: dict[str, int] = {}
-        """The generation or member epoch that members were told last."""
+        """The last generation or member epoch that each member got."""
         self._before: AnyGroup = None
         self._has_changed_protocol = False
         self._is_new_round = False
@@ -72,7 +72,7 @@ class GroupChecker:
     # Coordinators
 
     def forget(self) -> None:
-        """The group is gone; another one of its id begins anew."""
+        """Resets the state: the group is deleted, and a new group may get its id."""
         self.ownership.forget()
         self.classic.forget()
         self._before = None
@@ -82,7 +82,7 @@ class GroupChecker:
         self.begin_round(0.0)
 
     def begin_round(self, now_ms: float) -> None:
-        """Another coordinator has it: what was not in the log never was."""
+        """Starts a new round: another coordinator leads the group, and knows only what the log contains."""
         self.sessions.begin_round(now_ms)
         self.ownership.begin_round()
         self._is_new_round = True
@@ -90,13 +90,13 @@ class GroupChecker:
         self.consumer.begin_round(now_ms)
 
     def forgive(self, now_ms: float) -> None:
-        """Nothing was late up to now: the coordinator stood still, or could not write."""
+        """Restarts the allowed times: the coordinator was stopped, or could not write."""
         self.sessions.forgive(now_ms)
 
     # Requests
 
     def on_request(self, request: Message, now_ms: float) -> None:
-        """A request has reached the coordinator, and is about to be decided."""
+        """Handles a request that has reached the coordinator and is not decided yet."""
         left = self.sessions.left
         if isinstance(request, LeaveGroupRequest):
             for identity in request.members:
@@ -119,35 +119,36 @@ class GroupChecker:
                 self.classic.on_shared(request.member_id, request.generation_id, assigned)
 
     def on_parked(self, request: Message, image: MetadataImage) -> None:
-        """The request was decided, and has no answer yet."""
+        """Handles a request that was decided, but not answered yet."""
         if isinstance(request, JoinGroupRequest):
             self._on_join_accepted(request, image)
         elif isinstance(request, ConsumerGroupHeartbeatRequest) and request.topic_partitions is not None:
-            # Should it never be answered, what it says may count all the same.
+            # The reported partitions may count even if the request is never answered.
             self.ownership.may_release(request.member_id, _by_id(request.topic_partitions))
 
     def stale_commit(
         self, request: OffsetCommitRequest, partitions: frozenset[DataPartition], group: AnyGroup
     ) -> frozenset[DataPartition]:
-        """I16: for which partitions a commit that is decided now must not be accepted."""
+        """I16: returns the partitions for which a commit that is decided now must not be accepted."""
         if isinstance(group, ConsumerGroup):
             return self.consumer.stale(request, partitions, group)
         return frozenset() if self.classic.is_current(request, group) else partitions
 
     def on_commit_accepted(self, request: OffsetCommitRequest, at_ms: float, group: AnyGroup) -> None:
-        """A member of a classic group that commits is alive."""
+        """Restarts the session of a classic group's member: an accepted commit shows that the member is alive."""
         if isinstance(group, ClassicGroup) and request.generation_id_or_member_epoch >= 0:
             self.sessions.hear(request.member_id, at_ms)
 
     # Answers
 
     def on_answer(self, request: Message, response: Message, moment: Moment) -> None:
-        """The coordinator has answered."""
+        """Checks an answer of the coordinator."""
         self._notice_protocol(moment.group)
         group, image = moment.group, moment.image
         if isinstance(response, HeartbeatResponse):
             assert isinstance(request, HeartbeatRequest)
-            # While a group is loading, a heartbeat is believed and nothing else.
+            # While a group is loading, the coordinator accepts every heartbeat without a check, so such a heartbeat
+            # does not count.
             if response.error_code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS) and group is not None:
                 self.sessions.hear(request.member_id, moment.asked_at_ms)
         elif getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NONE:
@@ -168,7 +169,7 @@ class GroupChecker:
             self._on_assigned(request, response.assignment, moment)
 
     def _on_join_accepted(self, request: JoinGroupRequest, image: MetadataImage) -> None:
-        """A member joins again, and with that keeps only what it says that it owns."""
+        """Releases the partitions that a joining member does not report as owned."""
         said = decode_subscription(request.protocols[0].metadata).owned_partitions
         self.ownership.release(request.member_id, _by_name(((topic.topic, topic.partitions) for topic in said), image))
 
@@ -196,14 +197,14 @@ class GroupChecker:
         group = moment.group
         member_id = response.member_id or request.member_id
         if request.member_epoch < 0:
-            # Of one that will be back, a new process takes over what it has.
+            # The member has left. If it is static, a new process may take over its partitions.
             self.ownership.release(member_id, frozenset())
             return
         if member_id != request.member_id and request.member_epoch > 0:
             raise Violation(16, f"{request.member_id} was taken for {member_id}")
         self._check_epoch(request)
         self.sessions.hear(member_id, moment.asked_at_ms)
-        # Who joins has nothing, whatever it was told once.
+        # A member that joins has no partitions, even if it got some earlier.
         before = frozenset() if request.member_epoch == 0 else self._told.get(member_id, frozenset())
         told = before if response.assignment is None else _by_id(response.assignment.topic_partitions)
         if not moment.was_parked and isinstance(group, ConsumerGroup):
@@ -221,7 +222,7 @@ class GroupChecker:
             )
 
     def _check_epoch(self, request: ConsumerGroupHeartbeatRequest) -> None:
-        """I16: who names an epoch before the one that the member was told is let pass only with nothing but its own."""
+        """I16: checks that a member with an outdated epoch is accepted only with partitions that it was given."""
         member_id, epoch = request.member_id, request.member_epoch
         if not 0 < epoch < self._told_epoch.get(member_id, 0):
             return
@@ -233,22 +234,23 @@ class GroupChecker:
 
     def _is_gone(self, owner: Owner, partition: DataPartition, epoch: int, group: AnyGroup) -> bool:
         if isinstance(group, ClassicGroup):
-            # What a group was on its way to when it went back to the classic protocol counts as what its members have.
-            # Those who had something else are fenced by the generation, and join anew.
+            # When a group goes back to the classic protocol, the target assignment counts as what its members have.
+            # Members that had other partitions are fenced by the generation, and join again.
             told_epoch = self._told_epoch.get(owner.member_id, owner.epoch)
             is_fenced = self._has_changed_protocol and told_epoch < group.generation
             return is_fenced or self.classic.is_gone(owner, epoch, group)
         member = None if group is None else group.members.get(owner.member_id)
         if member is None:
             return True
-        # Fenced is also who has not heard of its epoch, and is not believed as to the partition in the one it knows.
+        # A member that does not know its current epoch is fenced too, unless the group still assigns the partition to
+        # it.
         is_behind = self._told_epoch.get(owner.member_id, owner.epoch) < member.member_epoch
         return is_behind and member.assignment_epoch(partition[0], PartitionIndex(partition[1])) is None
 
     # After each step
 
     def look(self, group: AnyGroup, now_ms: float) -> None:
-        """The group as a step has left it."""
+        """Checks the group after a step."""
         self._notice_protocol(group)
         if self._is_new_round and group is not None:
             self._is_new_round = False
@@ -260,12 +262,12 @@ class GroupChecker:
         self.sessions.returning.clear()
 
     def _notice_protocol(self, group: AnyGroup) -> None:
-        """See whether the group has changed its protocol, and remember how it was before it may do so."""
+        """Detects a change of the group's protocol, and keeps the state before the change."""
         before = self._before
         if before is not None and group is not None and type(before) is not type(group):
             self._has_changed_protocol = True
             if self._was_empty:
-                # Nobody goes over: the group begins anew, generation and all.
+                # No member is converted: the group starts again, with a new generation.
                 self.ownership.forget()
                 self.classic.told_generation = -1
             elif isinstance(group, ConsumerGroup):
@@ -274,11 +276,11 @@ class GroupChecker:
         self._was_empty = group is None or group.is_empty
 
     def _go_over(self, group: ConsumerGroup) -> None:
-        """A classic group goes over with what its leader assigned last, or, in a round, with nothing.
+        """Handles the upgrade of a classic group. It keeps its leader's last assignment, or nothing during a rebalance.
 
-        Cooperative members may have more, which they say when they join: what they were told to give up in this
-        generation and have not confirmed, or, in a round, all that they had. That is free at once, here as in Apache
-        Kafka, and so I15 has a gap.
+        Cooperative members may have more partitions, and report them when they join: those that they were told to give
+        up in this generation and have not confirmed, or, during a rebalance, all that they had. These partitions are
+        free at once, here as in Apache Kafka, so I15 has a gap.
         """
         for member in group.members.values():
             assigned = frozenset(
@@ -287,7 +289,7 @@ class GroupChecker:
             self.ownership.release(member.member_id, assigned)
 
     def check_waits(self, group: AnyGroup, now_ms: float, initial_delay_ms: int) -> None:
-        """I26: nothing waits too long."""
+        """I26: checks that nothing waits too long."""
         if isinstance(group, ClassicGroup):
             self.classic.check_waits(group, now_ms, initial_delay_ms)
         elif isinstance(group, ConsumerGroup):
@@ -299,7 +301,7 @@ def _by_id(topics: Iterable[OwnedPartitions | TopicPartitions]) -> frozenset[Dat
 
 
 def _by_name(topics: Iterable[tuple[str, list[int]]], image: MetadataImage) -> frozenset[DataPartition]:
-    """Partitions of topics that exist."""
+    """Returns the partitions of the topics that exist."""
     return frozenset(
         (image.topics[name].topic_id, index) for name, indexes in topics if name in image.topics for index in indexes
     )

@@ -1,4 +1,4 @@
-"""What the records of groups say, and what klamm has of it, in one shape, kind of record by kind of record."""
+"""The contents of a group's records and of klamm's store in one form, for each kind of record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["GroupKey", "StoreView", "Values", "all_in", "derived", "in_log", "in
 
 
 class GroupKey(NamedTuple):
-    """What a record of a group is about: its kind, its group, and what else its key names."""
+    """The subject of a group's record: the kind of the record, the group, and the name in its key."""
 
     kind: type[Message]
     group_id: str
@@ -41,7 +41,7 @@ Values = dict[GroupKey, Any]
 
 
 class StoreView(NamedTuple):
-    """All that counts of a store, for comparisons."""
+    """The parts of a store that are compared."""
 
     consumer_groups: dict[str, ConsumerGroup]
     groups: dict[str, GroupMetadata]
@@ -52,7 +52,7 @@ class StoreView(NamedTuple):
 
 
 def view(store: GroupStore) -> StoreView:
-    """All that counts of a store."""
+    """Returns the parts of a store that are compared."""
     consumer = store.of(ConsumerStore)
     return StoreView(
         consumer.groups,
@@ -65,7 +65,7 @@ def view(store: GroupStore) -> StoreView:
 
 
 def key_of(key: Any) -> GroupKey:
-    """What a record with this key is about."""
+    """Returns the subject of a record with this key."""
     if isinstance(key, GroupMetadataKey):
         return GroupKey(GroupMetadataKey, key.group, "")
     name: str = getattr(key, "member_id", "") or getattr(key, "regular_expression", "")
@@ -73,17 +73,19 @@ def key_of(key: Any) -> GroupKey:
 
 
 def in_log(values: Values, about: GroupKey) -> object:
-    """What the records say, None for nothing; of a dictionary no more than they say."""
+    """Returns the content of the records, None if there is none. A dictionary has only the fields that the records
+    contain.
+    """
     return _KINDS[about.kind].in_log(values, about)
 
 
 def in_store(store: GroupStore, about: GroupKey) -> object:
-    """What klamm has, None for nothing."""
+    """Returns the content of klamm's store, None if there is none."""
     return _KINDS[about.kind].in_store(store, about)
 
 
 def all_in(store: GroupStore) -> Iterator[GroupKey]:
-    """All that klamm has of groups."""
+    """Yields the subjects of all group data in klamm's store."""
     for name, metadata in store.of(ClassicStore).groups.items():
         if metadata != NO_METADATA:
             yield GroupKey(GroupMetadataKey, name, "")
@@ -200,7 +202,7 @@ def _member_in_log(values: Values, about: GroupKey) -> object:
 
 
 def _partitions(topics: Iterable[TopicPartitions], member_epoch: int) -> dict[bytes, dict[int, int]]:
-    """Partitions with the epoch in which the member got each (KIP-1251)."""
+    """Returns partitions with the epoch in which the member got each (KIP-1251)."""
     found = {}
     for topic in topics:
         epochs = topic.assignment_epochs or [max(member_epoch, 0)] * len(topic.partitions)
@@ -247,7 +249,7 @@ def _legacy_in_store(store: GroupStore, about: GroupKey) -> object:
 
 class _Kind(NamedTuple):
     words: str
-    """What a record of this kind is about."""
+    """The template for the subject of such a record."""
     in_log: Callable[[Values, GroupKey], object]
     in_store: Callable[[GroupStore, GroupKey], object]
 
@@ -272,12 +274,14 @@ _KINDS: Final[dict[type[Message], _Kind]] = {
 }
 
 
-# What klamm keeps because it follows from the records
+# Data that klamm derives from the records
 
 
 def derived(store: GroupStore) -> tuple[dict[str, object], dict[str, object]]:
-    """Who owns what, which instances there are, and which topics are read: as klamm keeps it, and counted again, where
-    the two differ."""
+    """Compares the owners, the instances and the subscribed topics that klamm keeps with the same data counted again.
+
+    Returns both sides, with the differences only.
+    """
     found: dict[str, object] = {}
     expected: dict[str, object] = {}
     for group_id, group in store.of(ConsumerStore).groups.items():
@@ -304,7 +308,9 @@ def _owners(group: ConsumerGroup) -> dict[tuple[bytes, int], str]:
 
 
 def _owned(group: ConsumerGroup) -> dict[tuple[bytes, int], str]:
-    """Who has each partition, or has not let it go yet; if klamm names one of several it is that one."""
+    """Returns the owner of each partition; a member also owns a partition that it has not given up yet. If several
+    members own a partition, klamm's owner counts if it is one of them.
+    """
     owners = _owners(group)
     found: dict[tuple[bytes, int], str] = {}
     for name, member in group.members.items():

@@ -1,9 +1,9 @@
-"""What the records of a coordinator partition say, read in the plainest way: the value that each key was given last.
+"""A plain model of a coordinator partition's records: the last value of each key.
 
-A tombstone takes the value of its key away. An offset that a transaction commits is kept aside until the marker: a
-commit puts it there unless a later record has, an abort forgets it. Of klamm nothing is used but the codec of the
-records, so that a mistake in klamm's own replay is none here. Source of the rules: `OffsetMetadataManager.replay` and
-`GroupMetadataManager.replay` of Apache Kafka 4.3.
+A tombstone removes the value of its key. An offset that a transaction commits is kept aside until the marker. A commit
+marker then applies the offset unless a later record exists, and an abort marker drops it. The model uses only klamm's
+codec of the records, so it cannot repeat a mistake of klamm's replay. Source of the rules:
+`OffsetMetadataManager.replay` and `GroupMetadataManager.replay` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ __all__ = ["LogModel"]
 _Place = tuple[str, str, int]
 """Group, topic and partition."""
 _About = _Place | GroupKey | int
-"""What a record is about; a number is the id of a producer with a transaction."""
+"""The subject of a record; a number is the id of a producer with a transaction."""
 
 
 class _Commit(NamedTuple):
-    """A commit of an offset, and where its record is."""
+    """A committed offset, and the position of its record."""
 
     record_offset: int
     value: Any
 
 
 class LogModel:
-    """One partition's records, by what they are about."""
+    """The records of one partition, by their subjects."""
 
     def __init__(self) -> None:
         self._values: dict[str, Values] = {}
-        """By group, the latest value of each key; a tombstone takes the key away."""
+        """By group, the latest value of each key; a tombstone removes the key."""
         self._offsets: dict[_Place, _Commit] = {}
         self._pending: dict[int, dict[_Place, _Commit]] = {}
         self._changed: set[_About] = set()
-        """What the records since the last comparison were about."""
+        """The subjects of the records since the last comparison."""
 
-    # What is written
+    # Written records
 
     def apply(self, record_offset: int, producer_id: int, record: CoordinatorRecord) -> None:
-        """A record was written, in a transaction if a producer is named."""
+        """Applies a record. `producer_id` is -1 for a record outside of transactions."""
         key: Any = record.key
         if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             self._apply_commit((key.group, key.topic, key.partition), producer_id, record_offset, record.value)
@@ -78,7 +78,7 @@ class LogModel:
             self._pending.setdefault(producer_id, {})[place] = _Commit(record_offset, value)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a transaction was written."""
+        """Applies the marker of a transaction."""
         self._changed.add(producer_id)
         for place, commit in self._pending.pop(producer_id, {}).items():
             self._changed.add(place)
@@ -87,24 +87,25 @@ class LogModel:
                 self._offsets[place] = commit
 
     def committed(self, place: tuple[str, str, int]) -> tuple[int, int]:
-        """What a group has committed for a partition, open transactions aside, and where the record of it is; -1 and -1
-        if there is nothing."""
+        """Returns the committed offset of a group and the position of its record, without open transactions; (-1, -1)
+        if there is no committed offset.
+        """
         commit = self._offsets.get(place)
         return (-1, -1) if commit is None else (commit.value.offset, commit.record_offset)
 
     def is_pending(self, place: tuple[str, str, int]) -> bool:
-        """Whether an open transaction has an offset for the partition."""
+        """Returns whether an open transaction has an offset for the partition."""
         return any(place in pending for pending in self._pending.values())
 
-    # What klamm makes of it
+    # Comparisons with klamm's store
 
     def changes(self, store: GroupStore) -> str | None:
-        """Of all that was written since the last time, what klamm's store has else; None for nothing."""
+        """Returns how klamm's store differs in what was written since the last comparison; None for no difference."""
         changed, self._changed = self._changed, set()
         return self._compare(store, changed) if changed else None
 
     def everything(self, store: GroupStore) -> str | None:
-        """Of anything, what klamm's store has else; None for nothing."""
+        """Returns how klamm's store differs in anything; None for no difference."""
         about: set[_About] = {key for values in self._values.values() for key in values}
         about.update(self._offsets, self._pending, store.pending_offsets, all_in(store))
         for group_id, topics in store.offsets.items():
@@ -121,7 +122,7 @@ class LogModel:
             elif isinstance(about, GroupKey):
                 one, other = in_store(store, about), in_log(self._values.get(about.group_id, {}), about)
                 if isinstance(one, dict) and isinstance(other, dict):
-                    # Where no record says anything, what klamm has is its own business.
+                    # Fields that no record contains are not compared.
                     one = {name: each for name, each in one.items() if name in other}
             else:
                 group_id, topic, index = about
@@ -152,7 +153,7 @@ def _place(place: _Place) -> str:
 
 
 def _offset(commit: _Commit) -> CommittedOffset:
-    """What the record says, with the names that klamm has for it."""
+    """Returns the content of the record with klamm's field names."""
     value = commit.value
     expires = getattr(value, "expire_timestamp", -1)
     said: dict[str, Any] = {

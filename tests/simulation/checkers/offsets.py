@@ -1,11 +1,12 @@
-"""I17 and I18: what a group fetches is what was last acknowledged, and never more than there is to read.
+"""I17 and I18: a group fetches the offset that was acknowledged last, and no offset above the end of the partition.
 
-Each commit that reaches a coordinator is a write of one register for each partition it names, and gets a number there:
-coordinators decide in the order in which requests arrive. A write is open until its answer: acknowledged it stands, and
-every earlier one is superseded; refused it is gone; failed later, or never answered, it may stand or not. What removes
-offsets (a topic deleted, an administrator, time) is a write too, which stands once its tombstone is committed.
+Each commit that reaches a coordinator is a write to one register per partition, and gets a number there. Coordinators
+decide requests in the order of arrival. A write is open until its answer. If it is acknowledged, it stands, and
+replaces all earlier writes. If it is refused, it is gone. If it fails later, or is never answered, it may stand or not.
+The removal of an offset (a deleted topic, an administrator, expiry) is a write too. It stands when its tombstone is
+committed.
 
-A fetch may see the last write that stands, or an open one after it; from then on that one stands.
+A fetch may return the last write that stands, or a later open write. From then on the returned write stands.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from klamm.protocol.types import Offset, PartitionIndex, TopicId
 __all__ = ["Allowed", "OffsetKey", "Offsets", "Write"]
 
 OffsetKey = tuple[str, TopicId, int]
-"""Group, topic and partition. A topic that is made anew under an old name is another one."""
+"""Group, topic and partition. A topic that is created again under an old name is another topic."""
 
 NOTHING = -1
 
 
 class Write(NamedTuple):
-    """One commit for one partition, or the removal of what was committed."""
+    """One commit for one partition, or the removal of its committed offset."""
 
     number: int
     offset: int
-    """What a fetch returns if this stands: -1 after a removal."""
+    """The offset that a fetch returns if this write stands: -1 after a removal."""
 
 
 class _Register:
@@ -55,7 +56,7 @@ class _Register:
 
 
 Allowed = dict[OffsetKey, list[Write]]
-"""What a fetch that was decided at some moment may return."""
+"""The results that a fetch may have, given the time of its decision."""
 
 
 class Offsets:
@@ -69,13 +70,15 @@ class Offsets:
     # Commits
 
     def begin_commit(self, offsets: Iterable[tuple[OffsetKey, int]]) -> dict[OffsetKey, Write]:
-        """A commit has reached its coordinator."""
+        """Opens the writes of a commit that has reached its coordinator."""
         return {key: self._open(key, offset) for key, offset in offsets}
 
     def end_commit(
         self, writes: dict[OffsetKey, Write], group_id: str, response: OffsetCommitResponse, *, is_certain: bool
     ) -> None:
-        """The coordinator has answered. Of a failure it is certain that nothing was written, or not."""
+        """Settles or withdraws the writes of an answered commit. `is_certain`: after a failure, certainly nothing was
+        written.
+        """
         for topic in response.topics:
             for partition in topic.partitions:
                 key = (group_id, TopicId(topic.topic_id), partition.partition_index)
@@ -90,11 +93,11 @@ class Offsets:
     # Removals
 
     def begin_removal(self, partition: PartitionIndex, record_offset: Offset, key: OffsetKey) -> None:
-        """A tombstone was written."""
+        """Opens the write of a tombstone."""
         self._removals.append((partition, record_offset, key, self._open(key, NOTHING)))
 
     def on_high_watermark(self, partition: PartitionIndex, high_watermark: Offset) -> None:
-        """Tombstones below it stand."""
+        """Settles the tombstones below the high watermark."""
         rest = []
         for removal in self._removals:
             if removal[0] == partition and removal[1] < high_watermark:
@@ -104,7 +107,7 @@ class Offsets:
         self._removals = rest
 
     def on_truncated(self, partition: PartitionIndex, end_offset: Offset) -> None:
-        """Tombstones from there on never were."""
+        """Withdraws the tombstones from the new end offset on."""
         rest = []
         for removal in self._removals:
             if removal[0] == partition and removal[1] >= end_offset:
@@ -116,7 +119,7 @@ class Offsets:
     # Fetches
 
     def allowed(self, keys: Iterable[OffsetKey]) -> Allowed:
-        """What a fetch that is decided now may return."""
+        """Returns the results that a fetch may have if it is decided now."""
         allowed = {}
         for key in keys:
             register = self._registers.get(key)
@@ -124,7 +127,7 @@ class Offsets:
         return allowed
 
     def end_fetch(self, allowed: Allowed, response: OffsetFetchResponseGroup) -> None:
-        """The coordinator has answered."""
+        """Checks the answer to a fetch."""
         for topic in response.topics:
             for partition in topic.partitions:
                 key = (response.group_id, TopicId(topic.topic_id), partition.partition_index)
@@ -143,7 +146,7 @@ class Offsets:
                     register.settle(found)
 
     def standing(self, key: OffsetKey) -> int:
-        """What was acknowledged last."""
+        """Returns the offset that was acknowledged last."""
         register = self._registers.get(key)
         return NOTHING if register is None else register.standing.offset
 

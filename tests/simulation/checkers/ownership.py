@@ -1,7 +1,7 @@
-"""I15: to whom each partition of a group belongs, as the coordinator sees it.
+"""I15: the owner of each partition in a group, as the coordinator sees it.
 
-It belongs to the member that was told so last, until that member has let it go: it has said that it does not have it,
-or has left, or was taken out. Only then may another be told that it has the partition.
+The owner is the last member that got the partition, until this member gives it up. A member gives up a partition when
+it reports that it does not have it, leaves, or is removed. Only then may another member get the partition.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Owner", "Ownership"]
 
 
 class Owner(NamedTuple):
-    """Who was told last, and in which generation or member epoch."""
+    """The last member that got a partition, with the generation or member epoch."""
 
     member_id: str
     instance_id: str | None
@@ -31,30 +31,30 @@ class Ownership:
         self.forget()
 
     def forget(self) -> None:
-        """The group is gone."""
+        """Forgets all owners, because the group is deleted."""
         self._owners: dict[DataPartition, Owner] = {}
         self._freed: dict[DataPartition, Owner] = {}
-        """What members had when they were taken out, as long as that may turn out not to have happened."""
+        """The partitions of removed members, as long as the removal may be lost with the end of the log."""
         self._may_be_free: set[tuple[DataPartition, str]] = set()
-        """What members have said that they don't have, in requests that were not answered yet."""
+        """Partitions that a member does not report as owned, in a request without an answer yet."""
 
     def begin_round(self) -> None:
-        """Another coordinator: what was taken from members may have been lost with the end of the log."""
+        """Starts a new round with another coordinator: the log may have lost the removal of members."""
         self._owners = {**self._freed, **self._owners}
         self._freed = {}
 
     def members(self) -> set[str]:
-        """All who have something."""
+        """Returns the members that own partitions."""
         return {owner.member_id for owner in self._owners.values()}
 
     def owner(self, partition: DataPartition) -> Owner | None:
-        """To whom the partition belongs."""
+        """Returns the owner of the partition."""
         return self._owners.get(partition)
 
     def give(
         self, new: Owner, partitions: Iterable[DataPartition], is_gone: Callable[[Owner, DataPartition], bool]
     ) -> None:
-        """A member was told that it has these. `is_gone` says of an owner whether the group has done with it."""
+        """Makes a member the owner of partitions. `is_gone` returns whether the group has removed the former owner."""
         for partition in sorted(partitions):
             owner = self._owners.get(partition)
             if owner is not None and owner.member_id != new.member_id:
@@ -69,24 +69,24 @@ class Ownership:
             self._freed.pop(partition, None)
 
     def release(self, member_id: str, kept: Set[DataPartition]) -> None:
-        """A member has nothing but these any more, and maybe not even those."""
+        """Releases all partitions of a member except `kept`."""
         for partition, owner in list(self._owners.items()):
             if owner.member_id == member_id and partition not in kept:
                 del self._owners[partition]
 
     def may_release(self, member_id: str, kept: Set[DataPartition]) -> None:
-        """The same, if what the member has said comes to count."""
+        """Notes that a member may have released all partitions except `kept`: its request is not answered yet."""
         for partition, owner in self._owners.items():
             if owner.member_id == member_id and partition not in kept:
                 self._may_be_free.add((partition, member_id))
 
     def take_out(self, member_id: str) -> None:
-        """A member is none any more."""
+        """Removes a member, and frees its partitions."""
         for partition, owner in list(self._owners.items()):
             if owner.member_id == member_id:
                 self._freed[partition] = self._owners.pop(partition)
 
     def settle(self, member_id: str) -> None:
-        """A member was told something, so if it had been taken out, that is certain now."""
+        """Makes an earlier removal of the member final, because a coordinator has answered the member."""
         if self._freed:
             self._freed = {each: owner for each, owner in self._freed.items() if owner.member_id != member_id}

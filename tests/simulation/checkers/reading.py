@@ -1,10 +1,10 @@
-"""I19 and the first part of I26: who stops reading, and that no record is passed over.
+"""I19 and the first part of I26: which members stop reading, and that no record is skipped.
 
-What a group has read of a partition has no gap: a member that goes on where the group left off goes on at or below the
-end of what was read. At the end everything has been read.
+The records that a group has read of a partition have no gap. A member that continues begins at or below the end of what
+the group has read. At the end the group has read all records.
 
-I19 is judged in the calm after the faults: of two members' worlds before and after one change, what a member had before
-and has after it never stopped reading in between.
+I19 is checked in the calm after the faults. A member that has a partition before and after a change never stopped
+reading it in between.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ class _Stop(NamedTuple):
 
 
 class Judged(Enum):
-    """Which stops count: eager members always stop, and what members are told to give up may come back later."""
+    """Which stops count: eager members always stop, and a partition that was taken away may come back later."""
 
     NOT = "not"
     WHAT_IS_LOST = "what is lost"
 
 
 class Reading:
-    """What members own and have read."""
+    """The partitions that members own, and what groups have read."""
 
     def __init__(self) -> None:
         self.read: dict[tuple[str, DataPartition], int] = {}
-        """Up to which offset a group has read a partition from its beginning."""
+        """The offset up to which a group has read a partition, from its beginning."""
         self.owned: dict[tuple[str, str], frozenset[DataPartition]] = {}
-        """What each running member of a group owns, as it believes itself."""
+        """The partitions that each running member of a group owns, as the member believes."""
         self._before: dict[tuple[str, str], frozenset[DataPartition]] | None = None
         self._stops: list[_Stop] = []
 
     def on_read(self, group_id: str, member: str, partition: DataPartition, start: int, end: int) -> None:
-        """A member has read records."""
+        """Records that a member has read records, and checks that it skipped none."""
         key = (group_id, partition)
         read = self.read.get(key, 0)
         if start > read:
@@ -58,23 +58,23 @@ class Reading:
             self.read[key] = end
 
     def on_owned(self, group_id: str, member: str, partitions: frozenset[DataPartition]) -> None:
-        """A member owns these partitions now."""
+        """Records the partitions that a member owns now."""
         self.owned[group_id, member] = partitions
 
     def on_stopped(
         self, group_id: str, member: str, partitions: frozenset[DataPartition], at_ms: float, *, is_told: bool
     ) -> None:
-        """A member reads these no more: it was told so by an assignment, or has lost them."""
+        """Records that a member stops reading partitions, because an assignment told it so, or because it lost them."""
         if self._before is not None:
             self._stops += [_Stop(group_id, member, partition, at_ms, is_told) for partition in sorted(partitions)]
 
     def begin_change(self) -> None:
-        """Everybody is at rest, and something is about to change."""
+        """Begins a change, while no group rebalances."""
         self._before = dict(self.owned)
         self._stops.clear()
 
     def end_change(self, change: str, judged: Mapping[str, Judged]) -> None:
-        """Everybody is at rest again: whoever kept a partition never stopped reading it."""
+        """Ends a change, when no group rebalances any more: checks that no kept partition was without its reader."""
         before, self._before = self._before, None
         assert before is not None
         for stop in self._stops:

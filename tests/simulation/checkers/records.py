@@ -1,9 +1,9 @@
-"""What may be written: I18, and of I17 that nothing a group committed goes without a reason.
+"""The rules for written records: I18, and the part of I17 that no committed offset is removed without a reason.
 
-Each record is looked at as it is written, next to the state that the log had before it. A committed offset lies within
-its partition. A tombstone has a reason: the topic was deleted, somebody asked for it, or no member reads the topic and
-the offset's time was over. That time runs from the last commit, also from one that says what the one before it said.
-Only an empty group goes, and leaves no offset behind.
+Each record is checked when it is written, against the state of the log before it. A committed offset lies within its
+partition. A tombstone has a reason: the topic was deleted, a request asked for it, or no member reads the topic and the
+offset has expired. The expiry time runs from the last commit, even if that commit did not change the offset. Only an
+empty group is deleted, and all its offsets with it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["Records"]
 
 _CHARACTERS = 300
-"""Of a value that are shown."""
+"""Maximum length of a shown value."""
 _REFRESHES_PER_RETENTION = 10
-"""A commit that says nothing new is written all the same after this part of the retention."""
+"""A commit of an unchanged offset is written again after this part of the retention."""
 
 
 class Records:
-    """Looks at each record. `wall_clock` is that of the broker that is writing; `asked_for` names groups and offsets
-    that a request asks to remove, while it is being decided.
+    """The checks of each record. `wall_clock` is the clock of the broker that writes. `asked_groups` and `asked_topics`
+    name what the request under decision wants to remove.
     """
 
     def __init__(
@@ -53,15 +53,17 @@ class Records:
         self.asked_groups: set[str] = set()
         self.asked_topics: set[tuple[str, str]] = set()
         self.deleted_topics: set[TopicId] = set()
-        """Topics that some coordinator has heard are gone."""
+        """Topics whose deletion a coordinator knows."""
         self.wall_clock: Callable[[], int] = lambda: 0
         self._said_again: dict[OffsetKey, int] = {}
-        """When each offset was committed last, on the clock of the broker that accepted it, written anew or not."""
+        """The time of each offset's last commit, on the clock of the broker that accepted it, even if nothing was
+        written.
+        """
         self._gone: list[tuple[PartitionIndex, str]] = []
         self._had_members: set[str] = set()
 
     def on_record(self, written: WrittenRecord, store: GroupStore) -> None:
-        """A record is about to be replayed into the shadow store."""
+        """Checks a record that is about to be replayed into the shadow store."""
         key, value = written.record.key, written.record.value
         if isinstance(key, OffsetCommitKey):
             before = store.offset(key.group, key.topic, PartitionIndex(key.partition))
@@ -73,23 +75,24 @@ class Records:
                 self._offsets.begin_removal(written.partition, written.offset, offset_key)
 
     def on_commit_accepted(self, key: OffsetKey, at_ms: int | None) -> None:
-        """A commit was acknowledged that was decided at that time on its broker's clock; None for one that names a
-        retention time of its own."""
+        """Records an acknowledged commit. `at_ms` is the time of its decision on the broker's clock; None if the commit
+        has its own retention time.
+        """
         if at_ms is None:
             self._said_again.pop(key, None)
         else:
             self._said_again[key] = at_ms
 
     def on_group_gone(self, partition: PartitionIndex, group_id: str) -> None:
-        """A group's last record was written: its tombstone."""
+        """Records that the tombstone of a group was written."""
         group = self._find(partition, group_id)
         if group is not None and not group.is_empty:
-            # It may have changed its protocol; the end of the step will tell.
+            # The group may have changed its protocol; `check_gone_groups` decides that after the step.
             self._had_members.add(group_id)
         self._gone.append((partition, group_id))
 
     def check_gone_groups(self, stores: dict[PartitionIndex, GroupStore]) -> list[str]:
-        """After a step: the groups that went. They had no members, and have left no offset."""
+        """Returns the groups that were deleted in this step. Raises Violation if one had members or left an offset."""
         gone = []
         for partition, group_id in self._gone:
             store = stores[partition]
@@ -118,7 +121,7 @@ class Records:
             return
         if key.group in self.asked_groups or (key.group, key.topic) in self.asked_topics:
             return
-        # A commit that says nothing new is not written, unless a tenth of the retention is over.
+        # A commit of an unchanged offset is not written until a tenth of the retention is over.
         said_again = self._said_again.get((key.group, before.topic_id, key.partition), before.commit_timestamp_ms)
         since = max(before.commit_timestamp_ms, said_again - self._retention_ms // _REFRESHES_PER_RETENTION)
         if group is not None:

@@ -1,9 +1,9 @@
 """I17: durable state in memory equals a replay of the log.
 
-Next to each partition of the log a second store replays what is written, from the bytes on the disk, as it is written.
-After each step that wrote something the coordinator's own store has to be equal to it; so it has to be after each load,
-which read the whole log, compacted or not. The second store is of the same class, and would have the same bugs. So
-there is a plain model of the log as well (`log_model.py`), which has nothing of klamm but the codec of the records.
+For each partition of the log, a second store replays each batch from the bytes on the disk when it is written. After
+each step with a write, the coordinator's own store must be equal to the second store. The same holds after each load of
+the whole log, compacted or not. The second store has the same class, so it would have the same bugs. That is why there
+is also a plain model of the log (`log_model.py`), which uses only klamm's codec of the records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SKIPPED = ["ConsumerGroup.index"]
 
 
 class WrittenRecord(NamedTuple):
-    """A record that was just written, and the store as it was before."""
+    """A record that was just written, with its position."""
 
     partition: PartitionIndex
     offset: Offset
@@ -40,7 +40,7 @@ class WrittenRecord(NamedTuple):
 
 
 class Shadow:
-    """A store for each partition of the log, and the comparison."""
+    """The second store of each partition of the log, and the comparison."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Shadow:
         """Partitions whose coordinator has read the whole log since the last comparison."""
 
     def on_appended(self, partition: PartitionIndex, batch: Batch) -> None:
-        """Replay what was written."""
+        """Replays a written batch."""
         self.unchecked.add(partition)
         store, model = self.stores[partition], self.models[partition]
         for written in self._read(partition, batch):
@@ -73,18 +73,18 @@ class Shadow:
             model.end_transaction(batch.producer_id, is_commit=is_commit)
 
     def on_truncated(self, disk: Disk, partition: PartitionIndex) -> None:
-        """Replay what is left."""
+        """Replays the log that is left after a truncation."""
         self.stores[partition] = self.replay(disk, partition)
         self.models[partition] = self._model(disk, partition)
         self.unchecked.add(partition)
 
     def on_loaded(self, partition: PartitionIndex) -> None:
-        """Another coordinator has it, and reads all of the log."""
+        """Notes that another coordinator loads the whole log of the partition."""
         self._loaded.add(partition)
         self.unchecked.add(partition)
 
     def replay(self, disk: Disk, partition: PartitionIndex) -> GroupStore:
-        """A store made of the whole log."""
+        """Returns a store that is built from the whole log."""
         store = empty_store()
         for batch in disk.replicas[partition].batches:
             for written in self._read(partition, batch):
@@ -103,7 +103,7 @@ class Shadow:
         return model
 
     def compare(self, partition: PartitionIndex, store: GroupStore) -> None:
-        """The coordinator's store, between two steps."""
+        """Compares the coordinator's store with the replay, between two steps."""
         expected, model = self.stores[partition], self.models[partition]
         what = model.changes(store)
         if partition in self._loaded:
@@ -115,7 +115,7 @@ class Shadow:
             raise Violation(17, f"partition {partition}:\n{_report(store, expected)}")
 
     def check_log(self, disk: Disk, partition: PartitionIndex) -> None:
-        """The log, however often it was compacted, still says the same."""
+        """Checks that a replay of the log has the same result, even after compactions."""
         replayed, expected = self.replay(disk, partition), self.stores[partition]
         what = self.models[partition].everything(replayed)
         if what is not None:
@@ -135,7 +135,7 @@ class Shadow:
 
 
 def _are_alike(left: GroupStore, right: GroupStore) -> bool:
-    """Whether stores differ only in groups that have nothing: a simple group whose offsets are gone is in no record of
+    """Returns whether two stores differ only in empty groups. A simple group whose offsets are removed has no record in
     a compacted log.
     """
     return _something(left) == _something(right)

@@ -1,7 +1,7 @@
-"""I12, I13 and I14: transactions end as their producers say, as a whole, alone, and in time.
+"""I12, I13 and I14: transactions end as their producers say, as a whole, separately, and in time.
 
-Each transaction commits a number of its own for the same partitions of all groups, so that what a marker acts on tells
-whose it is. A marker is looked at as it is written, in each partition for itself.
+Each transaction commits its own number for the same partitions of all groups, so a pending offset identifies its
+transaction. Each marker is checked when it is written, separately in each partition.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["TransactionChecker"]
 
 _CHARACTERS = 300
-"""Of a value that are shown."""
+"""Maximum length of a shown value."""
 
 
 @dataclass(slots=True)
@@ -45,13 +45,13 @@ class _Known:
 
     transactional_id: str
     asked: bool | None = None
-    """How its producer wants it to end."""
+    """The outcome that the producer asked for: True for commit."""
     told: bool | None = None
-    """How its producer was told that it has ended."""
+    """The outcome that the producer was told."""
     ended: bool | None = None
-    """What the first marker said."""
+    """The outcome in the first marker."""
     ended_at: dict[PartitionIndex, Offset] = field(default_factory=dict)
-    """Where its marker is in each partition."""
+    """The offset of its marker in each partition."""
 
 
 class TransactionChecker:
@@ -60,36 +60,36 @@ class TransactionChecker:
     def __init__(self) -> None:
         self._transactions: dict[int, _Known] = {}
         self._granted: dict[str, tuple[int, int]] = {}
-        """What InitProducerId gave last."""
+        """The last answer of InitProducerId, by transactional id."""
         self._serde = TransactionRecordSerde()
         self.store = TransactionStore()
-        """What the log of `__transaction_state` says."""
+        """A replay of the log of `__transaction_state`."""
         self.is_unchecked = False
 
     # Producers
 
     def begin(self, transactional_id: str) -> int:
-        """A producer is about to begin a transaction; its number."""
+        """Adds the transaction that a producer is about to begin, and returns its number."""
         number = len(self._transactions) + 1
         self._transactions[number] = _Known(transactional_id)
         return number
 
     def on_end(self, number: int, is_commit: bool) -> None:
-        """It is about to say how it ends."""
+        """Records the outcome that the producer is about to ask for."""
         self._transactions[number].asked = is_commit
 
     def on_ended(self, number: int, is_commit: bool) -> None:
-        """It was told that it has ended so."""
+        """Records the outcome that the producer was told."""
         self._transactions[number].told = is_commit
 
     # Requests
 
     def on_request(self, call: Call) -> None:
-        """A request has reached a coordinator."""
+        """Notes which producer has the transactional id when a request reaches a coordinator."""
         call.tag = self._granted.get(getattr(call.request, "transactional_id", ""), (-1, -1))
 
     def on_answer(self, call: Call, answer: Message) -> None:
-        """It was answered: I13 and I14, who was replaced before it asked gets nothing."""
+        """I13 and I14: checks that a producer which was replaced before its request gets no success."""
         request, granted = call.request, call.tag
         assert isinstance(granted, tuple)
         if not _is_granted(answer):
@@ -110,7 +110,7 @@ class TransactionChecker:
     # The logs
 
     def on_state(self, batch: Batch) -> None:
-        """A batch was written to `__transaction_state`."""
+        """Replays and checks a batch that was written to `__transaction_state`."""
         self.is_unchecked = True
         for record in decode_batch(batch.data):
             decoded = self._serde.deserialize(record.key or b"", record.value)
@@ -123,12 +123,12 @@ class TransactionChecker:
                     _check_epoch(known, after)
 
     def on_state_truncated(self, disk: Disk) -> None:
-        """A new leader lacks what was not committed."""
+        """Replays the log after a truncation: a new leader lacks uncommitted records."""
         self.store = self.replay(disk)
         self.is_unchecked = True
 
     def replay(self, disk: Disk) -> TransactionStore:
-        """A store made of the whole log."""
+        """Returns a store that is built from the whole log."""
         store = TransactionStore()
         for batch in disk.replicas[STATE_PARTITION].batches:
             for record in decode_batch(batch.data):
@@ -138,12 +138,12 @@ class TransactionChecker:
         return store
 
     def compare(self, shard: TransactionShard) -> None:
-        """I17: the coordinator's store, between two steps."""
+        """I17: compares the coordinator's store with the replay, between two steps."""
         self.is_unchecked = False
         self._compare(shard.store)
 
     def check_log(self, disk: Disk) -> None:
-        """I17: the log, however often it was compacted, still says the same."""
+        """I17: checks that a replay of the log has the same result, even after compactions."""
         self._compare(self.replay(disk))
 
     def _compare(self, store: TransactionStore) -> None:
@@ -152,13 +152,13 @@ class TransactionChecker:
             raise Violation(17, f"transactions:\n{difference(found, expected)}")
 
     def on_truncated(self, partition: PartitionIndex, end_offset: Offset) -> None:
-        """A new leader of a partition lacks what was not committed."""
+        """Forgets the markers that a truncation removed: a new leader lacks uncommitted records."""
         for known in self._transactions.values():
             if known.ended_at.get(partition, -1) >= end_offset:
                 del known.ended_at[partition]
 
     def on_marker(self, partition: PartitionIndex, batch: Batch, store: GroupStore) -> None:
-        """A marker is about to be replayed into the shadow store of its partition: I12 and I13."""
+        """I12 and I13: checks a marker that is about to be replayed into the shadow store of its partition."""
         (record,) = decode_batch(batch.data)
         marker = read_end_transaction_marker(record)
         assert marker is not None
@@ -182,7 +182,7 @@ class TransactionChecker:
     # After the faults
 
     def unfinished(self, stores: Iterable[GroupStore]) -> str | None:
-        """What holds offsets pending, if anything does."""
+        """Returns what keeps offsets pending or a transaction unfinished; None if nothing does."""
         for store in stores:
             for producer_id, pending in store.pending_offsets.items():
                 return f"producer {producer_id} has offsets pending: {shorten(str(in_words(pending)), _CHARACTERS)}"
@@ -192,7 +192,9 @@ class TransactionChecker:
         return None
 
     def check_ledgers(self, stores: Iterable[GroupStore], groups: Iterable[str], partitions: int) -> None:
-        """I12: nothing is under way any more; all groups have the same of each producer, and it is its last."""
+        """I12: checks, when no transaction is open, that all groups have the same number of each producer: its last
+        one.
+        """
         found: dict[str, dict[tuple[str, int], int]] = {}
         keys = [(group, PartitionIndex(index)) for group in groups for index in range(partitions)]
         names = sorted({known.transactional_id for known in self._transactions.values()})

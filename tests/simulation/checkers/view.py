@@ -1,4 +1,4 @@
-"""What the checkers may know of a coordinator's inside: the groups it leads, as they are between two steps."""
+"""The internal state of a coordinator that checkers may see: its groups between two steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["active_shard", "active_shards", "find_group", "is_loading", "transac
 
 
 def active_shards(broker: Broker) -> Iterator[tuple[PartitionIndex, GroupShard]]:
-    """The shards of a broker that answer."""
+    """Yields the active shards of a broker."""
     if broker.coordinator is not None:
         for partition, led in broker.coordinator._runtime._led.items():
             if led.state is PartitionState.ACTIVE:
@@ -26,7 +26,7 @@ def active_shards(broker: Broker) -> Iterator[tuple[PartitionIndex, GroupShard]]
 
 
 def active_shard(broker: Broker, partition: PartitionIndex) -> GroupShard | None:
-    """The shard of one partition, if the broker leads it and answers."""
+    """Returns the shard of one partition if the broker leads it and answers, else None."""
     if broker.coordinator is None:
         return None
     led = broker.coordinator._runtime._led.get(partition)
@@ -34,7 +34,7 @@ def active_shard(broker: Broker, partition: PartitionIndex) -> GroupShard | None
 
 
 def is_loading(broker: Broker, partition: PartitionIndex) -> bool:
-    """Whether a coordinator of the broker is reading the log of the partition."""
+    """Returns whether a coordinator of the broker is reading the log of the partition."""
     states: dict[PartitionIndex, PartitionState] = {}
     if broker.coordinator is not None:
         states = {index: led.state for index, led in broker.coordinator._runtime._led.items()}
@@ -45,12 +45,12 @@ def is_loading(broker: Broker, partition: PartitionIndex) -> bool:
 
 
 def transaction_shard(broker: Broker) -> TransactionShard | None:
-    """The shard of `__transaction_state`, if the broker leads it and answers."""
+    """Returns the shard of `__transaction_state` if the broker leads it and answers, else None."""
     return None if broker.transactions is None else broker.transactions.coordinator._runtime.shard(PartitionIndex(0))
 
 
 def find_group(shard: GroupShard, group_id: str) -> ClassicGroup | ConsumerGroup | None:
-    """The group, if there is one."""
+    """Returns the group, or None if there is no such group."""
     consumer = shard.consumer_groups.store.groups.get(group_id)
     if consumer is not None:
         return consumer

@@ -1,4 +1,4 @@
-"""Bugs to plant into the storage, so that worlds of logs can show that they would find them."""
+"""Planted bugs in the storage: they show that worlds of logs find such bugs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = ["LOG_BUGS"]
 
 @contextmanager
 def _cut_damage_silently() -> Iterator[None]:
-    """Recovery cuts a log at the first bad batch, wherever that is; Kafka's does."""
+    """Recovery truncates a log at the first bad batch, even below the recovery point, as Kafka's recovery does."""
     recover = recovery.recover
 
     def recover_without_point(request: LoadRequest, *arguments: Any) -> Offset:
@@ -62,7 +62,7 @@ def _cut_damage_silently() -> Iterator[None]:
 
 @contextmanager
 def _forget_to_truncate_producers() -> Iterator[None]:
-    """Snapshots of producers that are newer than the log is after a cut are kept, and believed."""
+    """Producers' snapshots from before a truncation are kept and used, although they are newer than the log end."""
 
     def usable(directory: Path, snapshots: list[Offset], *rest: Any) -> list[Path]:
         return [directory / file_name(offset, SNAPSHOT_SUFFIX) for offset in snapshots]
@@ -79,7 +79,7 @@ def _forget_to_truncate_producers() -> Iterator[None]:
 
 @contextmanager
 def _pass_an_open_transaction() -> Iterator[None]:
-    """The last stable offset is the high watermark while only one transaction is open."""
+    """The last stable offset passes a transaction that is open alone: it equals the high watermark."""
     first_undecided_offset = OngoingTransactions.first_undecided_offset
 
     def first_of_several(transactions: OngoingTransactions) -> Offset | None:
@@ -91,7 +91,7 @@ def _pass_an_open_transaction() -> Iterator[None]:
 
 @contextmanager
 def _forget_to_sync_names() -> Iterator[None]:
-    """A flush brings records to the disk, and not the names of the files that they are in."""
+    """A flush syncs records, but not the folder with the names of their files."""
     init = Flush.__init__
 
     def without_folders(flush: Flush, *arguments: Any, **options: Any) -> None:
@@ -103,7 +103,7 @@ def _forget_to_sync_names() -> Iterator[None]:
 
 @contextmanager
 def _believe_a_second_sync() -> Iterator[None]:
-    """A sync that fails leaves no mark: after a restart what can be read counts as being on the disk."""
+    """A failed sync leaves no mark: after a restart, all readable data count as synced."""
     with (
         patch.object(log_durability, "note_failed_sync", lambda directory: None),
         patch.object(log_loading, "forget_unsynced_cached_pages", lambda directory, recovery_point: None),
@@ -113,7 +113,7 @@ def _believe_a_second_sync() -> Iterator[None]:
 
 @contextmanager
 def _delete_what_is_not_committed() -> Iterator[None]:
-    """Retention takes the log's end for the high watermark."""
+    """Retention deletes uncommitted records, because it uses the log end instead of the high watermark."""
 
     def plan(segments: Sequence[SegmentFacts], *arguments: Any, **options: Any) -> DeletionPlan:
         return plan_deletion(segments, *arguments, **{**options, "high_watermark": segments[-1].end_offset})
@@ -124,7 +124,7 @@ def _delete_what_is_not_committed() -> Iterator[None]:
 
 @contextmanager
 def _keep_too_little() -> Iterator[None]:
-    """Retention deletes while a log is larger than `retention.bytes`, and not while it stays as large."""
+    """Retention leaves less than `retention.bytes`: it deletes one segment too many."""
 
     def plan(segments: Sequence[SegmentFacts], config: TopicConfig, **options: Any) -> DeletionPlan:
         planned = plan_deletion(segments, config, **options)
@@ -140,14 +140,14 @@ def _keep_too_little() -> Iterator[None]:
 
 @contextmanager
 def _keep_epochs_beyond_a_cut() -> Iterator[None]:
-    """A log that is cut goes on to know the leader epochs of what was cut away."""
+    """A truncated log keeps the leader epochs of the removed part."""
     with patch.object(LeaderEpochs, "truncate_from_end", lambda epochs, end_offset: False):
         yield
 
 
 @contextmanager
 def _forget_the_epoch_of_a_cut() -> Iterator[None]:
-    """A log that is cut forgets the leader epoch that its new end was written under, too."""
+    """A truncated log forgets the leader epoch of its new end, too."""
     truncate_from_end = LeaderEpochs.truncate_from_end
 
     def truncate(epochs: LeaderEpochs, end_offset: Offset) -> bool:
@@ -162,7 +162,7 @@ def _forget_the_epoch_of_a_cut() -> Iterator[None]:
 
 @contextmanager
 def _end_the_next_transaction() -> Iterator[None]:
-    """A marker that is repeated has the epoch of the next transaction, and ends it."""
+    """A repeated marker ends the next transaction, because it has the same epoch."""
 
     def check(
         entry: ProducerEntry | None, producer_id: int, epoch: ProducerEpoch, marker: EndTransactionMarker, version: int
@@ -175,7 +175,7 @@ def _end_the_next_transaction() -> Iterator[None]:
 
 @contextmanager
 def _expire_an_open_transaction() -> Iterator[None]:
-    """A producer that has not written for a while is forgotten, whether it has a transaction open or not."""
+    """An idle producer is forgotten, even if it has an open transaction."""
 
     def is_expired(state: ProducerState, entry: ProducerEntry, now_ms: Millis) -> bool:
         return now_ms - entry.last_timestamp >= state._expiration_ms
@@ -186,14 +186,14 @@ def _expire_an_open_transaction() -> Iterator[None]:
 
 @contextmanager
 def _forget_to_checkpoint_an_epoch() -> Iterator[None]:
-    """A leader epoch that a batch brings is not written to the checkpoint with the next flush."""
+    """A new leader epoch is not written to the checkpoint with the next flush."""
     with patch.object(LogLeaderEpochs, "checkpoint_with_next_flush", lambda epochs, sync: None):
         yield
 
 
 @contextmanager
 def _raise_the_start_too_far() -> Iterator[None]:
-    """DeleteRecords lets go of the whole batch that the offset lies in."""
+    """DeleteRecords raises the log start to the end of the batch that contains the offset."""
     delete_records_before = Log.delete_records_before
 
     def delete(each: Log, offset: Offset) -> Offset:
@@ -210,14 +210,14 @@ def _raise_the_start_too_far() -> Iterator[None]:
 
 @contextmanager
 def _drop_tombstones_at_once() -> Iterator[None]:
-    """The cleaning that finds a batch with a delete horizon drops its tombstones, be that past or not."""
+    """A cleaning drops the tombstones of a batch with a delete horizon before `delete.retention.ms` is over."""
     with patch.object(BatchJudge, "has_passed_horizon", lambda judge, header: header.has_delete_horizon):
         yield
 
 
 @contextmanager
 def _vouch_too_early() -> Iterator[None]:
-    """A snapshot of the producers is written before the batches and the indexes that it vouches for."""
+    """A snapshot of producers is written before the batches and indexes that it covers are synced."""
     write_later = LogSync.write_later
 
     def write(sync: LogSync, write: Callable[[], None], *, indexed_offset: Offset = Offset(0)) -> None:  # noqa: B008
@@ -239,17 +239,17 @@ def _make_a_lost_folder_anew() -> Iterator[None]:
 
 @contextmanager
 def _begin_with_what_is_there() -> Iterator[None]:
-    """A log begins with the first segment that is there."""
+    """A log begins with the first segment that exists."""
     with patch.object(log_loading, "check_beginning", lambda *arguments: None):
         yield
 
 
 @contextmanager
 def _pass_over_a_gap() -> Iterator[None]:
-    """A log goes on with the next segment that is there."""
+    """A log continues with the next segment that exists."""
 
     def nothing(*arguments: Any) -> None:
-        """Any gap is taken for one that a cleaner has left."""
+        """Treats every gap as one that a cleaner has left."""
 
     with patch.object(log_loading, "check_no_gaps", nothing), patch.object(recovery, "check_no_gaps", nothing):
         yield
@@ -257,7 +257,7 @@ def _pass_over_a_gap() -> Iterator[None]:
 
 @contextmanager
 def _remove_segments_too_early() -> Iterator[None]:
-    """The files of deleted segments are removed before it is noted where the log begins since."""
+    """The files of deleted segments are removed before the new log start is noted."""
 
     def remove_at_once(paths: Sequence[Path], note_log_starts: Callable[[], None]) -> Sequence[Path]:
         remove(paths)
@@ -269,7 +269,7 @@ def _remove_segments_too_early() -> Iterator[None]:
 
 @contextmanager
 def _forget_what_belongs_to_a_lost_segment() -> Iterator[None]:
-    """Indexes without a log are removed by a start that finds the segment lost."""
+    """A start removes the index files of a lost segment."""
     list_files = partition_files.list_files
 
     def list_and_remove(request: LoadRequest) -> PartitionFiles:
@@ -284,7 +284,7 @@ def _forget_what_belongs_to_a_lost_segment() -> Iterator[None]:
 
 @contextmanager
 def _follow_an_index_blindly() -> Iterator[None]:
-    """Whether a batch begins where an index leads is not looked at."""
+    """The position in an index entry is not checked: no batch may begin there."""
     scan_from = segment_search._scan_from
 
     def scan(segment: Segment, position: int, offset: int, **options: Any) -> Iterator[BatchBounds]:
@@ -296,7 +296,7 @@ def _follow_an_index_blindly() -> Iterator[None]:
 
 @contextmanager
 def _keep_half_an_index() -> Iterator[None]:
-    """Where the log can't be read to its end while an index is built anew, the part that was built stays."""
+    """If the log can't be read to its end while an index is rebuilt, half an index is kept."""
     with patch.object(IndexFile, "discard", lambda _index: None):
         yield
 

@@ -1,4 +1,4 @@
-"""What must hold of a real log, beside the model of what was written to it."""
+"""The checks of a real log against the model of what was written to it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from klamm.storage.log import Log
 __all__ = ["check_epochs", "check_log", "check_producers", "check_timestamps", "check_transactions"]
 
 _CHARACTERS = 200
-"""Of a record that are shown."""
+"""Maximum length of a shown record."""
 
 
 def check_log(log: Log, model: PartitionModel, random: Random) -> list[Written]:
-    """I1 and I9: what can be read is what was written, in order; compaction leaves gaps, and each key its latest value.
+    """I1 and I9: checks that the log returns what was written, in order. Compaction may leave gaps, but keeps the
+    latest value of each key.
 
-    Raises KafkaError if the log can't be read.
+    Returns the batches that were read. Raises KafkaError if the log can't be read.
     """
     found = read_batches(log, random)
     _check_order(log, found)
@@ -60,7 +61,7 @@ def _check_order(log: Log, found: list[Written]) -> None:
             this = f"a batch at {header.base_offset} of leader epoch {header.partition_leader_epoch}"
             raise Violation(1, f"{log} has {this} after one up to {end} of leader epoch {epoch}")
         end, epoch = header.next_offset, header.partition_leader_epoch
-        # A crash may bring back records that were deleted, of epochs that are not known any more.
+        # A crash may restore deleted records, whose epochs the log does not know any more.
         noted = [each.epoch for each in epochs if each.start_offset <= header.base_offset]
         if header.base_offset >= log.log_start_offset and noted[-1:] != [epoch] and noted:
             raise Violation(
@@ -78,8 +79,9 @@ def _check_same(log: Log, found: list[Written], expected: list[Written]) -> None
 
 
 def check_epochs(log: Log, model: PartitionModel, random: Random) -> None:
-    """I1: the log knows the leader epochs of its batches, from where it begins on, and what was asked for by epoch is
-    answered with where that one ended (KIP-101)."""
+    """I1: checks that the log knows the leader epochs of its batches since its start, and reports where each epoch
+    ended (KIP-101).
+    """
     expected = model.leader_epochs()
     known: list[tuple[int, int]] = [(each.epoch, each.start_offset) for each in log.leader_epochs]
     if model.is_compacted:
@@ -89,8 +91,8 @@ def check_epochs(log: Log, model: PartitionModel, random: Random) -> None:
         first = known[0][1] if known else highest
         if not log.log_start_offset <= first <= highest:
             raise Violation(1, f"{log} begins at {log.log_start_offset}, and knows leader epochs {known}")
-        # A crash may bring back records that were deleted, of epochs that are not known any more. And of an empty log
-        # nobody asks for them, until another epoch begins there.
+        # A crash may restore deleted records, whose epochs the log does not know any more. The epochs of an empty log
+        # are not needed until another epoch begins there.
         is_nothing_left = log.log_start_offset == log.log_end_offset or (not known and first >= log.log_end_offset)
         if known != _from(expected, first) and not is_nothing_left:
             raise Violation(1, f"{log} knows leader epochs {known}, and has those of {expected} from {first} on")
@@ -101,7 +103,7 @@ def check_epochs(log: Log, model: PartitionModel, random: Random) -> None:
 
 
 def _from(epochs: list[tuple[int, int]], start: int) -> list[tuple[int, int]]:
-    """Those that are left of leader epochs when a log begins at `start`."""
+    """Returns the leader epochs that are left when a log begins at `start`."""
     left: list[tuple[int, int]] = []
     for epoch, begins in epochs:
         if begins <= start:
@@ -114,10 +116,12 @@ def _from(epochs: list[tuple[int, int]], start: int) -> list[tuple[int, int]]:
 def _check_epochs_of_compacted(
     log: Log, known: list[tuple[int, int]], expected: list[tuple[int, int]], *, has_holes: bool
 ) -> None:
-    """A cleaner takes batches, and what is recovered from the others begins no earlier than they do."""
+    """Checks the leader epochs of a compacted log. A cleaner removes batches, so a recovered epoch may begin later, but
+    not earlier.
+    """
     begins = dict(expected)
     for epoch, start in known:
-        # One under which nothing was written may come back where a power failure has taken the next one's batches.
+        # An epoch without batches may come back if a power failure removed the batches of the next epoch.
         if start < begins.get(epoch, 0) or (epoch not in begins and not has_holes):
             raise Violation(1, f"{log} knows leader epochs {known}, and was written under {expected}")
     if sorted(set(known)) != known or sorted(start for _, start in known) != [start for _, start in known]:
@@ -125,7 +129,7 @@ def _check_epochs_of_compacted(
 
 
 def _end_of_epoch(asked: int, known: list[tuple[int, int]], end: int) -> tuple[int, int]:
-    """The largest epoch up to the one that is asked for, and where the next one begins."""
+    """Returns the largest known epoch up to `asked`, and the offset at which the next epoch begins."""
     if not known or asked > known[-1][0]:
         return -1, -1
     starts_after = [start for epoch, start in known if epoch > asked]
@@ -134,7 +138,8 @@ def _end_of_epoch(asked: int, known: list[tuple[int, int]], end: int) -> tuple[i
 
 
 def check_timestamps(log: Log, found: list[Written], random: Random) -> None:
-    """What is found by time is the first record that is no older; and the youngest of all.
+    """Checks lookups by time: the first record that is not older than a timestamp, and the record with the largest
+    timestamp.
 
     Raises KafkaError if the log can't be read.
     """
@@ -154,8 +159,8 @@ def check_timestamps(log: Log, found: list[Written], random: Random) -> None:
         raise Violation(9, f"{log}: the first record from time {asked} on is {wanted}, and {answer} was found")
     youngest = found_by_time(log.search_max_timestamp())
     largest = max(timestamp for timestamp, *_ in records)
-    # Records before the log's start, which lie in its first segment, count as well, as they do in Apache Kafka.
-    # And so does a batch that a cleaner has emptied, which keeps its timestamp: then none is found, there as here.
+    # Records below the log start in its first segment count as well, as they do in Apache Kafka. A batch that a cleaner
+    # has emptied keeps its timestamp and counts too: then both find no record.
     is_emptied = any(not batch.records and batch.header.max_timestamp >= largest for batch in found)
     if youngest is None and is_emptied:
         return
@@ -164,13 +169,13 @@ def check_timestamps(log: Log, found: list[Written], random: Random) -> None:
 
 
 def check_producers(log: Log, model: PartitionModel, found: list[Written], now_ms: int) -> None:
-    """I10: epochs, sequences and open transactions of all producers are what their batches say."""
+    """I10: checks that epochs, sequences and open transactions of all producers follow from their batches."""
     present = {batch.header.base_offset for batch in found}
     known = dict(log.producers.active())
     for producer_id, expected in model.producers().items():
         entry = known.pop(ProducerId(producer_id), None)
         last = expected.batches[-1].header if expected.batches else None
-        # A cleaner may have taken it for the sake of a later one, which a power failure then took.
+        # A cleaner may have removed the batch because of a later one, which a power failure then removed.
         is_deleted = last is None or last.base_offset not in present
         if entry is None:
             if is_deleted or model.may_be_forgotten(expected, now_ms):
@@ -182,7 +187,7 @@ def check_producers(log: Log, model: PartitionModel, found: list[Written], now_m
             continue
         if state != wanted and not is_deleted:
             raise Violation(10, f"{log} knows (epoch, sequence) {state} of {producer_id}, not {wanted}")
-        # What was deleted of a transaction may be forgotten, each time that something is.
+        # A log may forget the deleted part of a transaction, at each deletion.
         first_present = min(present, default=model.end)
         begins = {expected.first_open, next((offset for offset in expected.open_offsets if offset in present), -1)}
         begins.update(offset for offset in expected.open_offsets if offset < first_present)
@@ -212,7 +217,7 @@ def _last(producer: Producer) -> int | None:
 def check_transactions(
     log: Log, model: PartitionModel, found_batches: list[Written], random: Random, now_ms: int
 ) -> None:
-    """I11: the last stable offset, and what a read_committed consumer sees below it.
+    """I11: checks the last stable offset, and the records that a read_committed consumer gets below it.
 
     Raises KafkaError if the log can't be read.
     """
@@ -226,7 +231,8 @@ def check_transactions(
         raise Violation(11, f"the last stable offset of {log} is {end}, below {expected_end}")
     start = random.randint(log.log_start_offset, end)
     found = list(read_committed(log, start, end, random))
-    # After a crash the checkpoint's high watermark may be within a batch, which is read as a whole or not at all.
+    # After a crash, the high watermark of the checkpoint may lie within a batch, which is read as a whole or not at
+    # all.
     last = model.batch_at(end)
     end = end if last is None else min(end, last.header.base_offset)
     expected = [record for record in model.committed(end) if start <= record.offset < end]
@@ -237,12 +243,12 @@ def check_transactions(
     aborted = [record for record in found if record not in expected]
     if aborted:
         raise Violation(11, f"of {log} a read_committed consumer sees {_shown(aborted[0])}")
-    # The high watermark may be lower than it was when the log was cleaned.
+    # The high watermark may be lower than at the time of the cleaning.
     stable_end = model.last_stable_offset(model.end)
     latest = {record.key: record for record in model.committed(stable_end) if record.offset >= start}
     later: dict[bytes | None, int] = {}
     if stable_end < model.was_stable:
-        # A power failure has taken the marker that decided what lies there, and a cleaner has gone by that.
+        # A power failure removed the marker that decided these records, and a cleaner had already used it.
         later = {record.key: record.offset for batch in found_batches for record in batch.records}
     there = {record.offset for record in found}
     for record in latest.values():

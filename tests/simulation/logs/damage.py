@@ -1,4 +1,4 @@
-"""Bits that fall over while a machine is down, and fall back when somebody brings a file back from a copy."""
+"""Bits that flip while a machine is down, and flip back when a file is restored from a copy."""
 
 from __future__ import annotations
 
@@ -15,43 +15,46 @@ from klamm.storage.log_files import LOG_SUFFIX, SWAP_SUFFIX
 __all__ = ["Flip", "flip_a_bit"]
 
 _UNCOVERED_BYTES = 16
-"""Base offset, length and leader epoch are outside of a batch's CRC: of what becomes of them nobody promises much."""
+"""Base offset, length and leader epoch are not covered by a batch's CRC, so damage to them may stay unnoticed."""
 _PRODUCER_FIELDS = range(43, 57)
 _PAYLOAD_BYTES = 61
-"""A start reads what producers have written from the headers alone, so damage there is found no earlier than by a
-reader; until then nobody promises much of these producers."""
+"""A start reads the state of producers from the headers alone. So only a reader finds damage there; until then the
+state of these producers may be wrong.
+"""
 
 Turn = Callable[[Path, int, int], None]
-"""Turns a bit of a byte of a file: `Device.turn`."""
+"""Flips a bit of a byte of a file: `Device.turn`."""
 
 
 class Flip(NamedTuple):
-    """One bit of one batch. `content` is the batch as it is now."""
+    """One flipped bit of one batch. `content` is the batch with the flipped bit."""
 
     where: TopicPartition
     path: Path
     position: int
     base_offset: int
     cut_at: int
-    """Where the log ends if it is cut there: after compaction that may be before the batch."""
+    """The end of the log if it is truncated there; after compaction it may be below the batch."""
     content: bytes
     at: int
     bit: int
 
     @property
     def is_there(self) -> bool:
-        """Whether the file still has it."""
+        """Whether the file still contains the damaged batch."""
         return self._file is not None
 
     def mend(self, turn: Turn) -> None:
-        """Bring the file back as it was."""
+        """Flips the bit back."""
         file = self._file
         if file is not None:
             turn(file, self.position + self.at, self.bit)
 
     @property
     def _file(self) -> Path | None:
-        """Where it is. A power failure may bring back the name that a cleaned segment had before it was swapped in."""
+        """The file with the damaged batch. A power failure may restore the name that a cleaned segment had before its
+        swap.
+        """
         for path in (self.path, self.path.with_name(self.path.name + SWAP_SUFFIX)):
             if path.exists() and path.read_bytes()[self.position :].startswith(self.content):
                 return path
@@ -59,7 +62,7 @@ class Flip(NamedTuple):
 
 
 def flip_a_bit(where: TopicPartition, folder: Path, random: Random, turn: Turn) -> Flip | None:
-    """Let a bit of some whole batch fall over, if there is one. A folder that a cleaner was busy in is left alone."""
+    """Flips a bit of a random intact batch, if there is one. Skips a folder in which a cleaner was working."""
     paths = sorted(path for path in folder.iterdir() if path.name.endswith(LOG_SUFFIX) and path.stat().st_size)
     if not paths or any(path.suffix in (".swap", ".cleaned") for path in folder.iterdir()):
         return None
@@ -74,7 +77,7 @@ def flip_a_bit(where: TopicPartition, folder: Path, random: Random, turn: Turn) 
     base_offset = header.base_offset
     first = _PAYLOAD_BYTES if header.has_producer_id else _UNCOVERED_BYTES
     candidates = [byte for byte in range(first, size) if byte not in _PRODUCER_FIELDS]
-    if not candidates:  # a cleaner has emptied the batch
+    if not candidates:  # A cleaner has emptied the batch.
         return None
     at = random.choice(candidates)
     bit = random.randrange(8)
@@ -85,7 +88,7 @@ def flip_a_bit(where: TopicPartition, folder: Path, random: Random, turn: Turn) 
 
 
 def _whole_batches(data: bytes) -> list[tuple[int, int]]:
-    """Position and size of the batches that are sound, up to the first that is not."""
+    """Returns position and size of the intact batches, up to the first damaged one."""
     found = []
     position = 0
     while position < len(data):

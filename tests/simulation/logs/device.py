@@ -1,11 +1,11 @@
-"""A disk under the real log: it knows what was synced, and what a crash may therefore take.
+"""A disk under the real log: it knows which data were synced, and so which data a crash may remove.
 
-Files lie in a folder, in memory where there is such a place, and klamm's storage works on them as always; the calls
-that change something are led through here. A sync makes a copy of what it makes last. When the power goes, each file is
-left with what was synced and with some, all or none of what came later: cut at any byte, in disorder, or as zeros. A
-folder has the names of some moment since it was synced. When only the process dies, all stays but the write under way.
+The files lie in a folder, in memory if possible, and klamm's storage works on them as usual. Calls that change
+something go through this module. A sync makes a copy of the synced data. After a power failure, each file has the
+synced content and some, all or none of the later content: cut at any byte, out of order, or with zeros. A folder has
+the names of some moment since its last sync. If only the process dies, all data stay except the write in progress.
 
-What is drawn is drawn from the world's generator, in the order of the calls, and folders are listed in order of names.
+Random values come from the world's generator, in the order of the calls. Folders are listed in the order of names.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from unittest.mock import patch
 __all__ = ["Crash", "Device", "Image", "Strike"]
 
 Image = dict[str, bytes | None]
-"""What a folder holds: the content of files by their path in it, None for folders."""
+"""The content of a folder: the content of each file by its path in the folder, None for a folder."""
 
 _MOST_STATES: Final = 24
-"""So many moments of a folder are remembered since it was synced."""
+"""Number of states of a folder that are kept since its last sync."""
 
 
 class Strike(Enum):
-    """What strikes at some call."""
+    """A cause for the end of a process, in the middle of a call."""
 
     KILL = "the process is killed"
     POWER = "the power goes"
 
 
 class Crash(BaseException):
-    """The process ends here: nobody catches it but the world."""
+    """The end of the process; only the world catches it."""
 
 
 class _File:
@@ -48,11 +48,13 @@ class _File:
     def __init__(self, path: str, durable: bytes = b"") -> None:
         self.path = path
         self.durable = durable
-        """What the disk has for sure."""
+        """The content that the disk certainly has."""
         self.last: bytes | None = None
-        """What it held when its last name went."""
+        """The content when the last name of the file was removed."""
         self.has_failed = False
-        """Whether a sync failed: the next ones say that all is well, and it is not (Linux marks the pages clean)."""
+        """Whether a sync failed. Later syncs then report success although the data are lost (Linux marks the pages
+        clean).
+        """
 
     def content(self) -> bytes:
         if self.last is not None:
@@ -62,14 +64,14 @@ class _File:
 
 
 _READ_IN_PLACE: Final = (".log", ".index", ".timeindex")
-"""Files that are opened to be read in parts; one that is written opens them, too."""
+"""Files that are opened to read parts of them; the writer of such a file opens it, too."""
 
 _Names = dict[str, "_File | str"]
-"""Files by their names, folders as their paths."""
+"""The content of a folder by name: files, and the paths of folders."""
 
 
 class Device:
-    """The disk of one world. `root` is the folder that is watched."""
+    """The disk of one world. `root` is the simulated folder."""
 
     def __init__(self, root: Path, random: Random, note: Callable[..., None]) -> None:
         self._root = str(root)
@@ -83,26 +85,26 @@ class Device:
         self.calls = 0
         self._strike: tuple[int, Strike] | None = None
         self.image: Image | None = None
-        """What is left after the power has gone."""
+        """The data that are left after a power failure."""
         self.free_bytes: int | None = None
-        """How much more can be written, if the disk is filling up."""
+        """Number of bytes that can still be written, if the disk is filling up."""
         self.error_rate = 0.0
-        """How often a write fails."""
+        """Probability that a write fails."""
         self.failing_syncs = 0
-        """How many of the next syncs fail."""
+        """Number of the next syncs that fail."""
         self.read_error_rate = 0.0
-        """How often a read fails, or a file to be read can't be opened."""
+        """Probability that a read fails, or that a file can't be opened for reading."""
 
     # The process
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process was struck, and does not live again."""
+        """Whether the process was struck and has not started again."""
         return self._is_gone
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """Meanwhile all calls go through here."""
+        """Leads all calls through the device while the context is open."""
         replacements: dict[str, Any] = {
             "open": self._open,
             "write": lambda fd, data: self._write("write", fd, [data]),
@@ -127,7 +129,7 @@ class Device:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Meanwhile the world itself looks at the files, or changes them."""
+        """Lets the world itself read and change files while the context is open."""
         was, self._is_passing = self._is_passing, True
         try:
             yield
@@ -135,17 +137,17 @@ class Device:
             self._is_passing = was
 
     def arm(self, strike: Strike, calls: int) -> None:
-        """Strike in the midst of one of the next calls that change something."""
+        """Lets the process die in the middle of one of the next calls that change something."""
         self._strike = (self.calls + calls, strike)
 
     def strike(self, strike: Strike) -> None:
-        """Strike now, between two calls; what the process does from now on is in vain."""
+        """Lets the process die now, between two calls; its later calls have no effect."""
         self._strike = None
         self._is_gone = True
         self.image = self._survivors() if strike is Strike.POWER else None
 
     def begin_life(self) -> None:
-        """The machine runs again: what survived lies on the disk, and a new process may begin."""
+        """Starts the machine again: writes the surviving data to the disk, and allows a new process."""
         self._is_gone = False
         self._strike = None
         if self.image is None:
@@ -178,7 +180,7 @@ class Device:
                 item.durable = item.content()
 
     def turn(self, path: Path, at: int, bit: int) -> None:
-        """A bit falls over, on the disk and wherever it is remembered."""
+        """Flips a bit on the disk, and in the copy of the synced data."""
         content = bytearray(path.read_bytes())
         content[at] ^= 1 << bit
         path.write_bytes(content)
@@ -187,8 +189,9 @@ class Device:
             file.durable = file.durable[:at] + bytes([file.durable[at] ^ 1 << bit]) + file.durable[at + 1 :]
 
     def settle(self) -> bool:
-        """Somebody has files written, taken away or brought back, and sees to it that all of it is on the disk; whether
-        that is possible."""
+        """Syncs files that the world itself has written, removed or restored; returns False if a sync of a file has
+        failed.
+        """
         if any(isinstance(item, _File) and item.has_failed for item in self._inodes.values()):
             return False
         self._inodes.clear()
@@ -196,7 +199,7 @@ class Device:
         self._adopt_synced(self._root)
         return True
 
-    # What survives
+    # Data that survive a power failure
 
     def _survivors(self) -> Image:
         image: Image = {}
@@ -217,7 +220,7 @@ class Device:
                 image[where] = self._surviving(item)
 
     def _surviving(self, file: _File) -> bytes:
-        """What a file may hold when the power has gone."""
+        """Returns a content that the file may have after a power failure."""
         durable, written = file.durable, file.content()
         if durable == written:
             return durable
@@ -233,7 +236,7 @@ class Device:
             return written[:cut] if len(written) >= len(durable) else durable
         if draw < 0.85:
             return written[:cut] + bytes(random.randint(cut, len(written)) - cut)
-        # Blocks go to the disk in any order: one in the middle may be missing.
+        # Blocks reach the disk in any order: one in the middle may be missing.
         until = random.randint(cut, len(written))
         return written[:cut] + bytes(until - cut) + written[until:]
 
@@ -246,14 +249,16 @@ class Device:
         return self._inodes.get(os.fstat(descriptor).st_ino)
 
     def _step(self) -> bool:
-        """A call that changes something is about to be made; whether it is the last one, and gets only half done."""
+        """Counts a call that changes something; returns whether the process dies in this call, which is then done only
+        in part.
+        """
         if self._is_gone:
             raise OSError(errno.EIO, "the process is no more")
         self.calls += 1
         return self._strike is not None and self.calls >= self._strike[0]
 
     def _crash(self, what: str) -> Crash:
-        """What to raise when the armed strike comes."""
+        """Returns the exception for the armed strike."""
         assert self._strike is not None
         strike = self._strike[1]
         self._note("%s during %s", strike, what)
@@ -338,7 +343,7 @@ class Device:
     def _advise(self, descriptor: int, offset: int, length: int, advice: int) -> None:
         item = None if self._is_passing else self._mine(descriptor)
         if isinstance(item, _File) and item.has_failed and advice == os.POSIX_FADV_DONTNEED:
-            # The pages go, and with them what a failed sync has not brought to the disk.
+            # The cached pages are dropped, and with them the data that a failed sync has not written to the disk.
             content = self._surviving(item)
             with open(item.path, "r+b") as file:
                 file.write(content)
@@ -401,7 +406,7 @@ class Device:
             item.last = item.content()
 
     def _changed(self, folder: str) -> None:
-        """A folder has other names now."""
+        """Keeps the new names of a folder."""
         states = self._states.setdefault(folder, [{}])
         states.append(self._list(folder))
         if len(states) > _MOST_STATES:
@@ -423,7 +428,7 @@ class Device:
 
 
 class _Sorted(AbstractContextManager[Iterator[Any]]):
-    """What `os.scandir` gives, in an order that is everywhere the same."""
+    """The result of `os.scandir`, in the same order on every machine."""
 
     def __init__(self, entries: Any) -> None:
         with entries:
@@ -448,7 +453,7 @@ class _Sorted(AbstractContextManager[Iterator[Any]]):
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with."""
+    """Returns the number of bytes at the beginning that both have in common."""
     length = min(len(one), len(other))
     if one[:length] == other[:length]:
         return length

@@ -1,6 +1,7 @@
-"""Files that go while a machine is down, and come back when somebody brings them back from a copy.
+"""Files that are lost while a machine is down, and are restored from a copy.
 
-Only what a start has to notice goes: records that the disk vouches for. And indexes, which nobody has to miss.
+Only files whose loss a start must notice are removed: records that the disk reports as synced. Indexes are damaged as
+well, but a start need not notice that.
 """
 
 from __future__ import annotations
@@ -26,43 +27,43 @@ _INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUF
 
 
 class Vouched(NamedTuple):
-    """What the disk says of a partition beside its segments."""
+    """What the disk reports about a partition, apart from its segments."""
 
     recovery_point: int
-    """Its batches are there up to here, as the checkpoint says."""
+    """The partition's batches are on the disk up to this offset, as the checkpoint says."""
     end: int
-    """Its batches are there up to here, as the checkpoint or a file in the folder says."""
+    """The partition's batches are on the disk up to this offset, as the checkpoint or a file in the folder says."""
     start: int | None
-    """It begins here, if that is known."""
+    """The offset at which the partition begins, if it is known."""
 
 
 class Loss(NamedTuple):
-    """Something that was in the folder of a partition, or the folder."""
+    """A lost file of a partition's folder, or the lost folder."""
 
     where: TopicPartition
     what: str
     folder: Path
     files: dict[Path, bytes]
-    """What it was."""
+    """The lost content."""
 
     @property
     def is_there(self) -> bool:
-        """Whether it is still lost."""
+        """Whether something is still lost."""
         return any(not path.exists() or path.read_bytes() != content for path, content in self.files.items())
 
     def is_named_in(self, reason: str) -> bool:
-        """Whether the partition is offline for its sake."""
+        """Whether `reason` says that the partition is offline because of this loss."""
         return str(self.folder) in reason and "Bring what is missing back from a copy" in reason
 
     def mend(self) -> None:
-        """Bring it back."""
+        """Restores the lost content."""
         self.folder.mkdir(exist_ok=True)
         for path, content in self.files.items():
             path.write_bytes(content)
 
 
 def lose_something(where: TopicPartition, folder: Path, vouched: Vouched, random: Random) -> Loss | None:
-    """Lets a segment or the folder go, if that has to be noticed. A folder that a cleaner was busy in is left alone."""
+    """Removes a segment or the folder, if a start must notice that. Skips a folder in which a cleaner was working."""
     files = {path: path.read_bytes() for path in sorted(folder.iterdir())}
     if any(path.suffix in (".swap", ".cleaned", GAP_SUFFIX) for path in files):
         return None
@@ -90,7 +91,7 @@ def lose_something(where: TopicPartition, folder: Path, vouched: Vouched, random
 
 
 def tear_an_index(folder: Path, random: Random) -> str | None:
-    """Takes the last byte of an index, or an index of aborted transactions first of all."""
+    """Removes the last byte of an index; prefers an index of aborted transactions."""
     paths = [path for path in sorted(folder.iterdir()) if path.suffix in _INDEX_SUFFIXES and path.stat().st_size]
     transactional = [path for path in paths if path.suffix == TRANSACTION_INDEX_SUFFIX]
     if not paths:
@@ -101,7 +102,7 @@ def tear_an_index(folder: Path, random: Random) -> str | None:
 
 
 def swap_an_index(folder: Path, random: Random) -> str | None:
-    """Gives a segment the offset index of another."""
+    """Replaces the offset index of a segment by the index of another segment."""
     paths = sorted(path for path in folder.iterdir() if path.suffix == INDEX_SUFFIX)
     if len(paths) < 2:
         return None

@@ -1,4 +1,4 @@
-"""One machine, over its lives: the real data directory on the simulated disk, how it starts, stops and ends."""
+"""One machine: the real data directory on the simulated disk, and how it starts, stops and crashes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOW_MS: Final = 1_600_000_000_000
 
 
 class Machine:
-    """The data directory while the process lives. `now_ms` is the time on its clock."""
+    """The data directory of the running process. `now_ms` is the time on its clock."""
 
     def __init__(
         self,
@@ -43,8 +43,9 @@ class Machine:
         producer_id_expiration_ms: int,
         began: Callable[[TopicPartition, int, int], None],
     ) -> None:
-        """`topic_ids` are those of the metadata's partitions. `began` hears of each cleaning when it begins, and up to
-        which offset it goes."""
+        """`topic_ids` are the topic ids in the metadata. `began` is called when a cleaning begins, with the time and
+        the end offset of the cleaning.
+        """
         self._root = root
         self._random = random
         self._config_of = config_of
@@ -63,7 +64,7 @@ class Machine:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Meanwhile what the storage does is done here, in the order of the calls."""
+        """Runs the storage's threads and disk calls here, in the order of the calls, while the context is open."""
         with (
             patch.object(log_directory, "ThreadPoolExecutor", Threads),
             patch.object(log_opening, "ThreadPoolExecutor", Threads),
@@ -78,14 +79,14 @@ class Machine:
 
     @property
     def background(self) -> Threads:
-        """What the directory's own thread has still to do."""
+        """The pending jobs of the directory's own thread."""
         assert self.directory is not None
         return cast(Threads, self.directory._background)
 
-    # Lives
+    # Starts, stops and crashes
 
     def start(self) -> None:
-        """A new process opens what is there. May end with a Crash."""
+        """Starts a new process, which opens the data on the disk. May end with a Crash."""
         self.device.begin_life()
         self._set_times()
         self.directory = LogDirectory(
@@ -95,28 +96,28 @@ class Machine:
         self.directory.find_lost(self._topic_ids, self._config_of)
 
     def _set_times(self) -> None:
-        """Files are as old on every machine as they are here."""
+        """Gives all files the world's time, so that their age does not depend on the real machine."""
         with self.device.passing():
             for folder, _, names in os.walk(self._root):
                 for name in names:
                     os.utime(os.path.join(folder, name), ns=(self.now_ms * 1_000_000,) * 2)
 
     def stop(self) -> None:
-        """Close everything in order. May end with a Crash."""
+        """Stops the process cleanly. May end with a Crash."""
         assert self.directory is not None
         self._call_off()
         self.directory.close()
         self.directory = None
 
     def _call_off(self) -> None:
-        """The cleaner stops before the directory is closed."""
+        """Stops the cleaner before the directory is closed."""
         assert self.directory is not None
         self.directory.cleaner.abort_all()
         while self._cleaning is not None:
             self.clean()
 
     def end(self, strike: Strike | None) -> None:
-        """The process is no more; `strike` says why, if it has not been struck already."""
+        """Ends the process. `strike` is the cause; it is None if the device was struck before."""
         if strike is not None:
             self.device.strike(strike)
         if self._cleaning is not None:
@@ -135,7 +136,7 @@ class Machine:
     # The cleaner
 
     def clean(self) -> None:
-        """One step of a cleaning: what a thread does, then what is done between two requests."""
+        """Runs one step of a cleaning: the thread's work, then the work between two requests."""
         assert self.directory is not None
         try:
             if self._cleaning is None:
@@ -158,10 +159,10 @@ class Machine:
         except StopIteration:
             self._cleaning = self._next_step = None
 
-    # What lies on the disk
+    # Files on the disk
 
     def noted(self, name: str) -> Mapping[TopicPartition, int]:
-        """What the checkpoint of that name says."""
+        """Returns the offsets in the checkpoint of that name."""
         with self.device.passing():
             try:
                 return read_offsets(self._root / name)
@@ -169,7 +170,9 @@ class Machine:
                 return {}
 
     def recovery_points(self) -> Mapping[TopicPartition, int]:
-        """Up to where the disk vouches for the batches: in the checkpoint, or by a snapshot of producers."""
+        """Returns the offsets up to which the disk reports batches as synced: in the checkpoint, or by a snapshot of
+        producers.
+        """
         with self.device.passing():
             points = dict(self.noted(RECOVERY_POINT_FILE))
             for path in self._root.glob(f"*/*{SNAPSHOT_SUFFIX}"):
@@ -180,7 +183,7 @@ class Machine:
 
 
 def is_good_snapshot(path: Path) -> bool:
-    """Whether it can be read."""
+    """Returns whether the snapshot can be read."""
     try:
         read_snapshot(path)
     except CorruptSnapshot:

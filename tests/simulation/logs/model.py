@@ -1,7 +1,7 @@
-"""What a partition must hold: every batch that was written, as it was written, and what follows from them.
+"""The expected content of a partition: every written batch, and what follows from the batches.
 
-All of it is worked out anew from the list of batches whenever it is asked for, in the plainest way, so that it shares
-no idea with the code that it judges.
+Each result is computed from the list of batches on every call, in the plainest way. So the model shares no idea with
+the code that it checks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Known", "PartitionModel", "Producer", "Written", "stamped"]
 
 
 def stamped(batch: bytes, base_offset: int, leader_epoch: int) -> bytes:
-    """The batch as a leader writes it: its first 16 bytes are the leader's."""
+    """Returns the batch as a leader writes it: the leader sets its first 16 bytes."""
     return pack(">qii", base_offset, len(batch) - 12, leader_epoch) + batch[16:]
 
 
@@ -30,11 +30,11 @@ class Written(NamedTuple):
     header: BatchHeader
     data: bytes
     is_commit: bool | None
-    """What the marker says, if it is one."""
+    """Whether the marker commits; None if the batch is not a marker."""
 
     @classmethod
     def of(cls, data: bytes) -> Written:
-        """A batch that has its offsets."""
+        """Decodes a batch that has its offsets."""
         header = read_batch_header(data)
         is_commit = None
         if header.is_control:
@@ -45,25 +45,25 @@ class Written(NamedTuple):
 
     @property
     def records(self) -> list[Record]:
-        """What it holds."""
+        """The records of the batch."""
         return decode_batch(self.data)
 
 
 @dataclass(slots=True)
 class Producer:
-    """What a log knows of a producer."""
+    """The state of a producer in a log."""
 
     epoch: int
     batches: list[Written] = field(default_factory=list)
-    """All those of its epoch, oldest first."""
+    """All batches of this epoch, oldest first."""
     last_timestamp: int = -1
-    """That of its last batch, or of the last marker."""
+    """The timestamp of the producer's last batch or marker."""
     open_offsets: list[int] = field(default_factory=list)
-    """Where the batches of its transaction begin, if one is open."""
+    """The base offsets of the batches in its open transaction."""
 
     @property
     def first_open(self) -> int:
-        """Where its transaction begins, if one is open."""
+        """The first offset of its open transaction; -1 without one."""
         return self.open_offsets[0] if self.open_offsets else -1
 
     @property
@@ -72,11 +72,11 @@ class Producer:
 
 
 class Known(NamedTuple):
-    """A transaction in this partition; without `marker` it is open."""
+    """A transaction in this partition; it is open if `marker` is None."""
 
     producer_id: int
     offsets: tuple[int, ...]
-    """Where its batches begin."""
+    """The base offsets of its batches."""
     marker: int | None
     is_commit: bool
 
@@ -86,56 +86,58 @@ class Known(NamedTuple):
 
 
 class PartitionModel:
-    """One partition, from its first batch on, whatever has been deleted since."""
+    """One partition from its first batch on, including all deleted batches."""
 
     def __init__(self, config: TopicConfig, *, producer_id_expiration_ms: int) -> None:
         self.config = config
         self.is_compacted = config.compact
         self.batches: list[Written] = []
         self.start = 0
-        """Where the log begins: DeleteRecords and retention raise it, and a crash may bring more back."""
+        """The log start offset. DeleteRecords and retention raise it; a crash may lower it again."""
         self.start_must_last = False
-        """Whether the next start may begin at no other offset: the last life ended in order."""
+        """Whether the log must begin at exactly this offset after the next start, because the last stop was clean."""
         self.highest_start = 0
-        """The highest it ever was: below it leader epochs may be forgotten."""
+        """The highest log start offset so far: the log may forget leader epochs below it."""
         self.assigned: tuple[int, int] | None = None
-        """The leader epoch that is to come, and from where on."""
+        """The assigned leader epoch and its first offset."""
         self.must_last = 0
-        """Up to here the log has said that the disk has it: no power failure takes it."""
+        """The log has reported data below this offset as synced: no power failure removes them."""
         self.cleaned_below = 0
-        """From here on no cleaner was."""
+        """No cleaner has worked at or above this offset."""
         self.cleanings: list[tuple[int, int]] = []
-        """When each cleaning began, and up to which offset it went."""
+        """The time when each cleaning began, and its end offset."""
         self.given_away = 0
-        """Offsets below it are not given again, though no batch is there."""
+        """Offsets below this one are not assigned again, even if no batch is there."""
         self.was_stable = 0
-        """The highest last stable offset of all times: what a crash has made undecided again was decided up to here."""
+        """The highest last stable offset so far: below it everything was decided, even if a crash has undone the
+        decision.
+        """
         self.loaded_end = 0
-        """Where the log ended when the process began to live."""
+        """The end of the log when the process started."""
         self.newest_epochs: dict[int, int] = {}
-        """The newest epoch that each producer has used, whether or not that was written."""
+        """The newest epoch that each producer has used, written or not."""
         self._lost: list[Written] = []
-        """Batches that a power failure took from between others: of their leader epochs a log may still know."""
+        """Batches that a power failure removed from between others; a log may still know their leader epochs."""
         self._expiration_ms = producer_id_expiration_ms
         self.may_start_at = 0
-        """Where retention was about to have the log begin when a crash came, if that is above `start`."""
+        """The log start that retention was about to set at a crash, if it is above `start`."""
         self.may_end_at: int | None = None
-        """Where the log was being cut when a crash came."""
+        """The offset to which the log was being truncated at a crash."""
         self.in_flight: bytes | None = None
-        """What was being written when a crash came: it may be there, as a whole."""
+        """The batch that was being written at a crash: the whole batch may be there."""
 
     @property
     def end(self) -> int:
         return max(self.given_away, self.batches[-1].header.next_offset if self.batches else 0)
 
     def append(self, data: bytes) -> Written:
-        """It was written."""
+        """Adds a written batch."""
         written = Written.of(data)
         self.batches.append(written)
         return written
 
     def cut(self, end: int) -> None:
-        """The log ends there now."""
+        """Truncates the model to the new end of the log."""
         self.batches = [batch for batch in self.batches if batch.header.next_offset <= end]
         self._lost = [batch for batch in self._lost if batch.header.next_offset <= end]
         self.given_away = min(self.given_away, end)
@@ -144,37 +146,37 @@ class PartitionModel:
         self.start = min(self.start, end)
 
     def raise_start(self, offset: int) -> None:
-        """What is below is deleted."""
+        """Raises the log start offset, because the records below it are deleted."""
         self.start = max(self.start, offset)
         self.highest_start = max(self.highest_start, offset)
 
     def lose(self, start: int, end: int) -> None:
-        """What was between is not there any more."""
+        """Removes the batches between two offsets, because they are lost."""
         self.given_away = max(self.given_away, end)
         self._lost += self.batches_between(start, end)
         self.batches = [batch for batch in self.batches if not start <= batch.header.base_offset < end]
 
     def first_cleaned_ms(self, offset: int) -> int | None:
-        """When the cleaner was at that offset first, at the earliest."""
+        """Returns the time of the first cleaning that may have reached this offset."""
         return next((began_ms for began_ms, end in self.cleanings if end > offset), None)
 
     @property
     def has_holes(self) -> bool:
-        """Whether anything was lost from between."""
+        """Whether batches were lost from between other batches."""
         return bool(self._lost)
 
     def batches_between(self, start: int, end: int) -> list[Written]:
-        """The batches that begin there."""
+        """Returns the batches that begin between two offsets."""
         return [batch for batch in self.batches if start <= batch.header.base_offset < end]
 
     def batch_at(self, offset: int) -> Written | None:
-        """The batch that holds an offset."""
+        """Returns the batch that contains an offset."""
         return next(
             (batch for batch in self.batches if batch.header.base_offset <= offset <= batch.header.last_offset), None
         )
 
     def producers(self) -> dict[int, Producer]:
-        """What there is to know of each producer (I10)."""
+        """Returns the state of each producer (I10)."""
         found: dict[int, Producer] = {}
         for batch in self.batches:
             header = batch.header
@@ -194,17 +196,20 @@ class PartitionModel:
         return found
 
     def may_be_forgotten(self, producer: Producer, now_ms: int) -> bool:
-        """Whether the producer has been idle for `producer.id.expiration.ms`: with a transaction open it never is."""
+        """Returns whether the producer has been idle for `producer.id.expiration.ms`; a producer with an open
+        transaction is never idle.
+        """
         return producer.first_open < 0 and now_ms - producer.last_timestamp >= self._expiration_ms
 
     def batches_may_be_forgotten(self, producer: Producer, now_ms: int) -> bool:
-        """Whether a start may have left the producer out of a snapshot, as idle (Kafka's `loadFromSnapshot`). A marker
-        behind the snapshot then brings back its epoch, without its sequences."""
+        """Returns whether a start may have left an idle producer out of a snapshot (Kafka's `loadFromSnapshot`). A
+        marker after the snapshot then restores its epoch, but not its sequences.
+        """
         last_ms = producer.batches[-1].header.max_timestamp if producer.batches else now_ms
         return producer.first_open < 0 and now_ms - last_ms >= self._expiration_ms
 
     def leader_epochs(self) -> list[tuple[int, int]]:
-        """All leader epochs since the first batch, each with the offset that it begins at (KIP-101)."""
+        """Returns all leader epochs since the first batch, each with its first offset (KIP-101)."""
         found: list[tuple[int, int]] = []
         for batch in sorted(self.batches + self._lost, key=lambda batch: batch.header.base_offset):
             if not found or batch.header.partition_leader_epoch > found[-1][0]:
@@ -214,7 +219,7 @@ class PartitionModel:
         return found
 
     def transactions(self) -> list[Known]:
-        """All transactions, in the order in which they began."""
+        """Returns all transactions, in the order of their first offsets."""
         found: list[Known] = []
         open_batches: dict[int, list[int]] = {}
         for batch in self.batches:
@@ -230,8 +235,9 @@ class PartitionModel:
         return sorted(found, key=lambda known: known.first_offset)
 
     def last_stable_offset(self, high_watermark: int, present: Container[int] | None = None) -> int:
-        """Below it all is decided, and the decision committed (I11), as far as it can be told from the batches that are
-        still `present`."""
+        """Returns the offset below which every transaction is decided and its marker committed (I11), as far as the
+        batches that are still `present` show it.
+        """
         return min(
             (
                 offset
@@ -243,7 +249,7 @@ class PartitionModel:
         )
 
     def committed(self, end: int) -> Iterator[Record]:
-        """What a read_committed consumer sees below `end`, which is a last stable offset (I11)."""
+        """Yields the records that a read_committed consumer gets below `end`, which is a last stable offset (I11)."""
         aborted = [known for known in self.transactions() if not known.is_commit]
         for batch in self.batches:
             header = batch.header

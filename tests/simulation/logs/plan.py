@@ -1,4 +1,4 @@
-"""What a seed decides about a world of logs before it begins."""
+"""The plan of a world of logs: what the seed decides before the world begins."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["LogPlan", "make_plan"]
 
 
 class LogPlan(NamedTuple):
-    """The topics, and what may happen to them."""
+    """The topics, and the faults that may occur."""
 
     topics: dict[str, TopicConfig]
     producers: int
     waits_for_disk: bool
-    """Whether a record is committed when it is on the disk (`klamm.fsync=ack`), or when it is written."""
+    """Whether a record is committed when it is on the disk (`klamm.fsync=ack`), not already when it is written."""
     has_followers: bool
-    """Whether the high watermark follows the log's end now and then only, as it does where there are followers."""
+    """Whether the high watermark reaches the log end only from time to time, as in a cluster with followers."""
     steps: int
     lives: int
     has_kills: bool
@@ -26,18 +26,18 @@ class LogPlan(NamedTuple):
     has_clean_stops: bool
     has_flips: bool
     has_losses: bool
-    """Whether files go while the machine is down."""
+    """Whether files are lost while the machine is down."""
     has_full_disk: bool
     has_write_errors: bool
     has_failed_syncs: bool
     has_read_errors: bool
     has_cuts: bool
-    """Whether a log is cut at its end now and then, as that of a follower is."""
+    """Whether a log is truncated from time to time, like the log of a follower."""
     producer_id_expiration_ms: int
 
 
 def make_plan(random: Random) -> LogPlan:
-    """Some of everything; not all of it in each world."""
+    """Draws a plan; no plan has all faults."""
 
     def chance(probability: float) -> bool:
         return random.random() < probability
@@ -74,7 +74,7 @@ def make_plan(random: Random) -> LogPlan:
         has_write_errors=chance(0.3),
         has_failed_syncs=has_failed_syncs,
         has_read_errors=chance(0.3),
-        # What was cut off a power failure brings back; a follower's leader then has it cut again.
+        # A power failure may restore the truncated part, which a follower's leader would then have truncated again.
         has_cuts=not (has_power_failures or has_failed_syncs) and chance(0.7),
         producer_id_expiration_ms=random.choice((2_000, 86_400_000)),
     )

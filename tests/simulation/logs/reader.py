@@ -1,4 +1,4 @@
-"""Consumers of a real log: all of it, or what a read_committed consumer lets its application see."""
+"""Consumers of a real log: they read all batches, or the records that a read_committed consumer returns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["read_batches", "read_committed"]
 
 
 def read_batches(log: Log, random: Random) -> list[Written]:
-    """All batches, fetched in pieces. Raises KafkaError."""
+    """Returns all batches, fetched in pieces. Raises KafkaError."""
     found = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -32,13 +32,14 @@ def read_batches(log: Log, random: Random) -> list[Written]:
 def _written(data: bytes) -> Written:
     try:
         return Written.of(data)
-    except IndexError:  # a cleaner has emptied it
+    except IndexError:  # A cleaner has emptied the batch.
         return Written(next(header for _, header in iterate_batches(data)), data, None)
 
 
 def read_committed(log: Log, start: int, end: int, random: Random) -> Iterator[Record]:
-    """As Kafka's consumers do (`CompletedFetch`): the records of an aborted transaction are left out, from where it
-    begins to its marker."""
+    """Yields the committed records, as Kafka's consumers do (`CompletedFetch`): an aborted transaction is left out from
+    its first record to its marker.
+    """
     offset = Offset(start)
     while offset < end:
         data = bytes(log.read(offset, random.choice((1, 300)), upper_bound=Offset(end), minimum_one_batch=True))

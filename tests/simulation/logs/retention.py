@@ -1,8 +1,8 @@
-"""What retention must leave of a log: worked out from the batches that were written and from where segments begin.
+"""What retention must leave of a log, computed from the written batches and the first offsets of the segments.
 
-Whole segments go, from the oldest on, of a topic that is not only compacted: as long as the rest is at least
-`retention.bytes` large, and then as long as all of their records are older than `retention.ms`. Nothing goes that is
-not committed.
+Retention deletes whole segments, oldest first, in topics that are not only compacted. It deletes while the rest is at
+least `retention.bytes` large, and then while all records of a segment are older than `retention.ms`. It deletes nothing
+that is not committed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Segment(NamedTuple):
 def start_after_retention(
     model: PartitionModel, base_offsets: Sequence[int], *, high_watermark: int, now_ms: int
 ) -> int:
-    """The log start offset that holds once retention was there; segments begin at `base_offsets`."""
+    """Returns the log start offset after a run of retention; `base_offsets` are the first offsets of the segments."""
     config, start = model.config, model.start
     if not config.delete:
         return start

@@ -1,4 +1,4 @@
-"""What runs on threads of a data directory, here one thing after the other and when the world says so."""
+"""Simulated threads of a data directory: their jobs run one after the other, when the world says so."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _OWN = "klamm-storage"
-"""The directory's own thread: what it is to do waits. What others are for is waited for anyway, and done at once."""
+"""The directory's own thread, whose jobs wait. Jobs of other threads run at once: their callers wait for them."""
 
 
 class Threads:
-    """Takes the place of `ThreadPoolExecutor`."""
+    """A simulated `ThreadPoolExecutor`."""
 
     def __init__(self, max_workers: int | None = None, thread_name_prefix: str = "") -> None:
         self._waits = thread_name_prefix == _OWN
@@ -40,7 +40,7 @@ class Threads:
         return len(self._jobs)
 
     def run_one(self) -> None:
-        """Do what has waited longest."""
+        """Runs the job that has waited longest."""
         future, job, arguments = self._jobs.popleft()
         try:
             future.set_result(job(*arguments))
@@ -48,7 +48,7 @@ class Threads:
             future.set_exception(error)
 
     def run_all(self) -> None:
-        """Do all that waits."""
+        """Runs all waiting jobs."""
         while self._jobs:
             self.run_one()
 

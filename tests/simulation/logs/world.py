@@ -1,8 +1,8 @@
-"""One world of logs: a data directory, what is written to it, and everything that happens to its disk.
+"""One world of logs: a data directory, the data that are written to it, and everything that happens to its disk.
 
-It goes through several lives of one machine. In each, producers write, the log is flushed, rolled, cleaned and cut, the
-disk fills up and fails; then the process is stopped, is killed, or the power goes, at any call. While the machine is
-down bits may fall over. After each start all that was promised must be there, and nothing that was not written.
+The world goes through several lives of one machine. In each life, producers write; the log is flushed, rolled, cleaned
+and truncated; the disk fills up and fails. Then the process stops, is killed, or loses power, at any call. While the
+machine is down, bits may flip. After each start all promised data must be there, and no data that were not written.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class LogWorld:
         self._weights = list(actions.values())
 
     def run(self) -> None:
-        """Let everything happen. Raises Violation."""
+        """Runs the world. Raises Violation."""
         folder = tempfile.mkdtemp(prefix="klamm-simulation-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None)
         self._root = Path(folder)
         self._device = Device(self._root, self._random, self.notes.add)
@@ -128,7 +128,7 @@ class LogWorld:
     def _chance(self, probability: float) -> bool:
         return self.loop.chance(probability)
 
-    # Lives
+    # Starts, stops and crashes
 
     def _live(self) -> None:
         try:
@@ -147,7 +147,7 @@ class LogWorld:
             self._tear()
 
     def _end(self) -> None:
-        """The last lives: nothing goes wrong any more, and all that must be there is."""
+        """Runs the last lives, without faults, and checks that all expected data are there."""
         for flip in self._flips:
             flip.mend(self._device.turn)
         self._flips.clear()
@@ -168,7 +168,7 @@ class LogWorld:
             self._device.arm(strike, self._random.randint(1, 30))
         points = self._recovery_points()
         self._sort_flips(points)
-        self._epoch += 1  # each start has a leader epoch of its own
+        self._epoch += 1  # Each start has its own leader epoch.
         self._machine.start()
         self.notes.add("started")
         for where, model in self._models.items():
@@ -187,7 +187,9 @@ class LogWorld:
         self._may_be_cut.clear()
 
     def _sort_flips(self, points: Mapping[TopicPartition, float]) -> None:
-        """Damage that the disk's recovery point does not vouch for can't be told from a torn tail: it may be cut."""
+        """Moves damage above the disk's recovery point to `_may_be_cut`: the log can't tell it from a torn tail, and
+        may truncate it.
+        """
         for flip in list(self._flips):
             if flip.base_offset >= points.get(flip.where, 0):
                 if flip.is_there:
@@ -196,7 +198,7 @@ class LogWorld:
                 self._flips.remove(flip)
 
     def _recovery_points(self) -> Mapping[TopicPartition, float]:
-        """What the disk says before a start; after a stop in order it vouches for everything."""
+        """Returns the recovery points on the disk before a start; after a clean stop they cover everything."""
         if (self._root / CLEAN_SHUTDOWN_FILE).exists():
             return dict.fromkeys(self._models, inf)
         return self._machine.recovery_points()
@@ -226,7 +228,7 @@ class LogWorld:
         self._died(None if strike is not Strike.POWER else strike)
 
     def _died(self, strike: Strike | None) -> None:
-        """The process is no more: struck now, or before."""
+        """Ends the process. `strike` is None if the process was struck before, or has stopped."""
         if strike is not None:
             self.notes.add("%s", strike)
         self._machine.end(strike)
@@ -263,7 +265,7 @@ class LogWorld:
             return
         if losses:
             raise Violation(8, f"nobody misses {losses[0].what}")
-        model.may_end_at = None  # one that is offline is read when it is whole again
+        model.may_end_at = None  # An offline log is checked when it is intact again.
         self._check_end(log, model, must_last)
         if model.is_compacted and point == 0:
             self._forgive_holes(log, model, must_last)
@@ -287,7 +289,7 @@ class LogWorld:
                 log.durability.flush_in_background(self._machine.now_ms)
 
     def _check_end(self, log: Log, model: PartitionModel, must_last: int) -> None:
-        """I8: nothing that must last is gone, and nothing is there that was not written; a torn batch is cut."""
+        """I8: checks that all synced data are there, and nothing that was not written; a torn batch is truncated."""
         end = log.log_end_offset
         self.notes.add("%s ends at %d; written %d, must last %d", log, end, model.end, must_last)
         if end < must_last:
@@ -299,15 +301,16 @@ class LogWorld:
             model.append(in_flight)
         model.cut(end)
         if log.log_start_offset == end <= max(model.start, model.may_start_at):
-            # Only what was deleted is left, or less: Kafka's LogLoader begins the log anew at the start offset that its
-            # checkpoint knows, which a client may have put anywhere (truncateFullyAndStartAt).
+            # Only deleted records are left, or fewer. Kafka's LogLoader then starts the log again at the start offset
+            # in its checkpoint, which a client may have set to any offset (truncateFullyAndStartAt).
             model.lose(model.end, end)
         if model.end not in (0, end):
             raise Violation(8, f"{log} ends at {end}, in the midst of a batch")
 
     def _forgive_holes(self, log: Log, model: PartitionModel, must_last: int) -> None:
-        """Without a recovery point on the disk a compacted log can't tell the lost end of a segment from a gap that a
-        cleaner of Apache Kafka has left."""
+        """Accepts the gaps of a compacted log. Without a recovery point on the disk, it can't tell the lost end of a
+        segment from a gap that a cleaner of Apache Kafka has left.
+        """
         for segment, following in pairwise(log._segments):
             with self._device.passing():
                 end = max((header.next_offset for _, header in segment_headers(segment)), default=segment.base_offset)
@@ -318,7 +321,9 @@ class LogWorld:
                 model.lose(end, following.base_offset)
 
     def _check_first(self, log: Log, model: PartitionModel) -> None:
-        """The first reads after a start make anew what was spoiled before it; where some fail the next ones do."""
+        """Checks a log after a start. The first reads repair indexes that were damaged before; if some reads fail,
+        later reads do it.
+        """
         if self.plan.has_read_errors and self._chance(0.5):
             for _ in range(3):
                 self._device.read_error_rate = _READ_ERROR_RATE
@@ -327,7 +332,7 @@ class LogWorld:
         self._check(log, model)
 
     def _check(self, log: Log, model: PartitionModel) -> None:
-        """Everything that can be seen of a log."""
+        """Checks everything that a client can see of a log."""
         try:
             found = check_log(log, model, self._random)
             check_transactions(log, model, found, self._random, self._machine.now_ms)
@@ -339,7 +344,9 @@ class LogWorld:
         check_epochs(log, model, self._random)
 
     def _judge_read_error(self, log: Log, error: KafkaError) -> None:
-        """A log that can't be read says why, and is offline; where reads fail now and then it is online."""
+        """Judges a failed read. An unreadable log is offline and names the reason; a log whose reads fail only
+        sometimes is online.
+        """
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR and self._is_unreadable and not log.is_offline:
             return
         if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or not self._is_damaged(log):
@@ -347,14 +354,14 @@ class LogWorld:
         self.notes.add("%s", self._without_root(log.offline_reason))
 
     def _is_damaged(self, log: Log) -> bool:
-        """Whether it is offline, and the reason names a file in which a bit fell over."""
+        """Returns whether the log is offline, with a reason that names a file with a flipped bit."""
         reason = log.offline_reason or ""
         return any(flip.path.name in reason for flip in self._flips if flip.where == log.topic_partition)
 
     def _without_root(self, text: str | None) -> str:
         return (text or "").replace(str(self._root), "")
 
-    # While it lives
+    # Actions of a running process
 
     def _act(self) -> None:
         self._random.choices(self._actions, self._weights)[0]()
@@ -365,7 +372,7 @@ class LogWorld:
                 raise Violation(4, f"{log} begins at {log.log_start_offset}, and is to begin at {model.start}")
 
     def _note_synced(self, log: Log, model: PartitionModel) -> None:
-        """What the log says of the disk now, it says for good."""
+        """Records what the log reports as synced: later lives must keep it."""
         if not log.is_offline:
             model.must_last = max(model.must_last, log.recovery_point)
             if not self.plan.has_followers or self._chance(0.04):
@@ -433,14 +440,16 @@ class LogWorld:
             self._check_forgotten(log, model)
 
     def _check_forgotten(self, log: Log, model: PartitionModel) -> None:
-        """I10: whoever has been idle for so long is not remembered any more."""
+        """I10: checks that the log does not remember a producer that was idle for too long."""
         producers = model.producers()
         for producer_id, _ in log.producers.active():
             if model.may_be_forgotten(producers[producer_id], self._machine.now_ms):
                 raise Violation(10, f"{log} still remembers producer {producer_id}: {producers[producer_id]}")
 
     def _cut(self) -> None:
-        """A follower learns that its leader does not have the end of its log, and leads itself later on."""
+        """Truncates a log, like a follower whose leader does not have the end of the log; then makes the log a
+        leader's.
+        """
         log, model = self._some_log()
         if log.is_offline or model.is_compacted or self._flips:
             return
@@ -448,8 +457,8 @@ class LogWorld:
         batch = model.batch_at(offset)
         end = offset if batch is None else batch.header.base_offset
         if end > log.high_watermark or end < log.log_start_offset:
-            # Which transactions are decided and not committed yet is not known any more after that, as in Apache Kafka;
-            # and a log start that falls with the end is forgotten by a crash, there as here.
+            # A truncation here would forget which transactions are decided but not committed yet, as in Apache Kafka.
+            # And a crash forgets a log start that falls with the end, in Kafka as in klamm.
             return
         model.may_end_at = end
         try:
@@ -506,7 +515,7 @@ class LogWorld:
         if not log.is_offline:
             self._check(log, model)
 
-    # Trouble
+    # Faults
 
     @property
     def _is_in_trouble(self) -> bool:
@@ -524,7 +533,7 @@ class LogWorld:
         if not kinds:
             return
         kind = self._random.choice(kinds)
-        self._heal()  # one at a time: a full disk does not even take the mark of a failed sync
+        self._heal()  # Only one fault at a time: a full disk does not even store the mark of a failed sync.
         self.notes.add("trouble: %s", kind)
         self._had_trouble = True
         if kind == "full":
@@ -574,7 +583,7 @@ class LogWorld:
             self._device.settle()
 
     def _tear(self) -> None:
-        """What is no index any more is made anew by a read, and reads may fail."""
+        """Damages indexes while the machine is down: a read rebuilds them, and reads may fail."""
         with self._device.passing():
             for where in self._models:
                 folder = self._root / str(where)
@@ -602,7 +611,7 @@ class LogWorld:
         if flip is None:
             return
         if self._models[where].is_compacted and flip.base_offset >= self._recovery_points().get(where, 0):
-            # It would be cut, and with it records for whose sake others are gone already.
+            # The log would be truncated there, and would lose records for which the cleaner has already removed others.
             flip.mend(self._device.turn)
         else:
             self._flips.append(flip)
@@ -611,7 +620,7 @@ class LogWorld:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The storage says what it finds; here nobody reads it."""
+    """Silences the storage's log messages, which nothing reads here."""
     logger = logging.getLogger("klamm.storage")
     level, propagates = logger.level, logger.propagate
     logger.setLevel(logging.CRITICAL + 1)

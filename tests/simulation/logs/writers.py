@@ -1,4 +1,4 @@
-"""Producers of a real log: in order and out of order, in transactions and outside, and the coordinator's markers."""
+"""Producers of a real log: in order and out of order, with and without transactions, and the coordinator's markers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["Writers"]
 
 _KEYS = tuple(b"key-%d" % number for number in range(6))
 _WITHOUT_TRANSACTIONS = 3
-"""The producer that is only idempotent: real ones don't change their mind."""
+"""The producer that is only idempotent: a real producer does not switch to transactions."""
 
 
 class Writers:
-    """All that write to the logs of one world. What they know of themselves is what their partition's model says.
+    """All writers of the logs in one world. They know about themselves what the partition's model says.
 
-    `is_well` tells whether nothing is wrong with the disk: then nothing is refused for its sake. `is_damaged` tells
-    whether a log is offline for the sake of a bit that fell over: the first append to a segment looks at its batches.
+    `is_well` returns whether the disk has no fault; then no write may fail because of the disk. `is_damaged` returns
+    whether a log is offline because of a flipped bit: the first append to a segment reads its batches.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Writers:
         self._values = 0
 
     def write(self, log: Log, model: PartitionModel, now_ms: Millis) -> None:
-        """Somebody writes something, or something that must be refused."""
+        """Writes a batch or a marker of a random producer, or one that the log must refuse."""
         random = self._random
         if random.random() < 0.25:
             self._append(log, model, self._batch(now_ms), now_ms)
@@ -60,7 +60,7 @@ class Writers:
         producer_id = random.randint(1, self._producers)
         known = model.producers().get(producer_id) or Producer(0)
         draw = random.random()
-        # Of whom all records were deleted a log need not know, once it was started anew.
+        # A log need not know a producer after a start if all its records are deleted.
         is_known = any(batch.header.base_offset >= log.log_start_offset for batch in known.batches[-1:])
         is_idle = model.may_be_forgotten(known, now_ms) or model.batches_may_be_forgotten(known, now_ms)
         if not known.batches or (is_known and (model.is_compacted or is_idle)):
@@ -83,7 +83,9 @@ class Writers:
     def end_transaction(
         self, log: Log, model: PartitionModel, producer_id: int, known: Producer, now_ms: Millis, *, is_commit: bool
     ) -> None:
-        """The transaction coordinator writes a marker; with transaction version 2 it has the next epoch."""
+        """Writes a marker as the transaction coordinator does; with transaction version 2 the marker has the next
+        epoch.
+        """
         version = self._version(producer_id)
         batch = encode_end_transaction_marker(
             EndTransactionMarker(is_commit, 0),
@@ -103,7 +105,7 @@ class Writers:
             self._values += 1
             value = None if random.random() < 0.25 else b"%d" % self._values * random.randint(1, 9)
             headers = (("header", b"%d" % self._values),) if random.random() < 0.1 else ()
-            # Some clients are late, and some set timestamps of their own.
+            # Some clients are late, and some set their own timestamps.
             timestamp_ms = Millis(now_ms - random.choice((0, 0, 0, random.randint(0, 3_000))))
             records.append((timestamp_ms, random.choice(_KEYS), value, headers))
         compression = Compression.GZIP if random.random() < 0.1 else Compression.NONE
@@ -123,7 +125,7 @@ class Writers:
         newest = model.newest_epochs.get(producer_id, 0)
         if known.first_open < 0:
             if self._random.random() < 0.1:
-                newest = max(epoch, newest) + 1  # another process of the producer
+                newest = max(epoch, newest) + 1  # Another process of the producer takes over.
             if newest > epoch:
                 epoch, sequence = newest, 0
             model.newest_epochs[producer_id] = epoch
@@ -148,7 +150,9 @@ class Writers:
     def _write_wrongly(
         self, log: Log, model: PartitionModel, producer_id: int, known: Producer, now_ms: Millis
     ) -> None:
-        """I10 and I11: what was written before is not written again; gaps, former epochs and strays are refused."""
+        """I10 and I11: repeats a batch, which is not written again, or sends a batch that must be refused: a gap, a
+        former epoch, or a batch outside of its transaction.
+        """
         random = self._random
         sent = known.batches[-5:]
         choice = random.choice(("repeat", "repeat", "gap", "former epoch", "outside", "unverified", "marker", "marker"))
@@ -186,10 +190,10 @@ class Writers:
     def _repeat_marker(
         self, log: Log, model: PartitionModel, producer_id: int, known: Producer, now_ms: Millis
     ) -> None:
-        """The last marker comes again: it is refused, or ends nothing.
+        """Repeats the last marker: it is refused, or ends no transaction.
 
-        But one of transaction version 1 would end the next transaction, which has the same epoch: that is what version
-        2 is for.
+        A marker of transaction version 1 would end the next transaction, which has the same epoch. Version 2 prevents
+        that.
         """
         marker = next(
             (
@@ -216,7 +220,9 @@ class Writers:
         )
 
     def _repeat(self, log: Log, model: PartitionModel, base_offset: int, known: Producer, now_ms: Millis) -> None:
-        """A batch is sent again. After a start only a producer's last one is sure to be known; no other is written."""
+        """Repeats a batch. After a start the log certainly knows only a producer's last batch; it refuses the earlier
+        ones.
+        """
         before = model.batch_at(base_offset)
         assert before is not None
         info = self._append(
@@ -245,7 +251,7 @@ class Writers:
         verification_guard: int = 0,
         transaction_version: int = 0,
     ) -> AppendInfo | None:
-        """Append a batch, note what comes of it, and judge the answer. May end with a Crash."""
+        """Appends a batch, records the result, and checks the answer. May end with a Crash."""
         must_work = not log.is_offline and self._is_well()
         at = log.log_end_offset
         data = stamped(batch, at, log.latest_epoch)

@@ -1,4 +1,4 @@
-"""An administrator: looks at groups, resets and deletes what it may."""
+"""An administrator: it describes groups, resets and deletes offsets, and deletes groups."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 __all__ = ["Administrator"]
 
 _WITH_NAMES = 9
-"""The last version of OffsetFetch that names topics."""
+"""The last version of OffsetFetch that contains topic names."""
 
 
 class Administrator:
-    """Asks for something now and then, of the groups of the plan and of one that nobody is a member of."""
+    """A client that sends one administrative request from time to time, for a group of the plan."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._process = Process(world.loop)
 
     def act(self) -> None:
-        """Ask for one thing, and look at the offsets soon after."""
+        """Sends one request, and fetches the offsets soon after."""
         loop = self._world.loop
         group = loop.random.choice(self._world.plan.groups)
         if loop.chance(0.25):
@@ -66,7 +66,7 @@ class Administrator:
             loop.call_later(loop.between(0, 500), lambda: self.look_at_offsets(group.group_id))
 
     def _retire(self, group: GroupPlan) -> None:
-        """Stop all members, and delete the group once it may be empty. Their supervisor starts them again later."""
+        """Stops all members, and deletes the group when it may be empty. The supervisor restarts the members later."""
         loop = self._world.loop
         for member in self._world.members:
             if member.plan.group_id == group.group_id and member.is_running:
@@ -77,7 +77,7 @@ class Administrator:
             loop.call_later(delay_ms + 500, lambda: self.look_at_offsets(group.group_id))
 
     def look_at_offsets(self, group_id: str) -> None:
-        """Ask for all offsets of a group: what they are is checked on the way."""
+        """Fetches all offsets of a group; the checkers check the answer."""
         topics = [
             OffsetFetchRequestTopics(
                 name=topic.name, topic_id=topic.topic_id, partition_indexes=list(range(len(topic.partitions)))
@@ -87,7 +87,7 @@ class Administrator:
         self._ask(group_id, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)]), 10)
 
     def look_at_ledgers(self) -> None:
-        """Ask for the offsets that transactions commit, sometimes for none that an open one may change."""
+        """Fetches the offsets that transactions commit, sometimes with `require_stable`."""
         loop = self._world.loop
         group_id = loop.random.choice(LEDGER_GROUPS)
         topics = [
@@ -98,7 +98,7 @@ class Administrator:
         self._ask(group_id, OffsetFetchRequest(groups=[group], require_stable=loop.chance(0.5)), _WITH_NAMES)
 
     def remove(self, member: Member) -> None:
-        """Have a member leave at once, whatever it is waiting for."""
+        """Removes a member at once, even if the member waits for an answer."""
         identity = MemberIdentity(member_id=member.member_id, group_instance_id=member.plan.instance_id)
         group_id = member.plan.group_id
         self._ask(group_id, LeaveGroupRequest(group_id=group_id, members=[identity]), 5)
@@ -130,7 +130,7 @@ class Administrator:
         return OffsetDeleteRequest(group_id=group.group_id, topics=topics), 0
 
     def _remove(self, group: GroupPlan) -> tuple[Message, int] | None:
-        """Have a static member leave, by its instance id."""
+        """Returns a LeaveGroup request for a static member, by its instance id."""
         instances = [member.instance_id for member in group.members if member.instance_id is not None]
         if not instances:
             return None
@@ -138,7 +138,7 @@ class Administrator:
         return LeaveGroupRequest(group_id=group.group_id, members=[identity]), 5
 
     def _reset(self, group: GroupPlan) -> tuple[Message, int] | None:
-        """Set a group's offsets back, which works while it has no members."""
+        """Returns a request that sets an offset of a group back; it succeeds while the group has no members."""
         loop, topics = self._world.loop, self._world.topics.image.topics
         if not topics:
             return None

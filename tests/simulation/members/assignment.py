@@ -1,7 +1,8 @@
-"""How leaders of classic groups share partitions: from subscriptions to assignments.
+"""How leaders of classic groups turn subscriptions into assignments.
 
-Two ways: dealt anew each time, and sticky with two-step moves (KIP-429). A cooperative leader never gives a partition
-to one member while another says that it owns it: first it is taken away, and the rebalance that follows gives it.
+There are two ways: a new round robin each time, and sticky assignment with moves in two steps (KIP-429). A cooperative
+leader never gives a partition to one member while another member reports that it owns it. First the partition is taken
+away, and the next rebalance assigns it.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ Partition = tuple[str, int]
 
 
 class Wish(NamedTuple):
-    """What one member said when it joined."""
+    """The subscription of one member when it joined."""
 
     topics: tuple[str, ...]
     owned: frozenset[Partition]
     generation: int
-    """In which generation it was given what it owns; -1 if it has lost that."""
+    """The generation in which the member got its partitions; -1 if it has lost them."""
 
 
 def deal(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int]) -> dict[str, list[Partition]]:
-    """Deal partitions round robin over those that want them."""
+    """Assigns partitions round robin to the members that subscribe to them."""
     dealt: dict[str, list[Partition]] = {member_id: [] for member_id in wishes}
     for topic in sorted(partition_counts):
         takers = sorted(member_id for member_id, wish in wishes.items() if topic in wish.topics)
@@ -34,7 +35,7 @@ def deal(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int]) -> dic
 
 
 def share_cooperatively(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int]) -> dict[str, list[Partition]]:
-    """Share evenly, move little, and leave out what has to be revoked first."""
+    """Assigns partitions evenly with few moves, and leaves out partitions that must be revoked first."""
     owner_of = _owners(wishes)
     shared: dict[str, list[Partition]] = {member_id: [] for member_id in wishes}
     for topic in sorted(partition_counts):
@@ -48,7 +49,7 @@ def share_cooperatively(wishes: Mapping[str, Wish], partition_counts: Mapping[st
 
 
 def _owners(wishes: Mapping[str, Wish]) -> dict[Partition, str]:
-    """Who owns what; of two that say so the one of the later generation is right."""
+    """Returns the owner of each partition; if two members report it, the owner is the one with the later generation."""
     owner_of: dict[Partition, str] = {}
     for member_id in sorted(wishes):
         wish = wishes[member_id]

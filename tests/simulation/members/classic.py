@@ -1,8 +1,9 @@
 """A consumer of the classic protocol, eager or cooperative: one process with its application and its heartbeats.
 
-After the Java client's `ConsumerCoordinator`: polls drive joining, reading and committing; heartbeats are sent aside of
-them and say whether to join again. An eager member gives up all it owns before it joins, a cooperative one goes on
-reading, learns from the assignment what to give up, and then joins again (KIP-429).
+It follows the Java client's `ConsumerCoordinator`. Polls drive joining, reading and committing. Heartbeats are
+independent of polls, and tell the member when to join again. An eager member gives up all its partitions before it
+joins. A cooperative member continues to read, learns from the assignment what to give up, and then joins again
+(KIP-429).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _START_OVER: Final = frozenset(
 
 
 class MemberState(Enum):
-    """What a member is about."""
+    """The state of a member."""
 
     DOWN = "is not running"
     OUT = "has to join"
@@ -81,11 +82,11 @@ class ClassicMember(Member):
         self._awaited_commit: OffsetCommitRequest | None = None
         self._assigns_for_ms = 0
         self._assigned_in = -1
-        """In which generation it was given what it owns."""
+        """The generation in which the member got its partitions."""
         self._own_share: frozenset[Partition] | None = None
-        """What it has said, as the leader, that it is to have itself."""
+        """The partitions that the member, as the leader, has assigned to itself."""
         self._joins = 0
-        """How often it was told a generation."""
+        """Number of generations that the member was told."""
 
     @property
     def is_fenced(self) -> bool:
@@ -110,7 +111,7 @@ class ClassicMember(Member):
         self._must_join = True
 
     def be_slow_to_assign(self, milliseconds: int) -> None:
-        """Take so long to share the partitions, should it lead the next generation."""
+        """Delays the next assignment that the member makes as leader."""
         self._assigns_for_ms = milliseconds
 
     def recover(self) -> None:
@@ -118,14 +119,14 @@ class ClassicMember(Member):
         self._assigns_for_ms = 0
 
     def _on_metadata(self, now_ms: float) -> None:
-        """A leader that sees topics grow, come or go has everybody join again."""
+        """Starts a rebalance if the member is the leader and topics have grown, come or gone."""
         if self.state is MemberState.STABLE and self._is_leader:
             has_changed = self._seen_counts != self._partition_counts(self._seen_counts)
             if has_changed or now_ms >= self._insist_at_ms:
                 self._must_join = True
 
     def _partition_counts(self, topics: dict[str, int]) -> dict[str, int]:
-        """What metadata says of these topics; 0 for those that are not there."""
+        """Returns the partition counts of these topics; 0 for topics that don't exist."""
         known = self._world.topics.image.topics
         return {name: len(known[name].partitions) if name in known else 0 for name in topics}
 
@@ -138,7 +139,7 @@ class ClassicMember(Member):
             self._join()
 
     def _prepare_join(self) -> None:
-        """Before it joins, an eager member gives everything up, and commits first."""
+        """Lets an eager member commit and give up all partitions before it joins."""
         if self._is_cooperative or not self.reader.owned:
             self._join()
             return
@@ -179,8 +180,9 @@ class ClassicMember(Member):
             ConsumerProtocolSubscription(
                 topics=list(self.topics),
                 owned_partitions=[OwnedTopic(topic=topic, partitions=indexes) for topic, indexes in owned.items()],
-                # Java's consumers say which generation they have heard of last. One that is forgotten in a failover,
-                # since nobody was assigned anything in it, then outdoes what others were given since.
+                # Java's consumers report the last generation that they know. That generation may be lost in a failover,
+                # because no member got an assignment in it. Its number would then outrank later assignments of other
+                # members.
                 generation_id=self._assigned_in,
                 rack_id=self.plan.rack,
             )
@@ -201,14 +203,15 @@ class ClassicMember(Member):
             self._is_leader = answer.leader == answer.member_id
             shares = self._assign(answer) if self._is_leader else {}
             if not answer.leader:
-                # In a consumer group the coordinator assigns. But should it become a classic one, its leader does not
-                # know that it is, and Apache Kafka's consumers then miss topics that grow; these ask now and then.
+                # In a consumer group the coordinator assigns. If the group becomes classic, its leader does not know
+                # that it is the leader, and Apache Kafka's consumers then miss topics that grow. These consumers ask
+                # from time to time.
                 self._is_leader = True
                 self._seen_counts = self._partition_counts(dict.fromkeys(self.topics, 0))
                 self._insist_at_ms = self._loop.now_ms + self.plan.rebalance_timeout_ms
             if answer.skip_assignment:
-                # A static leader that came back leaves the assignment as it is (KIP-814), and looks after it later:
-                # topics may have changed while it was away.
+                # A static leader that came back leaves the assignment unchanged (KIP-814), and checks it later: topics
+                # may have changed while it was away.
                 shares, self._seen_counts = {}, dict.fromkeys(self._seen_counts, -1)
             if self._is_leader and self._assigns_for_ms:
                 self.state = MemberState.ASSIGNING
@@ -223,7 +226,7 @@ class ClassicMember(Member):
             self._react(code)
 
     def _sync_late(self, joins: int, shares: dict[str, list[Partition]]) -> None:
-        # The generation alone would not do: after a failover the same number may come again.
+        # The generation is not enough: after a failover the same number may occur again.
         if self.state is MemberState.ASSIGNING and self._joins == joins:
             self._sync(shares)
 
@@ -246,8 +249,9 @@ class ClassicMember(Member):
         has_left_out = any(self._seen_counts.values()) and sum(map(len, shares.values())) < sum(
             self._seen_counts.values()
         )
-        # Who has to revoke joins again, and so everybody gets the rest. But a static member that restarts in between
-        # has nothing to revoke, and does not: then Apache Kafka's consumers wait for the next change. This leader asks.
+        # A member that must revoke partitions joins again, and then all members get the rest. But a static member that
+        # restarts in between has nothing to revoke, and does not join again. Apache Kafka's consumers then wait for the
+        # next change; this leader asks.
         if has_left_out:
             self._insist_at_ms = self._loop.now_ms + self.plan.rebalance_timeout_ms
         return shares
@@ -287,12 +291,13 @@ class ClassicMember(Member):
         self._assigned_in = self.epoch
         assigned = _decode(answer.assignment)
         if self._own_share is not None and assigned != self._own_share:
-            # A request that it has given up on came after all, and topics may have changed since. Java's do not look.
+            # The coordinator received a request that the member has given up on, and topics may have changed since.
+            # Java's consumers do not check this.
             self._seen_counts = dict.fromkeys(self._seen_counts, -1)
         revoked = self.reader.owned - assigned
         if revoked and self._is_cooperative:
             self._commit(only_new=True)
-            self._must_join = True  # Somebody waits for what is given up.
+            self._must_join = True  # Another member waits for the revoked partitions.
         self.reader.assign(assigned, is_told=True)
         self._ask_for_places()
 
@@ -335,7 +340,7 @@ class ClassicMember(Member):
             self._react(code)
 
     def _leave(self) -> None:
-        # A static member does not leave, it just goes.
+        # A static member sends no LeaveGroup when it stops.
         if self.plan.instance_id is not None or not self._client.is_connected:
             return
         request = LeaveGroupRequest(
@@ -354,7 +359,7 @@ class ClassicMember(Member):
         if self.state is MemberState.COMMITTING and request is self._awaited_commit:
             self._give_up_and_join()
 
-    # What errors mean
+    # Errors
 
     def _react_while_stable(self, code: ErrorCode) -> None:
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -363,7 +368,7 @@ class ClassicMember(Member):
             self._react(code, goes_on=True)
 
     def _react(self, code: ErrorCode, *, goes_on: bool = False) -> None:
-        """Do as an error says. `goes_on` is for those that don't interrupt a member that is stable."""
+        """Handles an error. `goes_on` is set for errors that don't interrupt a stable member."""
         if code is ErrorCode.FENCED_INSTANCE_ID:
             self.reader.drop(self.reader.owned)
             self._remember()
@@ -378,7 +383,7 @@ class ClassicMember(Member):
                 self._try_again()
 
     def _start_over(self, code: ErrorCode) -> None:
-        """What it owned is lost: others may have it already."""
+        """Gives up all partitions and joins again: other members may already have the partitions."""
         self.reader.drop(self.reader.owned)
         self._remember()
         self.epoch = self._assigned_in = -1

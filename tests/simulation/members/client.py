@@ -1,7 +1,8 @@
-"""How a client talks to the coordinator of its group: finds it, keeps one connection, gives up on late answers.
+"""A client's connection to its group's coordinator: the client finds the coordinator, keeps one connection, and gives
+up on late answers.
 
-After the Java client's `AbstractCoordinator` and `NetworkClient`: a request that is not answered in time takes its
-connection with it, and so does a coordinator that says it is none.
+It follows the Java client's `AbstractCoordinator` and `NetworkClient`. The client closes the connection if a request is
+not answered in time, or if the broker answers that it is not the coordinator.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Client:
         return self._connection is not None
 
     def look_up(self) -> None:
-        """Ask where the coordinator is, if that is not known or under way."""
+        """Looks up the coordinator, unless it is known or the lookup is in progress."""
         if self._connection is None and not self._is_looking:
             self._is_looking = True
             loop = self._world.loop
@@ -58,7 +59,7 @@ class Client:
         broker.connect(self._connection)
 
     def ask(self, request: Message, version: int, timeout_ms: int, answered: Callable[[Message | None], None]) -> None:
-        """Send a request; None is the answer of a connection that broke, or took too long."""
+        """Sends a request; the answer is None if the connection breaks or the request times out."""
         connection = self._connection
         assert connection is not None
         call = Call(self.name, request, version, lambda answer: None)
@@ -76,20 +77,20 @@ class Client:
         answered(answer)
 
     def give_up_on_late_answers(self) -> None:
-        """Close the connection if an answer is overdue."""
+        """Closes the connection if an answer is overdue."""
         now_ms = self._world.loop.now_ms
         if self._connection is not None and any(deadline_ms <= now_ms for deadline_ms in self._deadlines.values()):
             self.disconnect()
 
     def disconnect(self) -> None:
-        """Close the connection, and look the coordinator up again; what waits for an answer gets None."""
+        """Closes the connection, so that the next lookup finds the coordinator again; pending requests get None."""
         connection, self._connection = self._connection, None
         self._deadlines.clear()
         if connection is not None:
             connection.close()
 
     def vanish(self) -> None:
-        """The process is gone: what it has sent may arrive, and nobody waits for an answer."""
+        """Drops the connection of a process that has ended: its requests may arrive, but no code waits for answers."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.is_open = False

@@ -1,8 +1,8 @@
-"""A member of a consumer group (KIP-848): it sends heartbeats, and is told in the answers what it has.
+"""A member of a consumer group (KIP-848): it sends heartbeats, and gets its assignment in the answers.
 
-After the Java client's `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager`. What it is told it carries
-out at its next poll, where the application lets go of partitions: first what it has to give up, then what it gets, and
-the next heartbeat says what it has now. Fenced, it gives up everything and joins anew.
+It follows the Java client's `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager`. The member applies an
+assignment at its next poll: it first gives up revoked partitions, and then takes new ones. The next heartbeat reports
+what it has now. A fenced member gives up all its partitions and joins again.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ class ConsumerMember(Member):
 
     def _forget(self) -> None:
         super()._forget()
-        # Since version 1 of the request members name themselves.
+        # Since version 1 of the request, members choose their own ids.
         self.member_id = (
             "" if self.plan.heartbeat_version == 0 else f"{self.name}-{self._loop.random.getrandbits(32):08x}"
         )
         self.epoch = JOINING_EPOCH
         self._told: frozenset[DataPartition] | None = None
-        """What it was told to have, until it has carried that out."""
+        """The assignment that the member got but has not applied yet."""
         self._said: frozenset[DataPartition] | None = None
-        """What it has last said that it has."""
+        """The partitions that the member reported last."""
         self._had: frozenset[DataPartition] = frozenset()
-        """What it had in the epoch before this one."""
+        """The partitions that the member had in the previous epoch."""
         self._must_say_all = True
         self._has_resubscribed = False
         self._is_waiting = False
@@ -93,7 +93,7 @@ class ConsumerMember(Member):
             return super().wanted_topics()
         return frozenset(name for name in self._world.topics.image.topics if self.plan.matches(name))
 
-    # Life
+    # Start and stop
 
     def _begin(self) -> None:
         self.state = _State.JOINING
@@ -134,7 +134,7 @@ class ConsumerMember(Member):
         if self.reader.owned_ids - told:
             self._commit(only_new=True)
         self.reader.assign_ids(told)
-        # What it has may be what it had; still it has to say that it has carried this out.
+        # The partitions may be the same as before, but the member must still report that it has applied the assignment.
         self._said = None
         self._ask_for_places()
 
@@ -155,7 +155,7 @@ class ConsumerMember(Member):
             self._say()
 
     def _say_soon(self) -> None:
-        """What it has is different now: somebody may wait for that."""
+        """Sends a heartbeat soon, because the partitions have changed: another member may wait for them."""
         if self._client.is_connected:
             self._say()
 
@@ -178,7 +178,8 @@ class ConsumerMember(Member):
                 request.subscribed_topic_regex = plan.regex or ""
         if says_all or owned != self._said:
             request.topic_partitions = _by_topic(owned)
-        # As in the Java client: who begins anew while an answer is on its way says all with the next request.
+        # As in the Java client: a member that joins again while an answer is on its way reports everything in its next
+        # request.
         self._must_say_all = False
         topics = self.topics
 
@@ -221,12 +222,12 @@ class ConsumerMember(Member):
             if self.state is _State.MEMBER:
                 self._begin_anew()
         elif code is not ErrorCode.UNRELEASED_INSTANCE_ID:
-            # Of an instance id that is not free yet the session has to run out, or its member to leave.
+            # If the instance id is not free yet, its session must expire, or its member must leave.
             self._world.expect_retriable(f"ConsumerGroupHeartbeat of one that {self.state.value}", code)
             self._note_coordinator(code)
 
     def _begin_anew(self) -> None:
-        """What it had is lost: others may have it already."""
+        """Gives up all partitions and joins again: other members may already have the partitions."""
         self.reader.drop(self.reader.owned)
         self._remember()
         self.epoch = JOINING_EPOCH
@@ -237,7 +238,9 @@ class ConsumerMember(Member):
     # Offsets
 
     def commit_late(self) -> bool:
-        """Commit once more in the last epoch but one, as if it had been on its way, and in this one; whether it can."""
+        """Commits with the previous epoch, like a delayed request, and then with the current one; returns whether it
+        can.
+        """
         former = [epoch for member_id, epoch in self.former[-1:] if member_id == self.member_id]
         broker = self._world.cluster.coordinator_of(self.plan.group_id)
         if self.state is not _State.MEMBER or not former or broker is None or broker.process is None:
@@ -269,7 +272,7 @@ class ConsumerMember(Member):
 
     def _on_committed(self, request: OffsetCommitRequest, codes: set[ErrorCode] | None) -> None:
         for code in sorted((codes or set()) - _TRY_LATER):
-            # What its epochs are worth it learns from its heartbeats.
+            # The member learns from its heartbeats whether its epoch is current.
             self._world.expect_retriable("OffsetCommit", code)
 
 

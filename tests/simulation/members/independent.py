@@ -1,7 +1,8 @@
-"""A consumer without a group's help: it reads what it chose itself, and only keeps its offsets with the coordinator.
+"""A consumer without group membership: it chooses its partitions itself, and only stores its offsets with the
+coordinator.
 
-Such a group is a simple one: it begins with its first offset, has no members, and goes when its offsets have expired.
-After Java's `KafkaConsumer.assign`.
+Its group is a simple group: the group begins with its first offset, has no members, and ends when its offsets expire.
+The consumer follows Java's `KafkaConsumer.assign`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FIND_COORDINATOR: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORD
 
 
 class IndependentReader:
-    """One such consumer. It starts anew every now and then, where its offsets say."""
+    """One such consumer. It restarts from time to time, and continues at its committed offsets."""
 
     def __init__(self, world: World, group_id: str) -> None:
         self._world = world
@@ -40,7 +41,7 @@ class IndependentReader:
         self._is_fetching = False
 
     def start(self) -> None:
-        """Begin a life, and poll."""
+        """Starts a new process, and polls."""
         self._process = Process(self._world.loop)
         self._client = Client(self._world, self._group_id, self._group_id, self._process)
         self._reader = Reader(self._world, self._group_id, self._group_id)

@@ -1,8 +1,8 @@
-"""A consumer process, over all its lives: what every kind of member has in common.
+"""A consumer process with all its restarts: the common part of all kinds of members.
 
-Two threads run in it, as in the Java client. The application polls: it reads, commits now and then, and lets the member
-do what a poll lets it do. Beside it heartbeats are sent. How a member joins its group, and what it is told there, is
-for the two protocols to say (`classic.py`, `consumer.py`).
+It has two threads, as in the Java client. The application polls: it reads, commits from time to time, and lets the
+member work. Heartbeats run independently of polls. The two protocols decide how a member joins its group and what it is
+told there (`classic.py`, `consumer.py`).
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Member(ABC):
         self.process: Process | None = None
         self.topics = plan.topics
         self.former: list[tuple[str, int]] = []
-        """Member ids and epochs that it has had: what a zombie remembers."""
+        """Earlier member ids and epochs of this member, for its zombies."""
         self._forget()
 
     def _forget(self) -> None:
-        """Know nothing but the plan."""
+        """Resets the state to the plan."""
         self.member_id = ""
         self.epoch = -1
-        """Its generation or member epoch."""
+        """The generation or the member epoch."""
         self.reader = Reader(self._world, self.name, self.plan.group_id)
         now_ms = self._loop.now_ms
         self._next_commit_ms = now_ms + self.plan.commit_interval_ms
@@ -64,27 +64,27 @@ class Member(ABC):
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process, stopped or not."""
+        """Whether the process exists, stopped or not."""
         return self.process is not None
 
     @property
     @abstractmethod
     def is_fenced(self) -> bool:
-        """Whether it was replaced by another, and has given up."""
+        """Whether the member was replaced by another process, and has ended."""
 
     @property
     @abstractmethod
     def is_at_rest(self) -> bool:
-        """Whether it has all that it was told to have, and waits for nothing."""
+        """Whether the member has applied its assignment, and waits for nothing."""
 
     def wanted_topics(self) -> frozenset[str]:
-        """The topics that it reads, of those that exist."""
+        """Returns the existing topics that the member reads."""
         return frozenset(name for name in self.topics if name in self._world.topics.image.topics)
 
-    # Life
+    # Start and stop
 
     def start(self) -> None:
-        """Begin a life that remembers nothing but the plan."""
+        """Starts a new process, which knows only the plan."""
         self._forget()
         process = self.process = Process(self._loop)
         self._client = Client(self._world, self.name, self.plan.group_id, process)
@@ -93,7 +93,7 @@ class Member(ABC):
         self._loop.call_later(self.plan.heartbeat_interval_ms, self._beat, process)
 
     def crash(self) -> None:
-        """End without a word."""
+        """Ends the process without leaving the group."""
         assert self.process is not None
         self._remember()
         self._client.vanish()
@@ -103,47 +103,47 @@ class Member(ABC):
         self._end()
 
     def shut_down(self) -> None:
-        """End properly: commit, and leave."""
+        """Ends the process cleanly: it commits and leaves the group."""
         if self.process is None:
             return
         if self.is_at_rest and self._client.is_connected:
             self._commit(only_new=True)
             self._leave()
-        # What was sent is on its way: the operating system closes connections behind it.
+        # The sent requests still arrive: the operating system closes connections after them.
         self.crash()
 
     def stall(self, milliseconds: int) -> None:
-        """SIGSTOP, and SIGCONT later."""
+        """Stops the process (SIGSTOP), and continues it later (SIGCONT)."""
         process = self.process
         if process is not None and not process.is_stopped:
             process.stop()
             self._loop.call_later(milliseconds, process.go_on)
 
     def be_slow(self, milliseconds: int) -> None:
-        """Have the application take its time with what it polled last."""
+        """Makes the application slow to process its last poll."""
         self._busy_until_ms = self._loop.now_ms + milliseconds
 
     def recover(self) -> None:
-        """Be neither stopped nor slow any more."""
+        """Continues a stopped process, and ends its slowness."""
         self._busy_until_ms = 0.0
         if self.process is not None and self.process.is_stopped:
             self.process.go_on()
 
     @abstractmethod
     def resubscribe(self, topics: tuple[str, ...]) -> None:
-        """Want other topics from now on."""
+        """Changes the subscription."""
 
     @abstractmethod
     def _begin(self) -> None:
-        """A process has begun."""
+        """Sets the state for a new process."""
 
     @abstractmethod
     def _end(self) -> None:
-        """The process has ended."""
+        """Sets the state for a process that has ended."""
 
     @abstractmethod
     def _leave(self) -> None:
-        """Tell the coordinator that the process ends."""
+        """Tells the coordinator that the member leaves."""
 
     def _remember(self) -> None:
         if self.member_id and self.epoch >= 0:
@@ -175,27 +175,26 @@ class Member(ABC):
                 self._commit(only_new=self._loop.chance(0.5))
 
     def _on_metadata(self, now_ms: float) -> None:  # noqa: B027 - most have nothing to do then
-        """The client has looked at the topics again."""
+        """Handles a metadata refresh of the client."""
 
     @abstractmethod
     def _on_poll(self, now_ms: float) -> None:
-        """Do what a poll lets the member do, while there is a connection."""
+        """Does the member's work in a poll, while there is a connection."""
 
     @property
     @abstractmethod
     def _may_commit(self) -> bool:
-        """Whether it has something of its own to commit."""
+        """Whether the member may commit offsets."""
 
     # Heartbeats
 
     @abstractmethod
     def _beat(self) -> None:
-        """Send a heartbeat if one is due, and plan the next."""
+        """Sends a heartbeat if one is due, and schedules the next one."""
 
     @property
     def _polls_too_late(self) -> bool:
-        """Whether the application is so late with its poll (`max.poll.interval.ms`) that somebody else should have its
-        partitions."""
+        """Whether the poll is so late (`max.poll.interval.ms`) that other members should get the partitions."""
         return self._loop.now_ms - self._last_poll_ms > self.plan.rebalance_timeout_ms
 
     # Offsets
@@ -208,7 +207,7 @@ class Member(ABC):
         self._client.ask(request, 10, REQUEST_TIMEOUT_MS, self._on_offsets)
 
     def _fetch_identity(self) -> tuple[str | None, int]:
-        """Member id and epoch that an OffsetFetch names; classic members name none."""
+        """Returns member id and epoch for an OffsetFetch; classic members send none."""
         return None, -1
 
     def _on_offsets(self, answer: Message | None) -> None:
@@ -239,7 +238,7 @@ class Member(ABC):
         return self.reader.commit_request(make, only_new=only_new)
 
     def _commit(self, *, only_new: bool) -> OffsetCommitRequest | None:
-        """Commit what was read; None if there is nothing to commit, or nobody to tell."""
+        """Commits the read offsets; returns None if there is nothing to commit or no connection."""
         request = self._make_commit(only_new=only_new)
         if request is None or not self._client.is_connected:
             return None
@@ -259,7 +258,7 @@ class Member(ABC):
 
     @abstractmethod
     def _on_committed(self, request: OffsetCommitRequest, codes: set[ErrorCode] | None) -> None:
-        """A commit was answered with these codes; None if it never was."""
+        """Handles the error codes of a commit's answer; None if there was no answer."""
 
     def _note_coordinator(self, code: ErrorCode) -> None:
         if code in _FIND_COORDINATOR:

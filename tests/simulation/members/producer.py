@@ -1,9 +1,9 @@
-"""A transactional producer that keeps a ledger: each transaction commits a number for partitions of two groups.
+"""A transactional producer with a ledger: each transaction commits a number for partitions of two groups.
 
-After the Java client's `TransactionManager`, for `sendOffsetsToTransaction`. With transaction version 1 it says first
-which groups it is going to commit to, with version 2 the broker adds them (KIP-890). It crashes and comes back with its
-transactional id, pauses in the midst of a transaction for longer than that may last, asks again when answers are lost,
-and has zombies: requests with an identity of the past.
+It follows the Java client's `TransactionManager`, for `sendOffsetsToTransaction`. With transaction version 1 it first
+adds the groups of its commits; with version 2 the broker adds them (KIP-890). The producer crashes and comes back with
+its transactional id, pauses for longer than the transaction timeout, and repeats requests when answers are lost. It has
+zombies: requests with an earlier identity.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PARTITIONS: Final = 2
 _TIMEOUT_MS: Final = 4_000
 _RETRY_MS: Final = 100
 _NO_TRANSACTION: Final = 0
-"""What an identity commits that has never begun a transaction: it must not come to be part of one."""
+"""The number that an identity without any transaction commits: it must never become part of a transaction."""
 _AGAIN: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -63,7 +63,7 @@ _OVER: Final = frozenset(
 
 
 class TransactionalProducer:
-    """One producer, over all its lives."""
+    """One producer, with all its restarts."""
 
     def __init__(self, world: World, plan: ProducerPlan) -> None:
         self._world = world
@@ -74,14 +74,14 @@ class TransactionalProducer:
         self._former: list[tuple[int, int]] = []
         self._number = 0
         self._numbers: dict[tuple[int, int], int] = {}
-        """The last transaction that each identity has begun."""
+        """The last transaction of each identity."""
         self._steps: Iterator[Message] = iter(())
         self._is_over = False
 
-    # Life
+    # Start and stop
 
     def start(self) -> None:
-        """Begin a life that knows nothing but the transactional id."""
+        """Starts a new process, which knows only the transactional id."""
         if self._is_over or self._process is not None:
             return
         self._process = Process(self._loop)
@@ -92,26 +92,26 @@ class TransactionalProducer:
         )
 
     def crash(self) -> None:
-        """End without a word, and be started again."""
+        """Kills the process, and schedules its restart."""
         if self._process is not None:
             self._process.kill()
             self._process = None
             self._loop.call_later(self._loop.between(100, 6_000), self.start)
 
     def pause(self) -> None:
-        """Stand still, maybe for longer than a transaction may last."""
+        """Stops the process, possibly for longer than the transaction timeout."""
         process = self._process
         if process is not None and not process.is_stopped:
             process.stop()
             self._loop.call_later(self._loop.between(500, 12_000), process.go_on)
 
     def end(self) -> None:
-        """End for good, maybe in the midst of a transaction."""
+        """Ends the producer for good, possibly in the middle of a transaction."""
         self._is_over = True
         self.crash()
 
     def haunt(self) -> None:
-        """Ask for something with an identity of the past."""
+        """Sends requests with an earlier identity."""
         past = self._former[:-1]
         if not past:
             return
@@ -121,8 +121,9 @@ class TransactionalProducer:
             self._loop.call_later(delay_ms, partial(self._ask_as, producer))
 
     def _ask_as(self, producer: tuple[int, int]) -> None:
-        # As long as no marker has come, a partition of Kafka takes more in the name of the identity whose transaction
-        # is open there, and asks nobody (UnifiedLog.maybeStartTransactionVerification). So it commits the same again.
+        # Until a marker comes, a partition in Kafka accepts more writes of the identity whose transaction is open
+        # there, without a verification (UnifiedLog.maybeStartTransactionVerification). So the zombie commits the same
+        # number again.
         number = self._numbers.get(producer, _NO_TRANSACTION)
         request = self._loop.random.choice(
             (partial(self._end, True), partial(self._end, False), partial(self._commit, 0, number))
@@ -154,7 +155,7 @@ class TransactionalProducer:
         )
 
     def _transaction(self) -> Iterator[Message]:
-        """The requests of one transaction, each after the one before was answered."""
+        """Yields the requests of one transaction, each after the answer to the previous one."""
         producer, loop = self._producer, self._loop
         number = self._number = self._world.checkers.transactions.begin(self._plan.transactional_id)
         self._numbers[producer] = number

@@ -1,4 +1,4 @@
-"""The part of a consumer that reads: which partitions it owns, how far it is, what it has to commit."""
+"""The reading part of a consumer: its partitions, its positions, and the offsets to commit."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ class _Place:
     def __init__(self, topic_id: TopicId) -> None:
         self.topic_id = topic_id
         self.offset: int | None = None
-        """The next record to read; None until it is known where to go on."""
+        """The next record to read; None until the committed offset is known."""
         self.committed = -1
 
 
 class Reader:
-    """What a member owns and reads. A topic that was deleted is read no more, even if there is one of its name."""
+    """The partitions that a member owns and reads. A deleted topic is not read any more, even if a new topic has its
+    name.
+    """
 
     def __init__(self, world: World, name: str, group_id: str) -> None:
         self._world = world
@@ -52,13 +54,13 @@ class Reader:
 
     @property
     def owned(self) -> frozenset[Partition]:
-        """What it owns."""
+        """The owned partitions."""
         return frozenset(self._places)
 
     def assign(self, partitions: Iterable[Partition], *, is_told: bool = False) -> None:
-        """Own these from now on, and none but these; what it owned already goes on as it was.
+        """Replaces the owned partitions; partitions that were owned before keep their position.
 
-        `is_told` is for what an assignment says, whoever made it.
+        `is_told` is set if an assignment says so.
         """
         before = self._places
         self._places = {}
@@ -74,11 +76,11 @@ class Reader:
 
     @property
     def owned_ids(self) -> frozenset[DataPartition]:
-        """What it owns, by topic id."""
+        """The owned partitions, by topic id."""
         return frozenset((place.topic_id, partition[1]) for partition, place in self._places.items())
 
     def assign_ids(self, partitions: Iterable[DataPartition]) -> None:
-        """Own these from now on, and none but these; topics that are gone are left out."""
+        """Replaces the owned partitions, without partitions of deleted topics."""
         before = self._places
         known = self.owned_places()
         self._places = {}
@@ -89,11 +91,11 @@ class Reader:
         self._tell(before, is_told=True)
 
     def owned_places(self) -> dict[DataPartition, _Place]:
-        """Where it is in each partition."""
+        """Returns the position in each partition."""
         return {(place.topic_id, index): place for (_, index), place in self._places.items()}
 
     def refresh(self) -> None:
-        """Notice topics that were deleted and made anew: their partitions begin anew."""
+        """Detects topics that were deleted and created again, and restarts the positions of their partitions."""
         topics = self._world.topics.image.topics
         for partition, place in self._places.items():
             topic = topics.get(partition[0])
@@ -102,7 +104,7 @@ class Reader:
                 return
 
     def drop(self, partitions: Iterable[Partition]) -> None:
-        """Own these no more."""
+        """Gives up partitions."""
         before = dict(self._places)
         for partition in partitions:
             self._places.pop(partition, None)
@@ -120,7 +122,7 @@ class Reader:
     # Reading
 
     def read(self) -> None:
-        """Take what is there, of every partition whose place is known."""
+        """Reads the available records of every partition with a known position."""
         topics = self._world.topics
         for partition, place in self._places.items():
             if place.offset is not None:
@@ -131,13 +133,13 @@ class Reader:
                     place.offset = end
 
     def has_unknown_places(self) -> bool:
-        """Whether committed offsets have to be asked for."""
+        """Returns whether committed offsets must be fetched."""
         return any(place.offset is None for place in self._places.values())
 
     # Committed offsets
 
     def fetch_request(self, member_id: str | None, member_epoch: int) -> OffsetFetchRequest:
-        """Ask where to go on."""
+        """Returns the request for the missing committed offsets."""
         topics: dict[TopicId, OffsetFetchRequestTopics] = {}
         for (name, index), place in self._places.items():
             if place.offset is None:
@@ -153,7 +155,7 @@ class Reader:
         return OffsetFetchRequest(groups=[group])
 
     def take_fetched(self, response: OffsetFetchResponse) -> None:
-        """Go on where the group left off, or at the beginning."""
+        """Sets the positions to the committed offsets, or to the beginning."""
         places = self.owned_places()
         for topic in response.groups[0].topics:
             for fetched in topic.partitions:
@@ -165,7 +167,7 @@ class Reader:
     def commit_request(
         self, make: Callable[[list[OffsetCommitRequestTopic]], OffsetCommitRequest], *, only_new: bool
     ) -> OffsetCommitRequest | None:
-        """Say how far it has come; None if there is nothing to say."""
+        """Returns the request that commits the positions; None if there is nothing to commit."""
         topics: dict[TopicId, OffsetCommitRequestTopic] = {}
         for (name, index), place in self._places.items():
             if place.offset is None or (only_new and place.offset == max(place.committed, 0)):
@@ -179,7 +181,7 @@ class Reader:
         return make(list(topics.values())) if topics else None
 
     def take_committed(self, request: Message) -> None:
-        """A commit was accepted."""
+        """Records an accepted commit."""
         assert isinstance(request, OffsetCommitRequest)
         places = self.owned_places()
         for topic in request.topics:

@@ -1,7 +1,7 @@
-"""Zombies: whoever comes back from the past with an identity that a member once had.
+"""Zombies: requests with an identity that a member had earlier.
 
-A virtual machine that was restored, a proxy that repeats itself, a client that somebody wrote badly: it asks for
-things that its member would have asked for then.
+They come from a restored virtual machine, a proxy that repeats requests, or a faulty client. A zombie sends what its
+member would have sent at that time.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = ["Zombies"]
 
 
 class Zombies:
-    """The ghosts of all members."""
+    """The zombies of all members."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._process = Process(world.loop)
 
     def act(self) -> None:
-        """One of them asks for something."""
+        """Sends one request of a random zombie."""
         loop = self._world.loop
         member = loop.random.choice(self._world.members)
         if not member.former:
             return
-        # The past is remembered best where it is near.
+        # Recent identities are more likely.
         member_id, epoch = member.former[-1 - int(loop.random.random() ** 3 * len(member.former))]
         broker = self._world.cluster.coordinator_of(member.plan.group_id)
         if broker is None or broker.process is None:
@@ -59,7 +59,7 @@ class Zombies:
         topic = topics.image.topics.get(name)
         requested = []
         if topic is not None:
-            # It never read beyond what its group has read.
+            # The zombie never read beyond the end of what its group has read.
             read = self._world.checkers.reading.read.get((member.plan.group_id, (topic.topic_id, 0)), 0)
             partition = OffsetCommitRequestPartition(
                 partition_index=0, committed_offset=self._world.loop.between(0, read)

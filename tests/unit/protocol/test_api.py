@@ -1,4 +1,4 @@
-"""The table of APIs: Kafka's numbers, the ranges that a 4.3 broker knows, and the classes behind them."""
+"""Tests the API table: Kafka's API keys, the version ranges of a 4.3 broker, and the message classes of each API."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ specs = pytest.mark.parametrize("spec", API_SPECS.values(), ids=lambda spec: spe
     ],
 )
 def test_ranges_are_those_of_a_current_broker(key: ApiKey, low: int, high: int, flexible_from: int | None) -> None:
-    """Stable versions only: the last one of InitProducerId is left out."""
+    """Each API has Kafka's stable versions; an unstable version, such as the last one of InitProducerId, is left
+    out."""
     spec = API_SPECS[key]
     assert (spec.min_version, spec.max_version, spec.flexible_from) == (low, high, flexible_from)
 
 
 def test_numbers_are_kafkas() -> None:
-    """A few that stand in every capture of Kafka's traffic."""
+    """API keys have Kafka's numbers, and the table has an entry for every API key."""
     assert (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS, ApiKey.SHARE_GROUP_HEARTBEAT) == (0, 1, 18, 76)
     assert set(API_SPECS) == set(ApiKey)
 
 
 @specs
 def test_request_and_response_belong_to_the_api(spec: ApiSpec) -> None:
-    """The classes are found on first use, say the same API key, and agree on versions."""
+    """The classes of an API have its API key and its versions, and come from the modules that its spec names."""
     request, response = spec.request_class(), spec.response_class()
     assert (spec.key, "request") == (request.API_KEY, request.TYPE)
     assert (spec.key, "response") == (response.API_KEY, response.TYPE)
@@ -51,7 +52,7 @@ def test_request_and_response_belong_to_the_api(spec: ApiSpec) -> None:
 
 
 def test_a_spec_answers_for_versions() -> None:
-    """Which versions exist, and which have tagged fields."""
+    """A spec knows which versions of an API exist, and which of them are flexible (have tagged fields)."""
     spec = API_SPECS[ApiKey.FETCH]
     assert [spec.supports(version) for version in (3, 4, 18, 19)] == [False, True, True, False]
     assert [spec.is_flexible(version) for version in (11, 12)] == [False, True]

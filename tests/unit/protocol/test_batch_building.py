@@ -1,4 +1,5 @@
-"""Batches that are built from columns hold the rows, in both forms of the loops, and wrong columns are refused."""
+"""Tests batches built from columns: they hold the rows, with Python and compiled loops, and wrong columns are
+refused."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def headers_column(column: pa.ListArray) -> HeadersColumn:
 
 
 def builder(rows: Sequence[Row], before: int = 0) -> BatchBuilder:
-    """Columns of the rows, as a slice that begins after `before` other rows."""
+    """Returns a builder over columns of the rows; the columns are slices that begin after `before` other rows."""
     other: list[Row] = [(b"other", b"row", [("x", b"y")], 5)] * before
     keys, values, headers, timestamps = zip(*[*other, *rows], strict=True)
     pairs = [None if each is None else [{"key": key, "value": value} for key, value in each] for each in headers]
@@ -71,7 +72,7 @@ def builder(rows: Sequence[Row], before: int = 0) -> BatchBuilder:
 
 
 def read(batch: BuiltBatch) -> list[Row]:
-    """The rows of a batch, as klamm's reader of whole batches finds them."""
+    """Returns the rows of a batch as klamm's decoder for whole batches reads them, after checking the batch header."""
     header = read_batch_header(memoryview(batch.data))
     assert batch_crc_is_valid(batch.data, 0, header)
     assert (header.size_bytes, header.records_count) == (len(batch.data), batch.records_count)
@@ -117,7 +118,7 @@ def test_the_batches_hold_the_rows_of_their_partition(
     by_crc32: bool,
     draw: st.DataObject,
 ) -> None:
-    """In their order, and both forms build the same bytes."""
+    """The batches of a partition hold its rows in order, and Python and compiled loops build the same bytes."""
     built = []
     chosen = draw.draw(st.lists(st.integers(-1, partition_count - 1), min_size=len(rows), max_size=len(rows)))
     for loops in (_row_encoder_py, compiled_loops()):
@@ -146,7 +147,7 @@ def test_the_batches_hold_the_rows_of_their_partition(
 
 @pytest.fixture(params=["in Python", "compiled"])
 def loops(request: pytest.FixtureRequest) -> ModuleType:
-    """Each form of the loops, in use."""
+    """Makes the test use the Python loops, then the compiled loops."""
     form = _row_encoder_py if request.param == "in Python" else compiled_loops()
     use(form)
     return form
@@ -154,7 +155,7 @@ def loops(request: pytest.FixtureRequest) -> ModuleType:
 
 @pytest.mark.usefixtures("loops")
 def test_keys_have_the_partitions_of_java() -> None:
-    """The hashes are those of the test of Kafka's `Utils.murmur2`."""
+    """Keys get the partitions that Java computes; the hashes are those of the test of Kafka's `Utils.murmur2`."""
     hashes = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536, b"abc": 479470107}
     build = BatchBuilder(len(hashes), None, keys=bytes_column(pa.array(list(hashes), pa.binary())))
     places = build.no_places()
@@ -164,7 +165,8 @@ def test_keys_have_the_partitions_of_java() -> None:
 
 @pytest.mark.usefixtures("loops")
 def test_columns_may_be_left_out() -> None:
-    """A table without keys and headers has records without them, at the one time."""
+    """Without columns for keys, headers and timestamps, records have no key and no headers, and all the same
+    timestamp."""
     build = BatchBuilder(2, bytes_column(pa.array([b"one", None], pa.binary())), timestamp_ms=Millis(7))
     places = build.no_places()
     assert build.place(places, 3) == 2
@@ -174,7 +176,7 @@ def test_columns_may_be_left_out() -> None:
 
 @pytest.mark.usefixtures("loops")
 def test_a_record_that_fits_no_request_is_named() -> None:
-    """With its row in the table, its size, and the limit."""
+    """A record above the size limit raises RecordTooLarge, which names the row, the record's size and the limit."""
     build = BatchBuilder(3, bytes_column(pa.array([b"a", b"b" * 500, b"c"], pa.binary())))
     batches = build.batches(array("i", [0, 0, 0]), 1, batch_size_bytes=100, largest_bytes=400)
     with pytest.raises(RecordTooLarge, match=r"the record of row 1 has 50\d bytes, more than the limit of 339") as info:
@@ -208,14 +210,15 @@ _GOOD: BytesColumn = (array("i", [0, 1, 2]), b"ab", None, 0)
 )
 @pytest.mark.usefixtures("loops")
 def test_wrong_columns_are_refused(arguments: dict[str, Any], message: str) -> None:
-    """No byte outside of a buffer is read."""
+    """Columns whose buffers do not fit together are refused, so that no byte outside a buffer is read."""
     with pytest.raises(ValueError, match=message):
         list(BatchBuilder(2, **arguments).batches(array("i", [0, 0]), 1, batch_size_bytes=1000))
 
 
 @pytest.mark.usefixtures("loops")
 def test_wrong_places_are_refused() -> None:
-    """Each row has a partition of the topic."""
+    """A partition that the topic does not have, too few partitions for the rows, and a topic without partitions are
+    refused."""
     build = BatchBuilder(2, _GOOD)
     for places in (array("i", [0, 3]), array("i", [-1, 0])):
         with pytest.raises(ValueError, match="its partition does not exist"):

@@ -1,8 +1,9 @@
-"""Every message in every version: it comes back from its bytes, kio reads and writes the same bytes, lies are refused.
+"""Tests every message in every version: it decodes to itself, kio agrees on its bytes, and malformed bytes are refused.
 
-Values are drawn from the tables of fields that the codecs are compiled from; kio, which has its own reading of Kafka's
-definitions, is what holds those tables to the truth. It refuses error codes that it doesn't know and has dates and
-durations where Kafka has integers, so where it takes part, values are drawn from what it can say.
+The values are drawn from the field tables that the codecs are compiled from. kio reads Kafka's definitions
+independently, so the comparison with kio checks these tables. kio refuses unknown error codes, and has dates and
+durations where Kafka has integers. In comparisons with kio, values are therefore limited to those that kio can
+represent.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ values: dict[str, st.SearchStrategy[Any]] = {
     "records": blobs,
     "uuid": st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
 } | {name: st.integers(low, high) for name, (low, high) in INTEGERS.items()}
-# What kio's own types can say.
+# Values that kio's types can represent.
 kio_values: dict[str, st.SearchStrategy[int]] = {
     "error_code": st.sampled_from([int(code) for code in KioErrorCode]),
     "timedelta_i64": st.integers(-(10**12), 10**12),
@@ -88,7 +89,7 @@ KINDS: dict[str, LoadableEntityType] = {
 
 
 def all_messages() -> Iterator[type[Message]]:
-    """The top class of each generated module."""
+    """Yields the top-level class of each generated module."""
     for module in iter_modules(klamm.protocol.schema.__path__):
         loaded = import_module(f"klamm.protocol.schema.{module.name}")
         for value in vars(loaded).values():
@@ -109,7 +110,7 @@ each_version = pytest.mark.parametrize(
 
 
 def kio_class(cls: type[Message], version: int) -> Any:
-    """kio's class for one version of a message, or None if it has none."""
+    """Returns kio's class for one version of a message, or None if kio has none."""
     kind = KINDS.get(cls.TYPE)
     if kind is None:
         return None
@@ -119,14 +120,14 @@ def kio_class(cls: type[Message], version: int) -> Any:
 
 
 def inner_kio_class(hint: Any) -> Any:
-    """The class inside `tuple[X, ...]` and `X | None`."""
+    """Returns the class X inside `tuple[X, ...]` and `X | None`."""
     while arguments := [argument for argument in get_args(hint) if argument not in (type(None), Ellipsis)]:
         hint = arguments[0]
     return hint
 
 
 def strategy_of_field(cls: type[Message], field: FieldSpec, version: int, kio_field: Any, hint: Any) -> Any:
-    """Values of one field, null where null can travel."""
+    """Returns a strategy for the values of one field, with null if the field is nullable in the version."""
     if field.is_struct:
         kio = inner_kio_class(hint) if kio_field is not None else None
         element: st.SearchStrategy[Any] = instances(struct_class(cls, field.element), version, kio)
@@ -138,7 +139,7 @@ def strategy_of_field(cls: type[Message], field: FieldSpec, version: int, kio_fi
 
 
 def instances(cls: type[Message], version: int, kio: Any) -> st.SearchStrategy[Any]:
-    """Messages in which nothing stands that the version has no room for."""
+    """Returns a strategy for messages that set only the fields of the version; the strategy is cached."""
     known = strategies.get((cls, version, kio))
     if known is None:
         known = strategies[cls, version, kio] = build_instances(cls, version, kio)
@@ -146,8 +147,8 @@ def instances(cls: type[Message], version: int, kio: Any) -> st.SearchStrategy[A
 
 
 def build_instances(cls: type[Message], version: int, kio: Any) -> st.SearchStrategy[Any]:
-    """What `instances` keeps."""
-    # What klamm adds to Kafka's messages kio can't know.
+    """Builds the strategy that `instances` caches."""
+    # kio does not know the fields that klamm adds to Kafka's messages.
     present = [field for field in fields_of(cls) if field.present(version) and field.tag not in OWN_TAGS]
     kio_fields = dataclass_fields(kio) if kio else [None] * len(present)
     assert len(kio_fields) == len(present), f"kio gives {cls.__name__} version {version} other fields"
@@ -160,7 +161,7 @@ def build_instances(cls: type[Message], version: int, kio: Any) -> st.SearchStra
 
 
 def at_the_end(steps: Generator[Any, None, R]) -> R:
-    """What comes of all steps."""
+    """Runs all steps and returns their result."""
     while True:
         try:
             next(steps)
@@ -170,7 +171,7 @@ def at_the_end(steps: Generator[Any, None, R]) -> R:
 
 
 def read_or_none(read: Callable[[], Message]) -> Message | None:
-    """What was read, or None if it is malformed."""
+    """Returns the decoded message, or None if the bytes are malformed."""
     try:
         return read()
     except MalformedMessage:
@@ -182,8 +183,7 @@ few = settings(max_examples=examples(10), deadline=None, database=None, suppress
 
 @each_version
 def test_a_message_comes_back_from_its_bytes_and_kio_agrees_on_them(cls: type[Message], version: int) -> None:
-    """What was encoded is decoded again, at any offset, at once and in steps, and kio's reader and writer reproduce it
-    byte for byte."""
+    """An encoded message decodes to itself at any offset, at once and in steps; kio reads and writes the same bytes."""
     kio = kio_class(cls, version)
 
     @few
@@ -206,7 +206,7 @@ def test_a_message_comes_back_from_its_bytes_and_kio_agrees_on_them(cls: type[Me
 
 
 def test_kio_takes_part_in_all_that_travels_between_client_and_broker() -> None:
-    """The comparison is not silently empty: kio lacks only the records of internal topics and files."""
+    """kio has a class for every compared message except ProducerSnapshot, so the comparison is not silently empty."""
     unknown = {
         cls.NAME
         for cls in MESSAGES
@@ -218,7 +218,7 @@ def test_kio_takes_part_in_all_that_travels_between_client_and_broker() -> None:
 
 @each_message
 def test_truncated_and_altered_bytes_are_malformed_and_nothing_else(cls: type[Message]) -> None:
-    """No prefix of a message is a message; altered bytes decode to something or raise MalformedMessage."""
+    """Truncated bytes raise MalformedMessage; altered bytes decode to a message or raise MalformedMessage."""
 
     @few
     @given(st.data())
@@ -249,38 +249,38 @@ def test_truncated_and_altered_bytes_are_malformed_and_nothing_else(cls: type[Me
 
 @pytest.mark.parametrize("count", [2**31 - 1, 10**6, 3])
 def test_a_count_beyond_the_bytes_that_remain_is_refused_before_anything_is_made(count: int) -> None:
-    """A claim of elements is compared with the least that so many elements take."""
+    """An element count is refused if the remaining bytes are fewer than that many elements need at least."""
     with pytest.raises(MalformedMessage, match="topics"):
         decode(MetadataRequest, 4, count.to_bytes(4, "big") + bytes(5))
 
 
 def test_a_count_of_compact_elements_is_refused_too() -> None:
-    """The same in flexible versions, where the count is a varint."""
+    """In flexible versions, where the count is a varint, a count that exceeds the remaining bytes is refused too."""
     with pytest.raises(MalformedMessage, match="topics"):
         decode(MetadataRequest, 12, b"\xff\xff\xff\xff\x0f" + bytes(30))
 
 
 def test_a_varint_of_more_than_five_bytes_is_malformed() -> None:
-    """Kafka's varints end within five bytes."""
+    """A varint of more than five bytes is malformed, because Kafka's varints end within five bytes."""
     with pytest.raises(MalformedMessage, match="varint"):
         decode(MetadataRequest, 12, b"\xff" * 5 + b"\x00" * 30)
 
 
 def test_text_that_is_not_utf8_is_malformed() -> None:
-    """Names are text: bytes that are none are refused where they come in."""
+    """A string field whose bytes are not UTF-8 is malformed."""
     encoded = encode(HeartbeatRequest(group_id="group", member_id="member"), 0)
     with pytest.raises(MalformedMessage, match="UTF-8"):
         decode(HeartbeatRequest, 0, encoded.replace(b"member", b"\xff\xfeXXXX"))
 
 
 def test_null_where_null_cannot_travel_is_malformed() -> None:
-    """A null group id is no group id."""
+    """A null group id is malformed, because the field is not nullable."""
     with pytest.raises(MalformedMessage, match="group_id is null"):
         decode(HeartbeatRequest, 0, b"\xff\xff" + bytes(20))
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:
-    """A newer client may add tagged fields to a version that we know (KIP-482)."""
+    """The decoder skips unknown tagged fields, which a newer client may add to a known version (KIP-482)."""
     encoded = encode(ApiVersionsRequest(client_software_name="client", client_software_version="1"), 3)
     assert encoded.endswith(b"\x00")
     message, end = decode(ApiVersionsRequest, 3, encoded[:-1] + b"\x01\x63\x02ab")
@@ -289,14 +289,15 @@ def test_unknown_tagged_fields_are_skipped() -> None:
 
 
 def test_a_tagged_field_longer_than_the_message_is_malformed() -> None:
-    """The size of a tagged field is checked like every other."""
+    """A tagged field whose size exceeds the remaining bytes is malformed."""
     encoded = encode(ApiVersionsRequest(), 3)
     with pytest.raises(MalformedMessage, match="tagged field"):
         decode(ApiVersionsRequest, 3, encoded[:-1] + b"\x01\x63\x7fab")
 
 
 def test_a_known_tagged_field_of_another_size_is_malformed() -> None:
-    """Size and content of a tagged field have to agree, or the fields behind it would be read askew."""
+    """A tagged field whose size differs from its content is malformed; later fields would be read at wrong
+    positions."""
     message = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", topic_config_error_code=5)])
     encoded = encode(message, 5)
     assert encoded.endswith(b"\x01\x00\x02\x00\x05\x00")
@@ -305,28 +306,30 @@ def test_a_known_tagged_field_of_another_size_is_malformed() -> None:
 
 
 def test_a_tagged_field_at_its_default_does_not_travel() -> None:
-    """Defaults cost nothing in a tagged field, and come back."""
+    """A tagged field with its default value takes no bytes, and the decoder restores the default."""
     message = CreateTopicsResponse(topics=[CreatableTopicResult(name="t")])
     assert encode(message, 5).endswith(b"\x00\x00")
     assert decode(CreateTopicsResponse, 5, encode(message, 5))[0] == message
 
 
 def test_a_value_that_the_version_has_no_field_for_is_refused() -> None:
-    """What can't be said must not be dropped unless the definition says that it may be."""
+    """The encoder refuses a value that the version has no field for, and accepts it in a version that has the field."""
     with pytest.raises(UnsupportedField, match="group_instance_id"):
         encode(HeartbeatRequest(group_id="g", group_instance_id="i"), 2)
     assert encode(HeartbeatRequest(group_id="g", group_instance_id="i"), 3)
 
 
 def test_a_value_that_may_be_ignored_is_dropped() -> None:
-    """The throttle time is ignorable: version 0 of an answer has no room for it."""
+    """The encoder drops the throttle time in version 0 of a response: the field is ignorable, and version 0 lacks
+    it."""
     message = DescribeGroupsResponse(throttle_time_ms=7)
     assert decode(DescribeGroupsResponse, 0, encode(message, 0))[0].throttle_time_ms == 0
     assert decode(DescribeGroupsResponse, 1, encode(message, 1))[0].throttle_time_ms == 7
 
 
 def test_null_in_a_version_that_has_none_is_refused() -> None:
-    """Version 0 of Metadata says "all topics" with an empty list; a null list begins with version 1."""
+    """Version 0 of Metadata refuses a null topic list (an empty list means all topics there); version 1 accepts
+    null."""
     with pytest.raises(UnsupportedField):
         encode(MetadataRequest(topics=None), 0)
     assert decode(MetadataRequest, 1, encode(MetadataRequest(topics=None), 1))[0].topics is None
@@ -344,14 +347,14 @@ def test_null_in_a_version_that_has_none_is_refused() -> None:
 )
 @pytest.mark.parametrize("version", [0, 4])
 def test_a_value_that_does_not_fit_is_refused(message: HeartbeatRequest, version: int) -> None:
-    """A sender learns which message could not be said, instead of an error from deep inside."""
+    """A value that does not fit its field raises UnsupportedField, which names the message and its version."""
     with pytest.raises(UnsupportedField, match="HeartbeatRequest version"):
         encode(message, version)
 
 
 @pytest.mark.parametrize("version", [-1, 14])
 def test_versions_that_do_not_exist_are_refused(version: int) -> None:
-    """Neither side guesses what an unknown version looks like."""
+    """The encoder and the decoder refuse unknown versions with an error that names the known ones."""
     with pytest.raises(UnsupportedVersion, match="0 to 13"):
         encode(MetadataRequest(), version)
     with pytest.raises(UnsupportedVersion, match="0 to 13"):
@@ -359,7 +362,7 @@ def test_versions_that_do_not_exist_are_refused(version: int) -> None:
 
 
 def answers_with_messages() -> Iterator[tuple[Message, int, Message]]:
-    """Each answer that may have an error message, itself or in one of its structs, and what has that message."""
+    """Yields each response that has an error message, its version, and the struct (or response) with the message."""
     for spec in API_SPECS.values():
         cls = spec.response_class()
         for version in range(spec.min_version, spec.max_version + 1):
@@ -378,7 +381,8 @@ def answers_with_messages() -> Iterator[tuple[Message, int, Message]]:
     [pytest.param(*case, id=f"{case[0].NAME} {case[1]}") for case in answers_with_messages()],
 )
 def test_an_error_message_is_cut_to_what_a_string_can_be(answer: Message, version: int, part: Any) -> None:
-    """At the end of a character. It may show what a client sent, which was as long as a string can be already."""
+    """An error message that is too long for a string is cut at the end of a character. Such a message may repeat a
+    client's string, which can already have the maximum length."""
     for message, kept in (("x" * 40_000, "x" * 32_767), ("é" * 20_000, "é" * 16_383), ("\udc80", "?")):
         part.error_message = kept
         expected = encode(answer, version)
@@ -387,7 +391,7 @@ def test_an_error_message_is_cut_to_what_a_string_can_be(answer: Message, versio
 
 
 def test_records_are_a_view_of_the_input() -> None:
-    """A batch is not copied on its way through."""
+    """Decoded records are a view of the input, so that batches are not copied."""
     topic = FetchableTopicResponse(topic="t", partitions=[PartitionData(records=b"batch")])
     encoded = encode(FetchResponse(responses=[topic]), 12)
     decoded, _ = decode(FetchResponse, 12, encoded)
@@ -397,7 +401,7 @@ def test_records_are_a_view_of_the_input() -> None:
 
 
 def test_each_instance_has_lists_and_structs_of_its_own() -> None:
-    """A default is never shared."""
+    """Two instances never share a default list or a default struct."""
     first, second = OffsetCommitRequest(), OffsetCommitRequest()
     first.topics.append(OffsetCommitRequestTopic(name="t"))
     assert second.topics == []
@@ -405,7 +409,7 @@ def test_each_instance_has_lists_and_structs_of_its_own() -> None:
 
 
 def test_messages_are_equal_when_all_fields_are() -> None:
-    """Equality is by class and fields, and what can change is not hashable."""
+    """Messages are equal if their class and all fields are equal; they are not hashable, because they are mutable."""
     assert MetadataRequestTopic(name="t") == MetadataRequestTopic(name="t")
     assert MetadataRequestTopic(name="t") != MetadataRequestTopic(name="u")
     assert MetadataRequest() != MetadataResponse()
@@ -414,14 +418,14 @@ def test_messages_are_equal_when_all_fields_are() -> None:
 
 
 def test_a_message_shows_its_fields() -> None:
-    """What stands in a log or a failing test says what was sent."""
+    """The repr of a message shows all fields, for logs and failing tests."""
     assert repr(HeartbeatRequest(group_id="g", generation_id=3)) == (
         "HeartbeatRequest(group_id='g', generation_id=3, member_id='', group_instance_id=None)"
     )
 
 
 def test_encoding_into_a_buffer_appends() -> None:
-    """A frame is built in one buffer; a refusal leaves it as it was."""
+    """`encode_into` appends a message to a buffer, and leaves the buffer unchanged if the message is refused."""
     out = bytearray(b"head")
     encode_into(MetadataRequest(), 4, out)
     assert out == b"head" + encode(MetadataRequest(), 4)
@@ -439,7 +443,7 @@ def test_unstable_versions_are_left_out() -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_field_of_klamms_own_travels_beside_kafkas(version: int) -> None:
-    """And costs nothing where it is not set."""
+    """A field that klamm adds to Kafka's message decodes to itself, and takes no bytes where it is not set."""
     group = DescribedGroup(group_id="orders", group_state="Stable", assignor_name="load")
     without = encode(ConsumerGroupDescribeResponse(groups=[group]), version)
     group.members_needed = 3

@@ -1,6 +1,6 @@
-"""Messages that may be large: in steps that are short, whatever the message says, and freed in steps, too.
+"""Tests encoding and decoding in short steps, for messages of any size, and freeing messages in steps.
 
-`test_codec.py` holds the results against those of the codec that does all at once.
+`test_codec.py` compares the results with those of the codec that works in one step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PARTITIONS = 4
 
 
 def commit() -> OffsetCommitRequest:
-    """Four thousand offsets."""
+    """Returns a request that commits four thousand offsets."""
     return OffsetCommitRequest(
         group_id="group",
         topics=[
@@ -48,7 +48,7 @@ def commit() -> OffsetCommitRequest:
 
 
 def drive(steps: Generator[Any, None, Any]) -> tuple[Any, int]:
-    """What comes of it, and in how many steps."""
+    """Runs all steps; returns their result and the number of steps."""
     taken = 0
     while True:
         try:
@@ -59,7 +59,7 @@ def drive(steps: Generator[Any, None, Any]) -> tuple[Any, int]:
 
 
 def test_step_of_decoding_reads_so_many_bytes() -> None:
-    """The number of steps rises with the size of the message, wherever in it the elements are."""
+    """A decoding step reads a limited number of bytes, so the number of steps grows with the message size."""
     wire = encode(commit(), 9)
     message, steps = drive(decode_in_steps(OffsetCommitRequest, 9, memoryview(wire)))
     assert message == commit()
@@ -67,14 +67,14 @@ def test_step_of_decoding_reads_so_many_bytes() -> None:
 
 
 def test_step_of_encoding_writes_so_many_elements() -> None:
-    """Topics and partitions count alike; the parts are the same bytes."""
+    """An encoding step writes a limited number of topics and partitions; the parts join to the usual bytes."""
     parts, steps = drive(encode_in_steps(commit(), 9))
     assert b"".join(parts) == encode(commit(), 9)
     assert steps >= TOPICS * (PARTITIONS + 1) // STEP_ELEMENTS
 
 
 def test_numbers_of_one_array_are_read_and_written_in_steps() -> None:
-    """Such an array is one call where all is done at once."""
+    """A long array of numbers takes several steps; the codec that works in one step handles it in one call."""
     count = 10 * STEP_NUMBERS
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=list(range(count)))])
     wire = encode(request, 0)
@@ -87,7 +87,7 @@ def test_numbers_of_one_array_are_read_and_written_in_steps() -> None:
 
 
 def test_what_was_read_so_far_is_seen_after_each_step() -> None:
-    """So it can be freed in steps when its client goes."""
+    """Each decoding step yields the partly decoded message, so it can be freed in steps when its client disconnects."""
     steps = decode_in_steps(OffsetCommitRequest, 9, memoryview(encode(commit(), 9)))
     first = next(steps)
     assert 0 < len(first.topics) < TOPICS
@@ -97,7 +97,7 @@ def test_what_was_read_so_far_is_seen_after_each_step() -> None:
 
 @pytest.mark.parametrize("above", [0, 1])
 def test_arrays_have_so_many_elements_together(above: int) -> None:
-    """Elements of elements count, too."""
+    """One limit applies to the elements of all arrays of a message together, including nested arrays."""
     indexes = list(range(MAXIMUM_ELEMENTS // 2 - 1))
     topics = [
         TopicRequest(name="a", partition_indexes=indexes),
@@ -113,7 +113,7 @@ def test_arrays_have_so_many_elements_together(above: int) -> None:
 
 
 def test_unknown_tagged_fields_are_read_in_steps() -> None:
-    """Each takes two bytes only, and there may be as many as there are bytes."""
+    """Unknown tagged fields are read in steps, because each takes only two bytes and a message can have very many."""
     count = 100_000
     wire = encode(FindCoordinatorRequest(coordinator_keys=["key"]), 4)
     assert wire.endswith(b"\x00")
@@ -124,7 +124,7 @@ def test_unknown_tagged_fields_are_read_in_steps() -> None:
 
 
 def test_bytes_that_take_long_to_copy_are_refused() -> None:
-    """No group's metadata is as large."""
+    """A bytes field that takes long to copy is refused; no group has metadata of this size."""
     protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(LARGEST_BYTES_FIELD + 1))
     wire = memoryview(encode(JoinGroupRequest(protocols=[protocol]), 5))
     with pytest.raises(MalformedMessage, match="metadata is too large"):
@@ -132,7 +132,7 @@ def test_bytes_that_take_long_to_copy_are_refused() -> None:
 
 
 def test_large_part_is_not_copied() -> None:
-    """It is as large as it was; the small ones around it are joined."""
+    """A large bytes field becomes a part of its own without a copy."""
     metadata = bytes(200_000)
     request = JoinGroupRequest(protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)])
     parts, _ = drive(encode_in_steps(request, 5))
@@ -141,12 +141,12 @@ def test_large_part_is_not_copied() -> None:
 
 
 def test_message_is_freed_in_steps() -> None:
-    """All its arrays are emptied."""
+    """`dismantle` empties the arrays of a message in steps, except arrays that other code still references."""
     messages: list[Message] = [commit()]
     topics = messages[0].topics  # type: ignore[attr-defined]
     work = dismantle(messages.pop())
     _, steps = drive(work)
-    assert steps == 0  # `topics` is used here
+    assert steps == 0  # this test still references `topics`
     assert len(topics) == TOPICS
     message = commit()
     seen = message.topics[:1]
@@ -158,14 +158,14 @@ def test_message_is_freed_in_steps() -> None:
 
 
 def test_message_that_is_used_elsewhere_stays() -> None:
-    """A coordinator may have kept a request."""
+    """`dismantle` does not change a message that other code, such as a coordinator, still references."""
     kept = commit()
     finish(dismantle(kept))
     assert kept == commit()
 
 
 def test_elements_of_elements_are_freed_in_steps() -> None:
-    """Few elements that hold much are as long a piece of work as many that hold little."""
+    """Nested elements are freed in steps, because few elements with many children take as long as many small ones."""
     count = 2000
     messages: list[Message] = [
         DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=list(range(count)))])
@@ -180,7 +180,7 @@ def test_elements_of_elements_are_freed_in_steps() -> None:
 
 
 def test_what_lies_two_levels_down_is_freed_in_steps() -> None:
-    """An element with one other in it, which holds all of it."""
+    """Objects two levels down are freed in steps, even if a single element holds all of them."""
     count = 20_000
     topics = [CreatableTopic(name="t", assignments=[CreatableReplicaAssignment(broker_ids=list(range(count)))])]
     assert not is_small(topics)
@@ -190,7 +190,7 @@ def test_what_lies_two_levels_down_is_freed_in_steps() -> None:
 
 
 def test_structs_are_freed_in_steps() -> None:
-    """A struct may hold arrays as long as those of the message."""
+    """A struct is freed in steps, because its arrays may be as long as those of the message."""
     count = 20_000
     topology = Topology(subtopologies=[Subtopology() for _ in range(count)])
     messages: list[Message] = [StreamsGroupHeartbeatRequest(topology=topology)]
@@ -199,14 +199,14 @@ def test_structs_are_freed_in_steps() -> None:
 
 
 def test_dictionaries_of_dictionaries_are_freed_in_steps() -> None:
-    """What handlers gather by topic and partition."""
+    """Nested dictionaries, such as request handlers build by topic and partition, are freed in steps."""
     things: list[object] = [{topic: dict.fromkeys(range(100)) for topic in range(100)}]
     assert not is_small(things[0])
     assert drive(dismantle(things.pop()))[1] >= 100 * 100 // 512
 
 
 def test_what_is_small_is_told_from_what_is_not() -> None:
-    """By its own size and that of its elements; a message counts as large."""
+    """`is_small` judges an object by its size and the sizes of its elements, and takes every message for large."""
     assert is_small([1, 2, 3])
     assert is_small({"a": [1], "b": {2}})
     assert is_small(None)

@@ -1,4 +1,4 @@
-"""Codecs as Kafka's clients write them, opened within a bound."""
+"""Tests compression codecs: their formats are those of Kafka's clients, and decompression has a size limit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 each_codec = pytest.mark.parametrize("codec", CODECS)
-# Around the blocks of snappy and lz4, and beyond what is opened into a small buffer first.
+# Sizes around the blocks of snappy and lz4, and one that exceeds the small buffer of the first attempt.
 SIZES = [0, 1, 32 * 1024, 32 * 1024 + 1, 64 * 1024, 64 * 1024 + 1, 1_000_000]
 
 
 def noise(size: int) -> bytes:
-    """Bytes that no codec makes smaller."""
+    """Returns bytes that no codec makes smaller."""
     state, out = 1, bytearray()
     while len(out) < size:
         state = state * 6364136223846793005 + 1442695040888963407 & 0xFFFF_FFFF_FFFF_FFFF
@@ -33,7 +33,7 @@ def noise(size: int) -> bytes:
 @pytest.mark.parametrize("codec", Compression)
 @pytest.mark.parametrize("size", SIZES)
 def test_round_trip(codec: Compression, size: int) -> None:
-    """What was compressed opens to the same bytes, at exactly the bound too, whether it grew or shrank."""
+    """Compressed data decompresses to the same bytes, also at exactly the size limit, whether it grew or shrank."""
     for data in (bytes(size), noise(size)):
         closed = compress(codec, memoryview(data))
         assert decompress(codec, closed) == data
@@ -43,7 +43,7 @@ def test_round_trip(codec: Compression, size: int) -> None:
 @pytest.mark.parametrize("codec", Compression)
 @pytest.mark.parametrize("size", SIZES[1:])
 def test_one_byte_beyond_the_bound_is_refused(codec: Compression, size: int) -> None:
-    """The bound holds to the byte, for data that compresses well and for data that doesn't."""
+    """Data one byte above the limit is refused, whether it compresses well or not."""
     for data in (bytes(size), noise(size)):
         with pytest.raises(KafkaError) as refused:
             decompress(codec, compress(codec, data), max_bytes=size - 1)
@@ -52,7 +52,7 @@ def test_one_byte_beyond_the_bound_is_refused(codec: Compression, size: int) -> 
 
 @each_codec
 def test_bomb_is_refused(codec: Compression) -> None:
-    """Content far beyond the bound is refused, not opened."""
+    """Data that would decompress to far more than the limit is refused."""
     bomb = compress(codec, bytes(20_000_000))
     with pytest.raises(KafkaError):
         decompress(codec, bomb, max_bytes=1_000_000)
@@ -61,13 +61,14 @@ def test_bomb_is_refused(codec: Compression) -> None:
 @pytest.mark.parametrize("level", [1, 9])
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD])
 def test_level_is_the_codecs_own(codec: Compression, level: int) -> None:
-    """A level changes what is written, never what is read."""
+    """Data that was compressed at any level decompresses to the same bytes."""
     data = bytes(range(256)) * 500
     assert decompress(codec, compress(codec, data, level)) == data
 
 
 def test_snappy_is_framed_as_java_frames_it() -> None:
-    """Magic, version 1, compatible with 1; then blocks of 32 KiB, each behind its length."""
+    """Snappy data has Java's framing: magic, version 1, compatible version 1, then blocks of 32 KiB, each after its
+    length."""
     closed = compress(Compression.SNAPPY, noise(40_000))
     assert closed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
     (length,) = struct.unpack_from(">i", closed, 16)
@@ -75,12 +76,12 @@ def test_snappy_is_framed_as_java_frames_it() -> None:
 
 
 def test_raw_snappy_is_read() -> None:
-    """librdkafka writes one raw block, without framing."""
+    """A raw snappy block without framing is read, because librdkafka writes such blocks."""
     assert decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(b"records" * 100))) == b"records" * 100
 
 
 def test_snappy_streams_that_follow_one_another_are_read() -> None:
-    """Java's reader takes the header of another stream where a block could begin."""
+    """Consecutive snappy streams are read, as in Java, which accepts a new header where a block could begin."""
     closed = compress(Compression.SNAPPY, b"first") + compress(Compression.SNAPPY, b"second")
     assert decompress(Compression.SNAPPY, closed) == b"firstsecond"
 
@@ -97,34 +98,34 @@ def test_snappy_streams_that_follow_one_another_are_read() -> None:
     ],
 )
 def test_snappy_that_lies_is_corrupt(closed: bytes) -> None:
-    """Lengths within the framing, and what a block claims to hold, are checked before anything is made of them."""
+    """Wrong lengths in the snappy framing, or inside a block, raise CORRUPT_MESSAGE."""
     with pytest.raises(KafkaError) as refused:
         decompress(Compression.SNAPPY, closed)
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_snappy_bound_counts_all_blocks() -> None:
-    """Blocks that are each within the bound are refused where their sum is not."""
+    """The limit applies to the sum of all snappy blocks, even if each single block is within the limit."""
     closed = compress(Compression.SNAPPY, bytes(100_000))
     with pytest.raises(KafkaError):
         decompress(Compression.SNAPPY, closed, max_bytes=99_999)
 
 
 def test_lz4_blocks_are_independent() -> None:
-    """Java refuses a frame whose blocks depend on each other; the frame is the one Java writes."""
+    """An lz4 frame has Java's header with independent blocks; Java refuses blocks that depend on each other."""
     closed = compress(Compression.LZ4, bytes(200_000))
     assert closed[:7] == b"\x04\x22\x4d\x18\x60\x40\x82"
     assert closed[-4:] == bytes(4)
 
 
 def test_lz4_frames_of_other_writers_are_read() -> None:
-    """Dependent blocks, block checksums and content checksums are read too."""
+    """Lz4 frames with dependent blocks, block checksums and content checksums are read."""
     data = bytes(range(256)) * 1000
     assert decompress(Compression.LZ4, bytes(cramjam.lz4.compress(data))) == data
 
 
 def test_gzip_members_that_follow_one_another_are_read() -> None:
-    """A gzip stream may have several members, as Java's reader knows."""
+    """A gzip stream with several members is read completely, as by Java's reader."""
     closed = gzip.compress(b"first") + gzip.compress(b"second")
     assert decompress(Compression.GZIP, closed) == b"firstsecond"
 
@@ -133,7 +134,7 @@ def test_gzip_members_that_follow_one_another_are_read() -> None:
 @settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_altered_data_raises_nothing_else(codec: Compression, data: st.DataObject) -> None:
-    """Damaged, cut and made-up bytes are opened to something within the bound or refused with a KafkaError."""
+    """Damaged, truncated and random bytes decompress to at most the limit or raise KafkaError, and no other error."""
     closed = bytearray(compress(codec, data.draw(st.binary(max_size=500)) * 3))
     for _ in range(data.draw(st.integers(0, 4))):
         closed[data.draw(st.integers(0, len(closed) - 1))] = data.draw(st.integers(0, 255))
@@ -144,6 +145,6 @@ def test_altered_data_raises_nothing_else(codec: Compression, data: st.DataObjec
 
 @each_codec
 def test_bound_of_nothing_refuses_everything(codec: Compression) -> None:
-    """With no bytes allowed, a single byte is too many."""
+    """With a limit of zero bytes, a single byte is refused."""
     with pytest.raises(KafkaError):
         decompress(codec, compress(codec, b"x"), max_bytes=0)

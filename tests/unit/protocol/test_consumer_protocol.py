@@ -1,4 +1,4 @@
-"""Subscriptions and assignments as consumers exchange them, with the version in front."""
+"""Tests the subscriptions and assignments that consumers exchange, which begin with their version."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ASSIGNMENT = assignments.ConsumerProtocolAssignment(
 
 
 def test_a_subscription_comes_back() -> None:
-    """The newest version carries everything."""
+    """A subscription in the newest version decodes to itself with all fields."""
     assert decode_subscription(encode_subscription(SUBSCRIPTION)) == SUBSCRIPTION
     assert decode_subscription(memoryview(encode_subscription(SUBSCRIPTION))) == SUBSCRIPTION
 
 
 def test_an_old_subscription_has_only_what_its_version_has() -> None:
-    """Version 0 is topics and user data, as the oldest clients send them."""
+    """Version 0 of a subscription has only topics and user data; the oldest clients send this version."""
     encoded = encode_subscription(SUBSCRIPTION, 0)
     assert encoded == b"\x00\x00" + b"\x00\x00\x00\x02" + b"\x00\x01a" + b"\x00\x01b" + b"\xff\xff\xff\xff"
     assert decode_subscription(encoded) == subscriptions.ConsumerProtocolSubscription(topics=["a", "b"])
@@ -40,21 +40,21 @@ def test_an_old_subscription_has_only_what_its_version_has() -> None:
 
 @pytest.mark.parametrize("version", range(4))
 def test_an_assignment_comes_back_in_every_version(version: int) -> None:
-    """All versions have the same form."""
+    """An assignment has the same form in every version and decodes to itself."""
     encoded = encode_assignment(ASSIGNMENT, version)
     assert encoded[2:] == encode_assignment(ASSIGNMENT)[2:]
     assert decode_assignment(encoded) == ASSIGNMENT
 
 
 def test_a_version_of_the_future_is_read_as_the_newest_known() -> None:
-    """New versions add fields at the end, so what is known can be read."""
+    """An unknown newer version is read as the newest known one, because new versions add fields at the end."""
     assert decode_subscription(b"\x00\x09" + encode_subscription(SUBSCRIPTION)[2:] + b"more") == SUBSCRIPTION
     assert decode_assignment(b"\x00\x09" + encode_assignment(ASSIGNMENT)[2:] + b"more") == ASSIGNMENT
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\xff\xff\x00\x00\x00\x00", b"\x00\x01\x7f\xff\xff\xff"])
 def test_what_is_no_consumers_metadata_is_malformed(data: bytes) -> None:
-    """Any client may put any bytes there."""
+    """Bytes that are no subscription or assignment are malformed; a client may send any bytes in their place."""
     with pytest.raises(MalformedMessage):
         decode_subscription(data)
     with pytest.raises(MalformedMessage):

@@ -1,4 +1,4 @@
-"""Markers that end a transaction, as Kafka writes them and as they are read back."""
+"""Tests transaction markers: their bytes are Kafka's, and they are read back."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ JAVA_MARKER = bytes.fromhex(
 
 
 def encode(marker: EndTransactionMarker) -> bytes:
-    """A control batch with the marker."""
+    """Returns a control batch with the marker."""
     return encode_end_transaction_marker(
         marker, producer_id=ProducerId(7), producer_epoch=ProducerEpoch(3), timestamp_ms=Millis(1_700_000_000_000)
     )
 
 
 def record(key: bytes | None, value: bytes | None) -> Record:
-    """A record of a control batch."""
+    """Returns a record of a control batch."""
     return Record(Offset(0), Millis(0), key, value, ())
 
 
 def test_marker_is_written_as_java_writes_it() -> None:
-    """Once the leader has stamped it, the marker's batch is byte for byte Kafka's own."""
+    """A marker's batch equals Kafka's byte for byte after the leader has stamped its offset and leader epoch."""
     prefix, rest = restamp(encode(EndTransactionMarker(True, 11)), Offset(5), LeaderEpoch(-1))
     assert prefix + rest == JAVA_MARKER
 
 
 @pytest.mark.parametrize("marker", [EndTransactionMarker(True, 0), EndTransactionMarker(False, 2**31 - 1)])
 def test_marker_is_read_back(marker: EndTransactionMarker) -> None:
-    """Outcome and coordinator epoch survive the log, in a batch that no application sees."""
+    """The outcome and coordinator epoch of a marker are read back from its transactional control batch."""
     batch = encode(marker)
     header = read_batch_header(batch)
     assert (header.is_control, header.is_transactional) == (True, True)
@@ -50,13 +50,13 @@ def test_marker_is_read_back(marker: EndTransactionMarker) -> None:
 
 
 def test_later_versions_are_read_as_the_first() -> None:
-    """Versions only add fields at the end: what is known is read, the rest left alone."""
+    """A marker of a later version is read as version 0, because versions only add fields at the end."""
     key, value = b"\x00\x07\x00\x00more", b"\x00\x07\x00\x00\x00\x0bmore"
     assert read_end_transaction_marker(record(key, value)) == EndTransactionMarker(False, 11)
 
 
 def test_other_control_records_are_no_markers() -> None:
-    """A control record of another type (a raft quorum's, say) is None."""
+    """A control record of another type, such as one of a Raft quorum, gives None."""
     assert read_end_transaction_marker(record(b"\x00\x00\x00\x02", b"")) is None
 
 
@@ -72,7 +72,7 @@ def test_other_control_records_are_no_markers() -> None:
     ],
 )
 def test_what_is_no_control_record_is_refused(key: bytes | None, value: bytes | None) -> None:
-    """A key or value too short, or of a version that never was, is INVALID_RECORD."""
+    """A key or value that is missing, too short or of a negative version raises INVALID_RECORD."""
     with pytest.raises(KafkaError) as refused:
         read_end_transaction_marker(record(key, value))
     assert refused.value.code is ErrorCode.INVALID_RECORD

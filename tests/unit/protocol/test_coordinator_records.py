@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`, against bytes that Apache Kafka 4.3's own classes wrote."""
+"""Tests records of `__consumer_offsets` against bytes that Apache Kafka 4.3's own classes wrote."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ each_record = pytest.mark.parametrize("name", RECORDS)
 
 @each_record
 def test_a_record_is_written_as_kafka_writes_it(name: str) -> None:
-    """Key and value are Kafka's, byte for byte."""
+    """Encoded keys and values equal Kafka's byte for byte."""
     key, value, version = RECORDS[name]
     golden_key, golden_value = GOLDEN[name]
     assert encode_record_key(key).hex() == golden_key
@@ -133,14 +133,14 @@ def test_a_record_is_written_as_kafka_writes_it(name: str) -> None:
 
 @each_record
 def test_a_record_that_kafka_wrote_is_read(name: str) -> None:
-    """What Kafka left in the topic means here what it meant there."""
+    """A record that Kafka wrote decodes to the expected key and value."""
     golden_key, golden_value = GOLDEN[name]
     value = None if golden_value is None else bytes.fromhex(golden_value)
     assert decode_group_record(bytes.fromhex(golden_key), value) == RECORDS[name][:2]
 
 
 def test_every_type_of_record_has_its_classes() -> None:
-    """The type in front of a key leads to the key's and the value's class."""
+    """Every record type has a key class and a value class, which carry the type as their API key."""
     for record_type in GROUP_RECORDS:
         classes = group_record_classes(record_type)
         assert classes is not None
@@ -151,30 +151,30 @@ def test_every_type_of_record_has_its_classes() -> None:
 
 @pytest.mark.parametrize("record_type", [9, 24, -1])
 def test_an_unknown_type_is_none(record_type: int) -> None:
-    """Another version of Kafka may have written it: it is passed over, whatever it holds."""
+    """A record of an unknown type decodes to None, because another version of Kafka may have written it."""
     assert decode_group_record(record_type.to_bytes(2, "big", signed=True) + b"anything", b"") is None
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x04", b"\x00\x05" + bytes(40), b"\xff\xff" + bytes(40)])
 def test_a_value_that_cannot_be_read_is_malformed(value: bytes) -> None:
-    """Cut off, or in a version that isn't known: Kafka 4.3 stops loading there, rather than guess."""
+    """A value that is cut off or has an unknown version is malformed; Kafka 4.3 stops loading at such a value."""
     with pytest.raises(MalformedMessage):
         decode_group_record(encode_record_key(OffsetCommitKey(group="g", topic="t")), value)
 
 
 @pytest.mark.parametrize("key", [b"", b"\x00", b"\x00\x01", b"\x00\x01\x00\x05g"])
 def test_a_key_that_cannot_be_read_is_malformed(key: bytes) -> None:
-    """A record without a readable key has no place in such a topic."""
+    """A record key that ends too early is malformed."""
     with pytest.raises(MalformedMessage):
         decode_group_record(key, None)
 
 
 def test_keys_of_other_coordinators_have_the_same_form() -> None:
-    """The transaction coordinator's topic has one type of record."""
+    """Keys of the transaction coordinator's topic, which has one record type, have the same form."""
     assert encode_record_key(TransactionLogKey(transactional_id="tx")) == b"\x00\x00\x00\x02tx"
 
 
 def test_what_is_no_key_is_refused() -> None:
-    """A request's body has an API key, a header has none; neither is the key of a record."""
+    """The encoder refuses a message that is not the key of a record, such as a request."""
     with pytest.raises(ValueError, match="not the key of a record"):
         encode_record_key(MetadataRequest())

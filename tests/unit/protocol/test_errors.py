@@ -1,4 +1,4 @@
-"""Error codes and the exception that carries them."""
+"""Tests error codes and the exception that carries them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from klamm.protocol.record_batch import CorruptRecord
 
 
 def test_an_error_survives_the_way_between_processes() -> None:
-    """Spark's workers send exceptions to the driver as pickles."""
+    """An error keeps its code and message when pickled; Spark's workers send exceptions to the driver as pickles."""
     error = pickle.loads(pickle.dumps(KafkaError(ErrorCode.NOT_COORDINATOR, "ask another")))
     assert (error.code, error.message, str(error)) == (
         ErrorCode.NOT_COORDINATOR,
@@ -21,6 +21,6 @@ def test_an_error_survives_the_way_between_processes() -> None:
 
 
 def test_retriable_is_as_java_says() -> None:
-    """Clients try again after NOT_COORDINATOR and not after UNKNOWN_MEMBER_ID."""
+    """NOT_COORDINATOR is retriable and UNKNOWN_MEMBER_ID is not, as in Kafka's Java client."""
     assert ErrorCode.NOT_COORDINATOR.retriable
     assert not ErrorCode.UNKNOWN_MEMBER_ID.retriable

@@ -1,4 +1,5 @@
-"""Fetch codecs of both sides, against each other, byte for byte against kio and the generic codec, and against lies."""
+"""Tests the Fetch codecs of client and broker against each other, kio and the generic codec, and with malformed
+bytes."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ ZERO_PARTITION = FetchPartition(0, -1, 0, -1, -1, 0)
 
 @st.composite
 def fetch_partitions(draw: st.DrawFn, version: int) -> FetchPartition:
-    """What is asked of one partition, with defaults where the version has no field."""
+    """Draws the request for one partition, with defaults for fields that the version lacks."""
     return FetchPartition(
         draw(int32),
         draw(int32) if version >= 9 else -1,
@@ -71,7 +72,7 @@ def fetch_partitions(draw: st.DrawFn, version: int) -> FetchPartition:
 
 @st.composite
 def requests(draw: st.DrawFn, version: int) -> FetchRequest:
-    """A request in which nothing stands that the version has no room for."""
+    """Draws a request that sets only the fields of the version."""
 
     def topic_key() -> tuple[str | None, TopicId | None]:
         return (draw(text), None) if version < 13 else (None, TopicId(draw(uuids)))
@@ -103,7 +104,7 @@ def requests(draw: st.DrawFn, version: int) -> FetchRequest:
 
 @st.composite
 def partition_responses(draw: st.DrawFn, version: int) -> FetchPartitionResponse:
-    """An answer for one partition in which nothing stands that the version has no room for."""
+    """Draws a response for one partition that sets only the fields of the version."""
     partition = FetchPartitionResponse(
         draw(int32),
         draw(st.sampled_from(sorted(int(code) for code in KioErrorCode))),
@@ -125,7 +126,7 @@ def partition_responses(draw: st.DrawFn, version: int) -> FetchPartitionResponse
 
 @st.composite
 def responses(draw: st.DrawFn, version: int) -> FetchResponse:
-    """An answer in which nothing stands that the version has no room for."""
+    """Draws a response that sets only the fields of the version."""
     topics = [
         FetchTopicResponse(
             draw(text) if version < 13 else None,
@@ -145,7 +146,7 @@ def responses(draw: st.DrawFn, version: int) -> FetchResponse:
 
 
 def encode_response(version: int, response: FetchResponse) -> bytes:
-    """The answer as the broker writes it, in one piece."""
+    """Returns the response as the broker encodes it, joined to one piece."""
     return b"".join(
         encode_fetch_response(
             version,
@@ -159,32 +160,32 @@ def encode_response(version: int, response: FetchResponse) -> bytes:
 
 
 def build(kio_class: Any, **values: Any) -> Any:
-    """An instance of one of kio's classes with those of the values that this version of it has fields for."""
+    """Returns an instance of one of kio's classes, made from those values that the class has fields for."""
     names = {field.name for field in fields(kio_class)}
     return kio_class(**{name: value for name, value in values.items() if name in names})
 
 
 def write_with_kio(entity: Any) -> bytes:
-    """The entity's bytes, as kio writes them."""
+    """Returns the entity's bytes as kio writes them."""
     buffer = io.BytesIO()
     entity_writer(type(entity))(buffer, entity)
     return buffer.getvalue()
 
 
 def uuid_for_kio(value: bytes | None) -> uuid.UUID | None:
-    """kio says None for the id of zeros."""
+    """Returns the id as kio represents it: None stands for the id of zeros."""
     return uuid.UUID(bytes=value) if value and any(value) else None
 
 
 def pass_through_codec(message_class: type[Message], version: int, encoded: bytes) -> bytes:
-    """The bytes, once the codec that is compiled from Kafka's definitions has read and written them."""
+    """Decodes and encodes the bytes with the generic codec, which is compiled from Kafka's definitions."""
     message, end = decode(message_class, version, encoded)
     assert end == len(encoded)
     return encode(message, version)
 
 
 def request_for_kio(version: int, request: FetchRequest) -> Any:
-    """The same request, in kio's classes."""
+    """Returns the same request in kio's classes."""
     module = import_module(f"kio.schema.fetch.v{version}.request")
     replica_state = {}
     if version >= 15:
@@ -232,7 +233,7 @@ def request_for_kio(version: int, request: FetchRequest) -> Any:
 
 
 def response_for_kio(version: int, response: FetchResponse) -> Any:
-    """The same answer, in kio's classes."""
+    """Returns the same response in kio's classes."""
     module = import_module(f"kio.schema.fetch.v{version}.response")
 
     def partition_for_kio(partition: FetchPartitionResponse) -> Any:
@@ -291,7 +292,7 @@ def response_for_kio(version: int, response: FetchResponse) -> Any:
 @settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_request_travels_as_others_write_it(version: int, data: st.DataObject) -> None:
-    """A request is written byte for byte as kio and the generic codec do, and the broker reads from it what went in."""
+    """A request has the same bytes as from kio and the generic codec, and the broker decodes the same request."""
     request = data.draw(requests(version))
     encoded = encode_fetch_request(version, request)
     assert encoded == write_with_kio(request_for_kio(version, request))
@@ -303,7 +304,7 @@ def test_request_travels_as_others_write_it(version: int, data: st.DataObject) -
 @settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_response_travels_as_others_write_it(version: int, data: st.DataObject) -> None:
-    """An answer is written byte for byte as kio and the generic codec do, and the client reads from it what went in."""
+    """A response has the same bytes as from kio and the generic codec, and the client decodes the same response."""
     response = data.draw(responses(version))
     encoded = encode_response(version, response)
     assert encoded == write_with_kio(response_for_kio(version, response))
@@ -313,7 +314,7 @@ def test_response_travels_as_others_write_it(version: int, data: st.DataObject) 
 
 @each_version
 def test_records_are_handed_through(version: int) -> None:
-    """The buffers of an answer hold the records as they were given, one view or several, and never a copy."""
+    """The buffers of a response hold the given records, as one view or several, without a copy."""
     whole = memoryview(b"batch-0")
     pieces: list[bytes | memoryview] = [memoryview(b"batch-1"), b"batch-2"]
     topic = FetchTopicResponse(
@@ -329,7 +330,7 @@ def test_records_are_handed_through(version: int) -> None:
 
 @each_version
 def test_error_is_answered_with_empty_records(version: int) -> None:
-    """Beside an error stand Kafka's defaults: offsets of -1 and no records, which are empty, not null."""
+    """A partition with an error has Kafka's defaults: offsets of -1, and records that are empty, not null."""
     topic = FetchTopicResponse("t", TopicId(bytes(range(16))), [FetchPartitionResponse(7, 3)])
     (partition,) = (
         decode_fetch_response(version, memoryview(b"".join(encode_fetch_response(version, 0, 0, [topic]))))
@@ -341,7 +342,7 @@ def test_error_is_answered_with_empty_records(version: int) -> None:
 
 @each_version
 def test_fields_that_the_version_lacks_are_left_out(version: int) -> None:
-    """The broker need not know what a version can say: the answer stays readable."""
+    """The encoder leaves out fields that a version lacks, so that the broker need not know the version's fields."""
     partition = FetchPartitionResponse(
         0, 6, 5, 4, 3, [], 2, b"batch", diverging_epoch=(1, 2), current_leader=(3, 4), snapshot_id=(5, 6)
     )
@@ -357,7 +358,7 @@ def test_fields_that_the_version_lacks_are_left_out(version: int) -> None:
 @settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_cut_messages_are_malformed(version: int, data: st.DataObject) -> None:
-    """A request or answer that ends before its last byte is refused, wherever it was cut."""
+    """A request or response that is cut anywhere before its end is malformed."""
     encoded = encode_fetch_request(version, data.draw(requests(version)))
     cut = data.draw(st.integers(0, len(encoded) - 1))
     with pytest.raises(MalformedMessage):
@@ -372,7 +373,7 @@ def test_cut_messages_are_malformed(version: int, data: st.DataObject) -> None:
 @settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_altered_messages_raise_nothing_else(version: int, data: st.DataObject) -> None:
-    """Bytes that lie are refused as malformed or read as something else; no other error reaches the caller."""
+    """Altered bytes raise MalformedMessage or decode to another message; no other error reaches the caller."""
     encoded = bytearray(encode_fetch_request(version, data.draw(requests(version))))
     answer = bytearray(encode_response(version, data.draw(responses(version))))
     for message in (encoded, answer):
@@ -384,7 +385,7 @@ def test_altered_messages_raise_nothing_else(version: int, data: st.DataObject) 
         decode_fetch_response(version, memoryview(answer))
 
 
-# Up to the topics, all zeros: waits, sizes, isolation level and, from version 7, session.
+# All fields before the topics, as zeros: waits, sizes, isolation level and, from version 7, session.
 HEAD_V4 = bytes(17)
 HEAD_V7 = bytes(25)
 HEAD_V12 = bytes(25)
@@ -413,13 +414,13 @@ HEAD_V12 = bytes(25)
     ],
 )
 def test_lengths_and_counts_that_lie_are_malformed(version: int, body: bytes) -> None:
-    """A length or count that the remaining bytes don't bear out is refused before anything is made of it."""
+    """Lengths and counts that exceed the remaining bytes, and nulls in fields that are not nullable, are malformed."""
     with pytest.raises(MalformedMessage):
         decode_fetch_request(version, memoryview(body + bytes(64)))
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:
-    """Fields that a later Kafka may add leave the rest readable, known ones beside them included (KIP-482)."""
+    """The decoder skips unknown tagged fields of a later Kafka and reads all known fields (KIP-482)."""
     request = FetchRequest(
         5, 500, 1, 2**20, 1, 0, -1, [FetchTopic(None, TopicId(bytes(range(16))), [ZERO_PARTITION])], [], "r", None, 7
     )

@@ -1,4 +1,4 @@
-"""Request and response headers: as the schema says, for APIs and versions that nobody knows too."""
+"""Tests request and response headers against the schema, also for unknown APIs and versions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ apis = st.sampled_from(
 def test_a_request_header_is_what_the_schema_says(
     api: tuple[ApiKey, int], correlation_id: int, client_id: str | None
 ) -> None:
-    """The codec by hand and the one from the schema write and read the same bytes, also in the next version to come."""
+    """The hand-written codec encodes request headers as the schema's codec does, also in the next, unknown version."""
     key, version = api
     message = RequestHeaderMessage(
         request_api_key=key, request_api_version=version, correlation_id=correlation_id, client_id=client_id
@@ -47,7 +47,7 @@ def test_a_request_header_is_what_the_schema_says(
 
 @given(apis, int32)
 def test_a_response_header_is_what_the_schema_says(api: tuple[ApiKey, int], correlation_id: int) -> None:
-    """Version 1 in flexible versions of the API, except in answers to ApiVersions."""
+    """A response header has version 1 in flexible versions of the API, except in responses to ApiVersions."""
     key, version = api
     flexible = API_SPECS[key].is_flexible(version) and key is not ApiKey.API_VERSIONS
     assert has_flexible_response_header(key, version) is flexible
@@ -58,20 +58,21 @@ def test_a_response_header_is_what_the_schema_says(api: tuple[ApiKey, int], corr
 
 
 def test_api_versions_of_the_future_has_a_header_that_can_be_read() -> None:
-    """The client learns the broker's versions from the answer, so its first request must be understood (KIP-511)."""
+    """The header of an ApiVersions request in an unknown version is readable, because its response tells the client the
+    broker's versions (KIP-511)."""
     frame = encode_request_header(ApiKey.API_VERSIONS, 99, 7, "newer") + b"what comes then is unknown"
     header = decode_request_header(frame)
     assert (header.api_version, header.correlation_id, header.client_id) == (99, 7, "newer")
 
 
 def test_the_header_of_an_unknown_api_is_read_as_far_as_it_goes() -> None:
-    """Its refusal can name who asked."""
+    """The header of an unknown API is decoded, so that the refusal can name the client."""
     assert decode_request_header(b"\x03\xe8\x00\x00\x00\x00\x00\x05\x00\x02me") == (1000, 0, 5, "me", 12)
     assert decode_request_header(b"\xff\xff\xff\xff\x00\x00\x00\x05\xff\xff") == (-1, -1, 5, None, 10)
 
 
 def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
-    """Headers may get tagged fields that we do not know."""
+    """The decoders skip unknown tagged fields of request and response headers."""
     header = decode_request_header(
         encode_request_header(ApiKey.METADATA, 12, 1, "me")[:-1] + b"\x01\x05\x02ab" + b"body"
     )
@@ -94,21 +95,21 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
     ids=["nothing", "no length", "short client id", "no UTF-8", "no tags", "long tag", "long varint"],
 )
 def test_a_malformed_request_header_is_refused(frame: bytes) -> None:
-    """Each lie has the same answer: the connection is closed by who catches this."""
+    """Every malformed request header raises MalformedMessage, so that the caller can close the connection."""
     with pytest.raises(MalformedMessage):
         decode_request_header(frame)
 
 
 @pytest.mark.parametrize("frame", [b"\x00\x00\x00", b"\x00\x00\x00\x01", b"\x00\x00\x00\x01\x01\x05"])
 def test_a_malformed_response_header_is_refused(frame: bytes) -> None:
-    """A client is told so too."""
+    """A malformed response header raises MalformedMessage in the client."""
     with pytest.raises(MalformedMessage):
         decode_response_header(ApiKey.METADATA, 12, frame)
 
 
 @given(st.binary(max_size=40))
 def test_garbage_is_a_header_or_malformed(frame: bytes) -> None:
-    """Nothing but MalformedMessage comes out of bytes from the wire."""
+    """Any bytes from the network decode to a header or raise MalformedMessage, and no other error."""
     with suppress(MalformedMessage):
         assert decode_request_header(memoryview(frame)).end <= len(frame)
     with suppress(MalformedMessage):

@@ -1,4 +1,4 @@
-"""Records of Kafka's metadata log, against a file that Apache Kafka 4.3's `kafka-storage format` wrote."""
+"""Tests records of Kafka's metadata log against a file that Apache Kafka 4.3's `kafka-storage format` wrote."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ FEATURES: Final = {
 
 
 def test_what_kafka_wrote_is_understood() -> None:
-    """A header, the features that a new cluster is formatted with, a footer."""
+    """Kafka's file decodes to a snapshot header, the features of a newly formatted cluster, and a snapshot footer."""
     header, features, footer = (decode_batch(BOOTSTRAP, position) for position, _ in iterate_batches(BOOTSTRAP))
     assert decode_control_record(header[0].key, header[0].value) == (
         ControlRecordType.SNAPSHOT_HEADER,
@@ -66,7 +66,7 @@ def test_what_kafka_wrote_is_understood() -> None:
 
 
 def test_what_is_written_is_what_kafka_writes_byte_by_byte() -> None:
-    """Batches, control records and records, given the same times."""
+    """With the same timestamps, the encoded batches, control records and records equal Kafka's file."""
     times = [header.base_timestamp for _, header in iterate_batches(BOOTSTRAP)]
     records = [
         MetadataRecord(FeatureLevelRecord(name=name, feature_level=level), 0) for name, level in FEATURES.items()
@@ -86,7 +86,7 @@ def test_what_is_written_is_what_kafka_writes_byte_by_byte() -> None:
 
 @given(st.text(max_size=50), st.binary(min_size=16, max_size=16), st.lists(st.integers(0, 2**31 - 1), max_size=5))
 def test_records_survive_the_way_through_bytes(name: str, topic_id: bytes, brokers: list[int]) -> None:
-    """With the version that they were written in."""
+    """An encoded metadata record decodes to the same record and version."""
     partition = PartitionRecord(partition_id=3, topic_id=topic_id, replicas=brokers, isr=brokers, leader=7)
     for record in (MetadataRecord(TopicRecord(name=name, topic_id=topic_id), 0), MetadataRecord(partition, 1)):
         assert decode_metadata_record(encode_metadata_record(*record)) == record
@@ -94,7 +94,7 @@ def test_records_survive_the_way_through_bytes(name: str, topic_id: bytes, broke
 
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_record_raise_one_error(value: bytes) -> None:
-    """Whatever they are, MalformedMessage or a record."""
+    """Any bytes decode to a record or raise MalformedMessage, and no other error."""
     for decode in (decode_metadata_record, lambda value: decode_control_record(value[:4], value[4:])):
         try:
             decode(value)
@@ -113,19 +113,20 @@ def test_bytes_that_are_no_record_raise_one_error(value: bytes) -> None:
     ],
 )
 def test_what_is_wrong_is_said(value: bytes, words: str) -> None:
-    """A later Kafka's records are told from damage."""
+    """The error names the fault, so that records of a later Kafka can be told from damaged records."""
     with pytest.raises(MalformedMessage, match=words):
         decode_metadata_record(value)
 
 
 def test_only_metadata_records_are_written() -> None:
-    """A request in the metadata log would be a bug."""
+    """The encoder refuses a message that is not a metadata record, such as a request."""
     with pytest.raises(ValueError, match="no record of the metadata log"):
         encode_metadata_record(MetadataRequest(), 0)
 
 
 def test_a_transactions_marker_is_no_message() -> None:
-    """It is told by its type."""
+    """A transaction marker decodes to its control record type without a message; a key that is too short is
+    malformed."""
     batch = encode_end_transaction_marker(
         EndTransactionMarker(True, 5),
         producer_id=ProducerId(1),

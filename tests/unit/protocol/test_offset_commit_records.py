@@ -1,4 +1,4 @@
-"""Records of committed offsets encoded by hand are those of the generated codec, byte for byte."""
+"""Tests that records of committed offsets have the same bytes from the hand-written as from the generated codec."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ints = st.integers(-(2**31), 2**31 - 1)
 
 @given(st.builds(OffsetCommitKey, group=st.text(), topic=st.text(), partition=ints))
 def test_keys_are_the_same(key: OffsetCommitKey) -> None:
-    """Whatever the names."""
+    """The hand-written codec encodes keys with any names as the generated codec does."""
     assert encode_offset_commit_key(key) == encode_record_key(key)
 
 
@@ -41,7 +41,7 @@ def test_keys_are_the_same(key: OffsetCommitKey) -> None:
 @example(OffsetCommitValue(metadata="x" * 127))
 @example(OffsetCommitValue(metadata="\u20ac" * 4096))
 def test_values_are_the_same(value: OffsetCommitValue) -> None:
-    """With and without metadata and topic id."""
+    """The hand-written codec encodes values, with and without metadata and topic id, as the generated codec does."""
     assert encode_offset_commit_value(value) == encode_record_value(value, VALUE_VERSION)
 
 
@@ -49,7 +49,7 @@ def test_values_are_the_same(value: OffsetCommitValue) -> None:
     "key", [OffsetCommitKey(group="g" * 32768), OffsetCommitKey(topic="\ud800"), OffsetCommitKey(partition=2**31)]
 )
 def test_key_that_cannot_travel_is_refused(key: OffsetCommitKey) -> None:
-    """As by the generated codec."""
+    """The hand-written codec refuses the keys that the generated codec refuses."""
     for encode in (encode_offset_commit_key, encode_record_key):
         with pytest.raises(UnsupportedField):
             encode(key)
@@ -57,7 +57,7 @@ def test_key_that_cannot_travel_is_refused(key: OffsetCommitKey) -> None:
 
 @pytest.mark.parametrize("value", [OffsetCommitValue(offset=2**63), OffsetCommitValue(metadata="\ud800")])
 def test_value_that_cannot_travel_is_refused(value: OffsetCommitValue) -> None:
-    """As by the generated codec."""
+    """The hand-written codec refuses the values that the generated codec refuses."""
     with pytest.raises(UnsupportedField):
         encode_offset_commit_value(value)
     with pytest.raises(UnsupportedField):

@@ -1,4 +1,4 @@
-"""The table of the latest offset of each key: what a dict would say, in a bounded piece of memory."""
+"""Tests the table of each key's latest offset: it agrees with a dict and uses a limited amount of memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ batches = st.lists(st.lists(st.tuples(keys, values), min_size=1, max_size=70), m
 
 
 def spans_of(records: list[tuple[bytes | None, bytes | None]]) -> RecordSpans:
-    """The spans of a batch with these keys and values."""
+    """Returns the spans of a batch with these keys and values."""
     unstamped: list[UnstampedRecord] = [(0, key, value, ()) for key, value in records]
     return scan_records(encode_batch(unstamped))
 
@@ -36,7 +36,8 @@ def test_keeps_what_a_dict_would_keep(
     start: int,
     data: st.DataObject,
 ) -> None:
-    """The last record of each key from the start on, all from the end on, and none without a key."""
+    """The table holds each key's latest offset from `start` on. It keeps all records from `end` on; before `end` it
+    keeps the latest record of each key and no record without a key."""
     table = loops.OffsetTable(1 << 16, SECRET)
     latest: dict[bytes, int] = {}
     base_offset = 0
@@ -70,14 +71,14 @@ def test_keeps_what_a_dict_would_keep(
 
 @each_loops
 def test_holds_as_many_keys_as_its_memory(loops: ModuleType) -> None:
-    """Every slot can be taken; the record whose key has no place any more is the one that is told."""
+    """Every slot can be used, and `put_records` returns the index of the record whose key has no free slot."""
     table = loops.OffsetTable(loops.OffsetTable.BYTES_PER_ENTRY * 100 + 1, SECRET)
     assert table.slots == 100
     spans = spans_of([(b"%d" % number, b"") for number in range(150)])
     assert table.put_records(spans, 0, start_offset=0, max_entries=1000) == 100
     assert len(table) == 100
     assert [table.latest_offset(b"%d" % number) for number in range(101)] == [*range(100), -1]
-    # As in Kafka, a full table takes nothing more, not even of a key that it knows.
+    # As in Kafka, a full table takes no more records, not even of a key that it already has.
     assert table.put_records(spans_of([(None, b""), (b"5", b"")]), 500, start_offset=0, max_entries=1000) == 1
     assert table.latest_offset(b"5") == 5
     keep = bytearray(150)
@@ -87,7 +88,7 @@ def test_holds_as_many_keys_as_its_memory(loops: ModuleType) -> None:
 @each_loops
 @pytest.mark.parametrize("limit", [0, 1, 31, 32, 33, 64])
 def test_stops_at_the_limit(loops: ModuleType, limit: int) -> None:
-    """The record that would be one key too many is not noted, nor are those after it."""
+    """`put_records` stores neither the record whose key exceeds the limit nor any later record."""
     table = loops.OffsetTable(1 << 16, SECRET)
     spans = spans_of([(None, b""), *((b"%d" % number, b"") for number in range(100))])
     assert table.put_records(spans, 0, start_offset=0, max_entries=limit) == limit + 1
@@ -97,7 +98,7 @@ def test_stops_at_the_limit(loops: ModuleType, limit: int) -> None:
 
 @each_loops
 def test_grows_and_forgets_nothing(loops: ModuleType) -> None:
-    """From a few pages to the full size, while keys come and come again."""
+    """The table grows from a few pages to its full size without losing an offset, while keys repeat."""
     choose = random.Random(1)
     table = loops.OffsetTable(loops.OffsetTable.BYTES_PER_ENTRY * 60_000, SECRET)
     empty_bytes = table.memory_bytes
@@ -123,7 +124,7 @@ def test_grows_and_forgets_nothing(loops: ModuleType) -> None:
 
 @each_loops
 def test_needs_memory_and_a_secret(loops: ModuleType) -> None:
-    """A table without room, or with a secret of another length, is refused."""
+    """A table without room for an entry, or with a secret of a wrong length, is refused."""
     with pytest.raises(ValueError, match="no entry"):
         loops.OffsetTable(loops.OffsetTable.BYTES_PER_ENTRY - 1, SECRET)
     with pytest.raises(ValueError, match="16 bytes"):
@@ -136,7 +137,7 @@ _MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def _siphash128(secret: bytes, data: bytes) -> bytes:
-    """SipHash-2-4 with 128 bits, as its paper and reference implementation describe it."""
+    """Returns SipHash-2-4 with 128 bits, as its paper and reference implementation describe it."""
     k0, k1 = (int.from_bytes(secret[start : start + 8], "little") for start in (0, 8))
     v = [0x736F6D6570736575 ^ k0, 0x646F72616E646F6D ^ k1 ^ 0xEE, 0x6C7967656E657261 ^ k0, 0x7465646279746573 ^ k1]
 
@@ -171,7 +172,7 @@ def _siphash128(secret: bytes, data: bytes) -> bytes:
 
 
 def test_hash_has_the_published_vectors() -> None:
-    """The first of the reference implementation's vectors for 128 bits."""
+    """The hash gives the first vectors of the reference implementation for 128 bits."""
     loops = compiled_loops()
     assert loops.siphash128(SECRET, b"").hex() == "a3817f04ba25a8e66df67214c7550293"
     assert loops.siphash128(SECRET, b"\x00").hex() == "da87c1d86b99af44347659119b22fc45"
@@ -180,5 +181,5 @@ def test_hash_has_the_published_vectors() -> None:
 @settings(max_examples=examples(200), deadline=None)
 @given(secret=st.binary(min_size=16, max_size=16), data=st.binary(max_size=300))
 def test_hash_is_siphash(secret: bytes, data: bytes) -> None:
-    """Of any length, under any secret."""
+    """The compiled hash is SipHash for data of any length and any secret."""
     assert compiled_loops().siphash128(secret, data) == _siphash128(secret, data)

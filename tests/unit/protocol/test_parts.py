@@ -1,4 +1,4 @@
-"""A request in parts, and its answers as one again."""
+"""Tests that a request is split into parts and their answers are merged into one answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Wanted = dict[str, dict[str, list[int]]]
 
 
 def request_for(wanted: Wanted) -> OffsetFetchRequest:
-    """Partitions by group and topic."""
+    """Returns a request for the partitions of each group and topic."""
     return OffsetFetchRequest(
         require_stable=True,
         groups=[
@@ -39,7 +39,7 @@ def request_for(wanted: Wanted) -> OffsetFetchRequest:
 
 
 def answer_to(request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """One entry for each that is asked for."""
+    """Returns an answer with one entry for each requested partition."""
     return OffsetFetchResponse(
         groups=[
             OffsetFetchResponseGroup(
@@ -60,7 +60,7 @@ def answer_to(request: OffsetFetchRequest) -> OffsetFetchResponse:
 
 
 def sizes(request: OffsetFetchRequest, count: int) -> list[int]:
-    """How many partitions each part asks for."""
+    """Returns the number of partitions that each part asks for."""
     return [
         sum(len(topic.partition_indexes) for group in part.message.groups for topic in group.topics or ())
         for part in parts_of(request, count)
@@ -79,7 +79,7 @@ WANTED: list[Wanted] = [
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 100])
 @pytest.mark.parametrize("wanted", WANTED)
 def test_answers_to_the_parts_make_the_answer_to_the_whole(wanted: Wanted, count: int) -> None:
-    """In the same order, each group and each topic once."""
+    """The merged answers equal the answer to the whole request: the same order, each group and each topic once."""
     request = request_for(wanted)
     merged: OffsetFetchResponse | None = None
     for part in parts_of(request, count):
@@ -95,27 +95,28 @@ def test_answers_to_the_parts_make_the_answer_to_the_whole(wanted: Wanted, count
 
 
 def test_parts_are_full() -> None:
-    """Only the last one may hold less."""
+    """Every part except the last asks for the maximum number of partitions."""
     assert sizes(request_for({"g": {"t": list(range(10))}}), 4) == [4, 4, 2]
     assert sizes(request_for(WANTED[1]), 5) == [5, 5, 2]
 
 
 def test_long_strings_count_more() -> None:
-    """A name of 32 KB takes as long as many short ones, to hash it for instance."""
+    """A long string counts more, because a name of 32 KB takes as long as many short ones, for example to hash."""
     names = ["n" * 32_000, "short", "short", "n" * 32_000]
     parts = [part.message.groups for part in parts_of(DescribeGroupsRequest(groups=list(names)), 50)]
     assert parts == [names[:1], names[1:]]
 
 
 def test_message_without_arrays_is_one_part() -> None:
-    """And so is one whose arrays are empty."""
+    """A message without arrays is one part, which is the message itself."""
     request = HeartbeatRequest(group_id="g")
     (part,) = parts_of(request, 1)
     assert part.message is request
 
 
 def test_equal_elements_stay_as_many() -> None:
-    """What is asked twice is answered twice, though the answers are equal; only what was split comes together."""
+    """Elements that are requested twice are answered twice, although their answers are equal; merging joins only
+    elements that were split."""
     request = DescribeGroupsRequest(groups=["g"] * 5)
     merged = DescribeGroupsResponse()
     for part in parts_of(request, 2):
@@ -125,7 +126,7 @@ def test_equal_elements_stay_as_many() -> None:
 
 
 def test_error_of_a_part_is_one_of_the_whole() -> None:
-    """The first one counts."""
+    """The merged answer has the first error of the parts."""
     merged = OffsetDeleteResponse()
     for code in (0, 16, 14):
         merge(merged, OffsetDeleteResponse(error_code=code), 0)
@@ -133,7 +134,7 @@ def test_error_of_a_part_is_one_of_the_whole() -> None:
 
 
 def test_halves_that_were_answered_unlike_stay_apart() -> None:
-    """A group whose second half was refused is named twice."""
+    """A group whose second half was refused is in the merged answer twice, because the error codes differ."""
     merged = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g")])
     merge(merged, OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", error_code=16)]), 1)
     assert [group.error_code for group in merged.groups] == [0, 16]

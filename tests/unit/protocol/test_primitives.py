@@ -1,4 +1,4 @@
-"""Strings and counts outside the hot path."""
+"""Tests strings and element counts outside the hot path."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Read = Callable[[memoryview, int], tuple[str | None, int]]
 
 @given(text=texts)
 def test_strings_are_read_back(text: str) -> None:
-    """Every form of a string comes back, with the position after it."""
+    """Every form of a string is read back, together with the position after it."""
     for encoded, read in (
         (encode_string(text), read_string),
         (encode_nullable_string(text), read_nullable_string),
@@ -39,7 +39,7 @@ def test_strings_are_read_back(text: str) -> None:
 
 
 def test_null_is_read_where_it_may_stand() -> None:
-    """Null comes back as None from the nullable forms, and is malformed elsewhere."""
+    """Null is read as None in the nullable forms, and is malformed in the other forms."""
     fixed, compact = memoryview(encode_nullable_string(None)), memoryview(encode_compact_nullable_string(None))
     assert read_nullable_string(fixed, 0) == (None, 2)
     assert read_compact_nullable_string(compact, 0) == (None, 1)
@@ -51,7 +51,7 @@ def test_null_is_read_where_it_may_stand() -> None:
 
 @pytest.mark.parametrize("read", [read_string, read_nullable_string])
 def test_string_beyond_the_message_is_malformed(read: Read) -> None:
-    """A length is compared with the bytes that remain; a length that is itself cut ends within a field."""
+    """A length that exceeds the remaining bytes is malformed; a length that is cut itself raises struct.error."""
     with pytest.raises(MalformedMessage):
         read(memoryview(b"\x7f\xffabc"), 0)
     with pytest.raises(struct.error):
@@ -60,7 +60,7 @@ def test_string_beyond_the_message_is_malformed(read: Read) -> None:
 
 @pytest.mark.parametrize("read", [read_compact_string, read_compact_nullable_string])
 def test_compact_string_beyond_the_message_is_malformed(read: Read) -> None:
-    """A compact length is compared with the bytes that remain; a varint that is cut ends within a field."""
+    """A compact length that exceeds the remaining bytes is malformed; a varint that is cut raises IndexError."""
     with pytest.raises(MalformedMessage):
         read(memoryview(b"\xff\xff\xff\xff\x0fabc"), 0)
     with pytest.raises(IndexError):
@@ -69,7 +69,7 @@ def test_compact_string_beyond_the_message_is_malformed(read: Read) -> None:
 
 @pytest.mark.parametrize("count", [-1, 4, 2**31 - 1])
 def test_count_must_fit_the_bytes(count: int) -> None:
-    """As many elements as the remaining bytes can hold, and no more; never fewer than none."""
+    """A count is malformed if it is negative or if the remaining bytes cannot hold that many elements."""
     view = memoryview(bytes(13))
     check_count(0, view, 13, 4)
     check_count(3, view, 1, 4)

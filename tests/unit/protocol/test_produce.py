@@ -1,4 +1,5 @@
-"""Produce codecs of both sides, against each other, byte for byte against kio and the generic codec, and lies."""
+"""Tests the Produce codecs of client and broker against each other, kio and the generic codec, and with malformed
+bytes."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ records: st.SearchStrategy[memoryview] = st.builds(
 
 @st.composite
 def requests(draw: st.DrawFn, version: int) -> ProduceRequest:
-    """A request in which nothing stands that the version has no room for."""
+    """Draws a request that sets only the fields of the version."""
     topics = [
         ProduceTopic(
             draw(text) if version < 13 else None,
@@ -65,7 +66,7 @@ def requests(draw: st.DrawFn, version: int) -> ProduceRequest:
 
 @st.composite
 def partition_responses(draw: st.DrawFn, version: int) -> ProducePartitionResponse:
-    """An answer for one partition in which nothing stands that the version has no room for, or that kio can't say."""
+    """Draws a response for one partition that sets only the fields of the version, to values that kio can represent."""
     partition = ProducePartitionResponse(
         draw(int32),
         draw(st.sampled_from(sorted(int(code) for code in KioErrorCode))),
@@ -87,7 +88,7 @@ def partition_responses(draw: st.DrawFn, version: int) -> ProducePartitionRespon
 
 @st.composite
 def responses(draw: st.DrawFn, version: int) -> ProduceResponse:
-    """An answer in which nothing stands that the version has no room for."""
+    """Draws a response that sets only the fields of the version."""
     topics = [
         ProduceTopicResponse(
             draw(text) if version < 13 else None,
@@ -101,7 +102,7 @@ def responses(draw: st.DrawFn, version: int) -> ProduceResponse:
 
 
 def encode_response(version: int, response: ProduceResponse) -> bytes:
-    """The answer as the broker writes it."""
+    """Returns the response as the broker encodes it."""
     return encode_produce_response(
         version,
         response.topics,
@@ -111,27 +112,27 @@ def encode_response(version: int, response: ProduceResponse) -> bytes:
 
 
 def build(kio_class: Any, **values: Any) -> Any:
-    """An instance of one of kio's classes with those of the values that this version of it has fields for."""
+    """Returns an instance of one of kio's classes, made from those values that the class has fields for."""
     names = {field.name for field in fields(kio_class)}
     return kio_class(**{name: value for name, value in values.items() if name in names})
 
 
 def write_with_kio(entity: Any) -> bytes:
-    """The entity's bytes, as kio writes them."""
+    """Returns the entity's bytes as kio writes them."""
     buffer = io.BytesIO()
     entity_writer(type(entity))(buffer, entity)
     return buffer.getvalue()
 
 
 def pass_through_codec(message_class: type[Message], version: int, encoded: bytes) -> bytes:
-    """The bytes, once the codec that is compiled from Kafka's definitions has read and written them."""
+    """Decodes and encodes the bytes with the generic codec, which is compiled from Kafka's definitions."""
     message, end = decode(message_class, version, encoded)
     assert end == len(encoded)
     return encode(message, version)
 
 
 def request_for_kio(version: int, request: ProduceRequest) -> Any:
-    """The same request, in kio's classes."""
+    """Returns the same request in kio's classes."""
     module = import_module(f"kio.schema.produce.v{version}.request")
     return module.ProduceRequest(
         transactional_id=request.transactional_id,
@@ -153,7 +154,7 @@ def request_for_kio(version: int, request: ProduceRequest) -> Any:
 
 
 def response_for_kio(version: int, response: ProduceResponse) -> Any:
-    """The same answer, in kio's classes."""
+    """Returns the same response in kio's classes."""
     module = import_module(f"kio.schema.produce.v{version}.response")
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -202,7 +203,7 @@ def response_for_kio(version: int, response: ProduceResponse) -> Any:
 @settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_request_travels_as_others_write_it(version: int, data: st.DataObject) -> None:
-    """A request is written byte for byte as kio and the generic codec do, and the broker reads from it what went in."""
+    """A request has the same bytes as from kio and the generic codec, and the broker decodes the same request."""
     request = data.draw(requests(version))
     encoded = encode_produce_request(version, request)
     assert encoded == write_with_kio(request_for_kio(version, request))
@@ -214,7 +215,7 @@ def test_request_travels_as_others_write_it(version: int, data: st.DataObject) -
 @settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_response_travels_as_others_write_it(version: int, data: st.DataObject) -> None:
-    """An answer is written byte for byte as kio and the generic codec do, and the client reads from it what went in."""
+    """A response has the same bytes as from kio and the generic codec, and the client decodes the same response."""
     response = data.draw(responses(version))
     encoded = encode_response(version, response)
     assert encoded == write_with_kio(response_for_kio(version, response))
@@ -224,7 +225,7 @@ def test_response_travels_as_others_write_it(version: int, data: st.DataObject) 
 
 @each_version
 def test_kio_reads_the_answer_of_a_refused_batch(version: int) -> None:
-    """What only later versions can say is left out in the earlier ones, and the answer stays readable."""
+    """The response to a refused batch leaves out fields that the version lacks, and kio reads it in every version."""
     partition = ProducePartitionResponse(0, 87, -1, -1, -1, [(2, "no key")], "compacted", (1, 5))
     topic_id = TopicId(bytes(range(16)))
     encoded = encode_produce_response(
@@ -240,7 +241,7 @@ def test_kio_reads_the_answer_of_a_refused_batch(version: int) -> None:
 
 @each_version
 def test_records_are_views_of_the_request(version: int) -> None:
-    """No batch is copied: the records that the decoder hands out lie in the request's own bytes."""
+    """The decoder copies no batch: decoded records are views of the request's bytes."""
     request = ProduceRequest(None, -1, 1000, [ProduceTopic("t", TopicId(bytes(16)), [(0, memoryview(b"batch"))])])
     encoded = bytearray(encode_produce_request(version, request))
     (_, decoded), *_ = decode_produce_request(version, memoryview(encoded)).topics[0].partitions
@@ -253,7 +254,7 @@ def test_records_are_views_of_the_request(version: int) -> None:
 @settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_cut_messages_are_malformed(version: int, data: st.DataObject) -> None:
-    """A request or answer that ends before its last byte is refused, wherever it was cut."""
+    """A request or response that is cut anywhere before its end is malformed."""
     request = data.draw(requests(version))
     encoded = encode_produce_request(version, request)
     cut = data.draw(st.integers(0, len(encoded) - 1))
@@ -269,7 +270,7 @@ def test_cut_messages_are_malformed(version: int, data: st.DataObject) -> None:
 @settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_altered_messages_raise_nothing_else(version: int, data: st.DataObject) -> None:
-    """Wrong bytes are refused as malformed, passed on for their many partitions, or read as another message."""
+    """Altered bytes raise MalformedMessage, raise ManyPartitions (for a request), or decode to another message."""
     encoded = bytearray(encode_produce_request(version, data.draw(requests(version))))
     answer = bytearray(encode_response(version, data.draw(responses(version))))
     for message in (encoded, answer):
@@ -281,7 +282,7 @@ def test_altered_messages_raise_nothing_else(version: int, data: st.DataObject) 
         decode_produce_response(version, memoryview(answer))
 
 
-# Up to the topics: no transactional id, acks -1, no timeout.
+# All fields before the topics: no transactional id, acks -1, no timeout.
 FIXED_HEAD = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 COMPACT_HEAD = b"\x00\xff\xff\x00\x00\x00\x00"
 
@@ -311,13 +312,13 @@ COMPACT_HEAD = b"\x00\xff\xff\x00\x00\x00\x00"
     ],
 )
 def test_lengths_and_counts_that_lie_are_malformed(version: int, body: bytes) -> None:
-    """A length or count that the remaining bytes don't bear out is refused before anything is made of it."""
+    """Lengths and counts that exceed the remaining bytes, and nulls in fields that are not nullable, are malformed."""
     with pytest.raises(MalformedMessage):
         decode_produce_request(version, memoryview(body + bytes(64)))
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:
-    """Fields that a later Kafka may add to a request, a topic or a partition leave the rest readable (KIP-482)."""
+    """The decoder skips unknown tagged fields of a later Kafka in a request, a topic and a partition (KIP-482)."""
     unknown = b"\x02\x05\x03abc\x81\x01\x00"
     body = (
         b"\x00"
@@ -337,13 +338,13 @@ def test_unknown_tagged_fields_are_skipped() -> None:
 
 
 def test_name_that_is_no_utf8_is_read_as_java_reads_it() -> None:
-    """Bytes that are no UTF-8 become U+FFFD, so that the topic is unknown and the connection lives."""
+    """Bytes of a topic name that are not UTF-8 become U+FFFD, so the topic is unknown and the connection stays open."""
     body = b"\x00\xff\xff\x00\x00\x00\x00\x02\x02\xff\x01\x00\x00"
     assert decode_produce_request(9, memoryview(body)).topics[0].name == "\ufffd"
 
 
 def test_unknown_leader_is_left_out() -> None:
-    """The default of a tagged field never travels, as in Kafka's generated classes."""
+    """An unknown leader is left out, as in Kafka's generated classes, which encode no default of a tagged field."""
     partition = ProducePartitionResponse(0, 6)
     topic = ProduceTopicResponse("t", None, [partition])
     unknown = topic._replace(partitions=[partition._replace(current_leader=(-1, -1))])
@@ -352,7 +353,7 @@ def test_unknown_leader_is_left_out() -> None:
 
 @pytest.mark.parametrize("version", range(8, 14))
 def test_error_messages_are_cut_to_what_a_string_can_be(version: int) -> None:
-    """At the end of a character, as the generated codec does it."""
+    """Error messages that are too long for a string are cut at the end of a character, as in the generated codec."""
 
     def answer(message: str) -> bytes:
         partition = ProducePartitionResponse(0, 87, record_errors=[(0, message)], error_message=message)

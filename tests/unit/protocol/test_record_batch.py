@@ -1,4 +1,4 @@
-"""The header of a batch: what it says, what it refuses, and what may change without opening the batch."""
+"""Tests the batch header: its fields, the headers that are refused, and changes that leave the records unread."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HEADER = BatchHeader(
 
 
 def batch(base_offset: int = 0, records_count: int = 2) -> bytes:
-    """A batch of small records."""
+    """Returns a batch of small records."""
     return encode_batch([(1000, None, b"value", ())] * records_count, base_offset=base_offset)
 
 
@@ -64,14 +64,14 @@ def batch(base_offset: int = 0, records_count: int = 2) -> bytes:
     )
 )
 def test_header_holds_the_fields_in_their_order(fields: tuple[int, ...]) -> None:
-    """Each of the thirteen fields comes out as it stands in the 61 bytes, wherever they begin."""
+    """Each of the thirteen fields is read from its place in the 61 bytes of the header, at any start position."""
     packed = BATCH_HEADER.pack(*fields)
     assert len(packed) == HEADER_SIZE_BYTES
     assert read_batch_header(b"..." + packed, 3) == fields
 
 
 def test_offsets_and_size_follow_from_the_header() -> None:
-    """Size, last offset and next offset need no look at the records."""
+    """The size, last offset and next offset of a batch follow from its header, without the records."""
     assert (HEADER.size_bytes, HEADER.last_offset, HEADER.next_offset) == (61, 109, 110)
 
 
@@ -90,7 +90,7 @@ def test_offsets_and_size_follow_from_the_header() -> None:
     ],
 )
 def test_attributes(attributes: int, expected: tuple[Compression, int, bool, bool, bool]) -> None:
-    """Compression, timestamp type, transactional, control and delete horizon each have their bits."""
+    """Compression, timestamp type, transactional, control and delete horizon each have their own bits."""
     header = HEADER._replace(attributes=attributes)
     assert (
         header.compression,
@@ -103,14 +103,14 @@ def test_attributes(attributes: int, expected: tuple[Compression, int, bool, boo
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_unknown_codec_is_corrupt(codec: int) -> None:
-    """A number that stands for no codec is an error when it is asked for, and not before."""
+    """An unknown codec number raises CorruptRecord when the compression is read, and not before."""
     header = HEADER._replace(attributes=codec)
     with pytest.raises(CorruptRecord):
         _ = header.compression
 
 
 def test_sequences_wrap() -> None:
-    """After 2**31 - 1 comes 0, as in Kafka's DefaultRecordBatch.incrementSequence."""
+    """Sequence numbers continue with 0 after 2**31 - 1, as in Kafka's DefaultRecordBatch.incrementSequence."""
     assert increment_sequence(2**31 - 1, 1) == 0
     assert increment_sequence(2**31 - 5, 9) == HEADER.last_sequence == 4
     assert HEADER._replace(base_sequence=-1).last_sequence == -1
@@ -118,7 +118,8 @@ def test_sequences_wrap() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_magic_is_seen(magic: int) -> None:
-    """A message of magic 0 or 1, however small, shows its magic, so that the broker can say what is wrong."""
+    """The header of a message of magic 0 or 1, however small, shows its magic, so that the broker can name the
+    error."""
     builder = LegacyRecordBatchBuilder(magic=magic, compression_type=0, batch_size=1000)
     builder.append(offset=0, timestamp=None if magic == 0 else 5, key=None, value=b"")
     header = read_batch_header(bytes(builder.build()))
@@ -139,14 +140,14 @@ def test_old_magic_is_seen(magic: int) -> None:
     ],
 )
 def test_what_is_no_header_is_corrupt(view: bytes) -> None:
-    """Too few bytes, a length no batch can have and an unknown magic are CORRUPT_MESSAGE."""
+    """Too few bytes, an impossible length and an unknown magic raise CORRUPT_MESSAGE."""
     with pytest.raises(CorruptRecord) as refused:
         read_batch_header(view)
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_iteration_stops_at_a_partial_batch() -> None:
-    """Wherever a run of batches is cut, the whole ones before the cut come, and no error."""
+    """Iteration over batches that are cut anywhere yields the whole batches before the cut, without an error."""
     batches = [batch(0), batch(2, 5), batch(7, 1)]
     view = memoryview(b"".join(batches))
     starts = [0, len(batches[0]), len(batches[0]) + len(batches[1])]
@@ -158,13 +159,13 @@ def test_iteration_stops_at_a_partial_batch() -> None:
 
 
 def test_iteration_refuses_what_follows_a_batch() -> None:
-    """Bytes after a batch that can't begin another one are corrupt, not a partial batch."""
+    """Bytes after a batch that cannot begin another batch are corrupt; they do not count as a partial batch."""
     with pytest.raises(CorruptRecord):
         list(iterate_batches(batch() + bytes(12)))
 
 
 def test_crc_covers_everything_from_the_attributes_on() -> None:
-    """Each flipped byte from the attributes on is found; base offset and leader epoch may change freely (KIP-98)."""
+    """The CRC covers every byte from the attributes on; base offset and leader epoch may change freely (KIP-98)."""
     original = batch()
     header = read_batch_header(original)
     assert batch_crc_is_valid(original, 0, header)
@@ -179,12 +180,12 @@ def test_crc_covers_everything_from_the_attributes_on() -> None:
 
 
 def test_crc_of_a_cut_batch_is_not_valid() -> None:
-    """A batch that reaches beyond the view has no right CRC."""
+    """A batch that extends beyond the view has no valid CRC."""
     assert not batch_crc_is_valid(batch()[:-1], 0, read_batch_header(batch()))
 
 
 def test_restamp_gives_offset_and_epoch_without_copying() -> None:
-    """The leader writes sixteen new bytes and then the producer's own; the CRC stays right."""
+    """`restamp` gives sixteen new bytes and a view of the producer's other bytes; the CRC stays valid."""
     original = bytearray(batch())
     prefix, rest = restamp(original, Offset(2**40), LeaderEpoch(6))
     assert rest.obj is original
@@ -195,7 +196,7 @@ def test_restamp_gives_offset_and_epoch_without_copying() -> None:
 
 
 def test_log_append_time_needs_a_new_header_only() -> None:
-    """Under LogAppendTime the leader packs a header with its time and leaves the records as they are."""
+    """Under LogAppendTime the leader packs a header with its own time and leaves the records unchanged."""
     original = batch()
     payload = memoryview(original)[HEADER_SIZE_BYTES:]
     stamped = pack_header(read_batch_header(original).with_log_append_time(Millis(99)), payload) + payload

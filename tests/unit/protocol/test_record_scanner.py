@@ -1,4 +1,5 @@
-"""The record scanner sees in a batch what `records` opens it to, in both of its forms, and closes it as Kafka does."""
+"""Tests the record scanner: Python and compiled loops find the records of a batch, and rewrite batches as Kafka
+does."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ _LATER = Millis(1_800_000_000_000)
 
 @pytest.fixture(autouse=True)
 def _restore_loops() -> Iterator[None]:
-    """Whatever form a test took, the next one finds the module as it was imported."""
+    """Restores the loops of the imported module after each test."""
     module = vars(record_scanner)
     imported = module["_loops"]
     yield
@@ -51,12 +52,12 @@ def _restore_loops() -> Iterator[None]:
 
 
 def use(loops: ModuleType) -> None:
-    """Has the scanner run on this form."""
+    """Makes the scanner use these loops."""
     vars(record_scanner)["_loops"] = loops
 
 
 def seen(spans: RecordSpans, header: BatchHeader) -> list[Record]:
-    """The records that the spans point at."""
+    """Returns the records that the spans point at."""
     records = []
     for index in range(spans.count):
         timestamp = header.base_timestamp + spans.timestamp_deltas[index]
@@ -91,7 +92,7 @@ def _headers(data: bytes) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def outcome(read: Any) -> Any:
-    """What a reading gives: records, or the code of the error; nothing else may come out."""
+    """Returns the records that `read` gives, or the code of its KafkaError; other errors fail the test."""
     try:
         return read()
     except KafkaError as error:
@@ -101,7 +102,7 @@ def outcome(read: Any) -> Any:
 @each_loops
 @each_codec
 def test_sees_what_java_wrote(loops: ModuleType, codec: Compression) -> None:
-    """Kafka's own batches, with null keys and values and with headers, under every codec."""
+    """The scanner reads Kafka's own batches, with null keys, null values and headers, under every codec."""
     use(loops)
     batch = JAVA_BATCHES[codec]
     assert seen(scan_records(batch), read_batch_header(batch)) == decode_batch(batch)
@@ -113,7 +114,8 @@ def test_sees_what_java_wrote(loops: ModuleType, codec: Compression) -> None:
 def test_sees_what_was_closed(
     loops: ModuleType, records: list[UnstampedRecord], codec: Compression, prefix: bytes
 ) -> None:
-    """Any records, under every codec, anywhere in a buffer, of which nothing but the batch is looked at."""
+    """The scanner reads an encoded batch under every codec, anywhere in a buffer, and ignores the bytes around the
+    batch."""
     use(loops)
     batch = encode_batch(records, base_offset=77, compression=codec)
     spans = scan_records(memoryview(prefix + batch + prefix), len(prefix))
@@ -123,7 +125,7 @@ def test_sees_what_was_closed(
 
 @each_loops
 def test_an_uncompressed_body_is_not_copied(loops: ModuleType) -> None:
-    """The spans look into the caller's bytes."""
+    """The spans of an uncompressed batch point into the caller's bytes."""
     use(loops)
     batch = JAVA_BATCHES[Compression.NONE]
     assert scan_records(batch).body.obj is batch
@@ -139,7 +141,7 @@ def test_an_uncompressed_body_is_not_copied(loops: ModuleType) -> None:
 def test_agrees_on_altered_batches(
     loops: ModuleType, records: list[UnstampedRecord], flips: list[tuple[int, int]], count_change: int
 ) -> None:
-    """Where bytes were changed the scanner finds the records that `decode_batch` finds, or raises the same error."""
+    """In an altered batch the scanner finds the records that `decode_batch` finds, or raises the same error."""
     use(loops)
     original = encode_batch(records)
     payload = bytearray(original[HEADER_SIZE_BYTES:])
@@ -154,7 +156,7 @@ def test_agrees_on_altered_batches(
 @settings(max_examples=examples(300), deadline=None)
 @given(payload=st.binary(max_size=60), count=st.integers(-1, 8))
 def test_agrees_on_bytes_that_are_no_records(loops: ModuleType, payload: bytes, count: int) -> None:
-    """Any bytes at all as records."""
+    """For any bytes in place of the records, the scanner gives the records or the error of `decode_batch`."""
     use(loops)
     batch = with_payload(encode_batch([(0, None, None, ())]), payload, records_count=count)
     header = read_batch_header(batch)
@@ -178,7 +180,7 @@ def test_agrees_on_bytes_that_are_no_records(loops: ModuleType, payload: bytes, 
     ],
 )
 def test_records_that_lie_are_invalid(loops: ModuleType, payload: bytes, count: int) -> None:
-    """Lengths and counts that don't fit each other are refused as INVALID_RECORD."""
+    """Lengths and counts that do not fit each other raise INVALID_RECORD."""
     use(loops)
     batch = with_payload(encode_batch([(0, None, None, ())]), payload, records_count=count)
     with pytest.raises(KafkaError) as refused:
@@ -188,7 +190,7 @@ def test_records_that_lie_are_invalid(loops: ModuleType, payload: bytes, count: 
 
 @each_loops
 def test_what_it_takes_is_bounded(loops: ModuleType) -> None:
-    """A small batch that opens to very much, or to very many records, is refused before memory is taken for it."""
+    """A small batch that decompresses to too many bytes or records is refused before memory is allocated for them."""
     use(loops)
     record = b"\x0c\x00\x00\x00\x01\x01\x00"
     few = encode_batch([(0, None, None, ())], compression=Compression.ZSTD)
@@ -202,7 +204,7 @@ def test_what_it_takes_is_bounded(loops: ModuleType) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_older_magic_is_refused_by_name(magic: int) -> None:
-    """Batches of the older formats are not taken for damaged ones."""
+    """A batch of an older format raises UNSUPPORTED_FOR_MESSAGE_FORMAT and does not count as damaged."""
     batch = bytearray(JAVA_BATCHES[Compression.NONE])
     batch[16] = magic
     with pytest.raises(KafkaError) as refused:
@@ -212,7 +214,7 @@ def test_older_magic_is_refused_by_name(magic: int) -> None:
 
 @pytest.mark.parametrize("cut", [0, 20, HEADER_SIZE_BYTES, HEADER_SIZE_BYTES + 10])
 def test_part_of_a_batch_is_refused(cut: int) -> None:
-    """A batch that ends too early is CORRUPT_MESSAGE."""
+    """A batch that ends too early raises CORRUPT_MESSAGE."""
     with pytest.raises(KafkaError) as refused:
         scan_records(JAVA_BATCHES[Compression.NONE][:cut])
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
@@ -222,7 +224,7 @@ def test_part_of_a_batch_is_refused(cut: int) -> None:
 
 
 def rewritten(batch: bytes, keep: Sequence[int], **options: Any) -> bytes:
-    """The batch with the records that are marked."""
+    """Returns the batch with only the marked records."""
     return bytes(rewrite_batch(read_batch_header(batch), batch, scan_records(batch), bytes(keep), **options))
 
 
@@ -232,7 +234,8 @@ def rewritten(batch: bytes, keep: Sequence[int], **options: Any) -> bytes:
 def test_rewriting_keeps_what_is_marked(
     loops: ModuleType, records: list[UnstampedRecord], codec: Compression, data: st.DataObject
 ) -> None:
-    """The marked records as they were, offsets included; the header keeps what producers and the log rely on."""
+    """A rewritten batch has the marked records with their offsets, and the header fields of the producer and the
+    log."""
     use(loops)
     keep = data.draw(st.lists(st.sampled_from([0, 1, 255]), min_size=len(records), max_size=len(records)))
     append_time = data.draw(st.none() | st.integers(0, 2**40))
@@ -271,7 +274,7 @@ def test_rewriting_keeps_what_is_marked(
         )
         == before
     )
-    # Both forms write the same bytes.
+    # Python and compiled loops write the same bytes.
     for other in LOOPS:
         use(other)
         assert rewritten(batch, keep, new_delete_horizon_ms=horizon) == result
@@ -279,7 +282,7 @@ def test_rewriting_keeps_what_is_marked(
 
 @each_loops
 def test_a_batch_that_keeps_all_is_not_touched(loops: ModuleType) -> None:
-    """The caller's bytes come back, compressed as the producer did it."""
+    """If all records are kept, the caller's bytes are returned, with the producer's compression."""
     use(loops)
     batch = JAVA_BATCHES[Compression.GZIP]
     result = rewrite_batch(read_batch_header(batch), batch, scan_records(batch), b"\x01\x01\x01")
@@ -289,7 +292,8 @@ def test_a_batch_that_keeps_all_is_not_touched(loops: ModuleType) -> None:
 
 @each_loops
 def test_an_empty_batch_tells_the_producers_sequence(loops: ModuleType) -> None:
-    """Without its records, when asked for: no codec and no base timestamp, everything else as it was."""
+    """With `retain_empty`, a batch without kept records keeps its header, and with it the producer's sequence; only the
+    codec and the base timestamp are dropped."""
     use(loops)
     batch = JAVA_BATCHES[Compression.ZSTD]
     before = read_batch_header(batch)
@@ -316,7 +320,8 @@ def test_an_empty_batch_tells_the_producers_sequence(loops: ModuleType) -> None:
 
 @each_loops
 def test_a_delete_horizon_is_set_once(loops: ModuleType) -> None:
-    """On the first cleaning that keeps a tombstone; later ones leave it, and timestamps stay what they were."""
+    """The first cleaning that keeps a tombstone sets the delete horizon; later ones keep it, and no timestamp
+    changes."""
     use(loops)
     batch = JAVA_BATCHES[Compression.LZ4]
     records = decode_batch(batch)
@@ -332,7 +337,8 @@ def test_a_delete_horizon_is_set_once(loops: ModuleType) -> None:
 
 @each_loops
 def test_a_marker_gets_its_horizon_when_its_transaction_is_gone(loops: ModuleType) -> None:
-    """Markers have values, so whoever cleans says when their time begins to run."""
+    """A marker gets a delete horizon only if the caller says that its transaction is empty, because markers have
+    values."""
     use(loops)
     batch = encode_batch([(5, b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00", ())], is_control=True)
     assert rewritten(batch, [1], new_delete_horizon_ms=_LATER) == batch
@@ -343,7 +349,7 @@ def test_a_marker_gets_its_horizon_when_its_transaction_is_gone(loops: ModuleTyp
 
 @each_loops
 def test_timestamps_beyond_64_bits_wrap(loops: ModuleType) -> None:
-    """As they do in Kafka: a hostile batch is rewritten, not a reason to stop cleaning."""
+    """Timestamps beyond 64 bits wrap, as in Kafka, so that a hostile batch cannot stop the cleaning."""
     use(loops)
     record = b"\x1e\x00\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x01\x01\x00"
     batch = with_payload(encode_batch([(2**62, b"k", None, ())]), record * 2, base_timestamp=2**62, records_count=2)
@@ -355,14 +361,15 @@ def test_timestamps_beyond_64_bits_wrap(loops: ModuleType) -> None:
 
 
 def test_marks_fit_the_records() -> None:
-    """Another number of marks than records is a mistake of the caller."""
+    """A number of marks that differs from the number of records raises ValueError."""
     batch = JAVA_BATCHES[Compression.NONE]
     with pytest.raises(ValueError, match="2 marks for 3 records"):
         rewritten(batch, [1, 1])
 
 
 def test_compiled_loops_check_the_arrays_that_they_get() -> None:
-    """Spans that don't belong together are refused: no byte outside the arrays is read or written."""
+    """The compiled loops refuse spans that do not fit together, so that no byte outside the arrays is read or
+    written."""
     loops = compiled_loops()
     spans = scan_records(JAVA_BATCHES[Compression.NONE])
     with pytest.raises(ValueError, match="shorter"):
@@ -390,7 +397,8 @@ def test_compiled_loops_check_the_arrays_that_they_get() -> None:
 def test_finds_the_whole_batches_of_an_answer(
     loops: ModuleType, counts: list[int], offset: int, cut: int, damage: tuple[int, int] | None
 ) -> None:
-    """From the one that reaches the offset on, whatever the end cuts; both forms agree where bytes were changed."""
+    """`batches_from` gives the whole batches from the one that contains the offset on. In altered bytes, Python and
+    compiled loops give the same result."""
     use(loops)
     log = bytearray()
     for count in counts:
@@ -410,13 +418,14 @@ def test_finds_the_whole_batches_of_an_answer(
 
 
 def next_offset(log: bytes | bytearray) -> int:
-    """The offset behind the last batch."""
+    """Returns the offset after the last batch."""
     return [header.next_offset for _, header in iterate_batches(log)][-1]
 
 
 @each_loops
 def test_what_can_be_no_batch_is_refused_when_it_stands_first(loops: ModuleType) -> None:
-    """What was whole before it is not lost; an older format is named, and part of a batch is nothing yet."""
+    """Bytes that are no batch raise an error if they come first, and otherwise end the run after the whole batches.
+    Part of a batch gives None."""
     use(loops)
     batch = JAVA_BATCHES[Compression.NONE]
     damaged = bytearray(batch)
@@ -438,7 +447,7 @@ def test_what_can_be_no_batch_is_refused_when_it_stands_first(loops: ModuleType)
 
 
 def test_default_bound_is_that_of_records() -> None:
-    """The scanner opens what `decode_batch` opens."""
+    """The scanner with the default limit reads a batch that `decode_batch` reads."""
     batch = encode_batch(JAVA_RECORDS)
     assert scan_records(batch, max_bytes=DEFAULT_MAX_BYTES).count == len(JAVA_RECORDS)
 
@@ -470,7 +479,7 @@ def _as_int64(number: int) -> int:
 
 
 def found_in(loops: ModuleType, opened: OpenedData, count: int, query: RecordQuery, **limits: int) -> FoundRecords:
-    """What a walk finds, in as many steps as it takes."""
+    """Runs a search to its end and returns what it found."""
     use(loops)
     steps = find_records(opened, count, query, **({"max_records": 1_000_000, "max_found": 1000} | limits))
     while True:
@@ -498,7 +507,7 @@ def test_finds_the_records_that_are_asked_for(  # noqa: PLR0917 - what hypothesi
     max_found: int,
     max_records: int,
 ) -> None:
-    """The same as looking at each record that `decode_batch` gives, up to the first limit."""
+    """The search finds the records that a check of each decoded record finds, up to the first limit."""
     batch = encode_batch(records, compression=codec)
     header = read_batch_header(batch)
     opened = open_batch(batch, 0, header, DEFAULT_MAX_BYTES)
@@ -534,7 +543,7 @@ def test_both_forms_find_the_same_in_altered_batches(  # noqa: PLR0917 - what hy
     cut: int,
     query: RecordQuery,
 ) -> None:
-    """Records, or the same error; what is not whole ends at the same record."""
+    """In altered or incomplete batches, Python and compiled loops find the same records or raise the same error."""
     compiled_loops()
     payload = bytearray(encode_batch(records)[HEADER_SIZE_BYTES:])
     for position, byte in flips:
@@ -547,7 +556,8 @@ def test_both_forms_find_the_same_in_altered_batches(  # noqa: PLR0917 - what hy
 
 @each_loops
 def test_a_walk_pauses(loops: ModuleType) -> None:
-    """So that the form in Python, which holds the interpreter's lock, can let others have it."""
+    """A search pauses after a number of records, because the Python loops hold the interpreter's lock while they
+    run."""
     use(loops)
     count = 3 * loops.RECORDS_AT_ONCE + 1
     opened = OpenedData(memoryview(b"\x0c\x00\x00\x00\x01\x01\x00" * count), True)

@@ -1,4 +1,4 @@
-"""Records in batches: what is closed opens again, as Kafka's Java client, aiokafka and kio see it too."""
+"""Tests records in batches: encoded batches decode again, and Kafka's Java client, aiokafka and kio agree on them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from klamm.protocol.types import Millis, Offset
 
 each_codec = pytest.mark.parametrize("codec", Compression)
 
-# What Kafka 4.3's MemoryRecordsBuilder made of these records: base offset 1000, producer 7, epoch 3, base sequence
-# 2**31 - 2, leader epoch 9.
+# Kafka 4.3's MemoryRecordsBuilder built JAVA_BATCHES from these records: base offset 1000, producer 7, epoch 3, base
+# sequence 2**31 - 2, leader epoch 9.
 JAVA_RECORDS: Sequence[UnstampedRecord] = [
     (1_700_000_000_000, b"key", b"value", ()),
     (1_699_999_999_000, None, bytes(100), [("h", None), ("\u00fc", b"\x01\x02")]),
@@ -87,7 +87,7 @@ unstamped_records = st.lists(
 
 
 def stamped(records: Sequence[UnstampedRecord], base_offset: int = 0) -> list[Record]:
-    """The records as a reader sees them in a batch at this offset."""
+    """Returns the records as a reader sees them in a batch at this offset."""
     return [
         Record(Offset(base_offset + index), Millis(timestamp), key, value, tuple(headers))
         for index, (timestamp, key, value, headers) in enumerate(records)
@@ -95,14 +95,14 @@ def stamped(records: Sequence[UnstampedRecord], base_offset: int = 0) -> list[Re
 
 
 def with_payload(batch: bytes, payload: bytes, **changes: Any) -> bytes:
-    """The batch with other records under a header that fits them."""
+    """Returns the batch with other records, under a header that fits them."""
     header = read_batch_header(batch)._replace(**changes)
     return pack_header(header, payload) + payload
 
 
 @each_codec
 def test_opens_what_java_wrote(codec: Compression) -> None:
-    """Every codec's batch from Kafka's own builder has the right CRC and the records that went in."""
+    """A batch of Kafka's own builder, under every codec, has a valid CRC and decodes to the original records."""
     batch = JAVA_BATCHES[codec]
     header = read_batch_header(batch)
     assert batch_crc_is_valid(batch, 0, header)
@@ -112,7 +112,7 @@ def test_opens_what_java_wrote(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.SNAPPY, Compression.LZ4])
 def test_closes_as_java_does(codec: Compression) -> None:
-    """A batch is byte for byte Kafka's own; gzip's and zstd's libraries choose other bytes for the same content."""
+    """A batch equals Kafka's byte for byte, except under gzip and zstd, whose libraries choose other bytes."""
     batch = encode_batch(
         JAVA_RECORDS,
         base_offset=1000,
@@ -128,7 +128,7 @@ def test_closes_as_java_does(codec: Compression) -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(records=unstamped_records, codec=st.sampled_from(Compression), base_offset=st.integers(0, 2**62), data=st.data())
 def test_round_trip(records: list[UnstampedRecord], codec: Compression, base_offset: int, data: st.DataObject) -> None:
-    """What was closed opens to the same records, at consecutive offsets, under a header that says so."""
+    """An encoded batch decodes to the same records at consecutive offsets, and its header has the expected fields."""
     producer_id, producer_epoch = data.draw(int64), data.draw(st.integers(-(2**15), 2**15 - 1))
     batch = encode_batch(
         records,
@@ -153,7 +153,7 @@ def test_round_trip(records: list[UnstampedRecord], codec: Compression, base_off
 @settings(max_examples=examples(40), deadline=None)
 @given(records=unstamped_records, codec=st.sampled_from([Compression.NONE, Compression.SNAPPY]))
 def test_closes_as_aiokafka_does(records: list[UnstampedRecord], codec: Compression) -> None:
-    """A batch is byte for byte that of aiokafka's builder, for the codecs that both write in the same way."""
+    """A batch equals that of aiokafka's builder byte for byte, for codecs that both write in the same way."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=int(codec),
@@ -173,7 +173,7 @@ def test_closes_as_aiokafka_does(records: list[UnstampedRecord], codec: Compress
 @settings(max_examples=examples(40), deadline=None)
 @given(records=unstamped_records, codec=st.sampled_from(Compression))
 def test_aiokafka_opens_what_was_closed(records: list[UnstampedRecord], codec: Compression) -> None:
-    """aiokafka finds the same records in a batch of every codec, and its CRC right."""
+    """aiokafka finds the same records in a batch of every codec and accepts its CRC."""
     batch = DefaultRecordBatch(encode_batch(records, compression=codec, base_offset=10))
     assert batch.validate_crc()
     opened = [(record.offset, record.timestamp, record.key, record.value, tuple(record.headers)) for record in batch]
@@ -194,14 +194,15 @@ def test_kio_opens_what_was_closed() -> None:
 
 
 def test_log_append_time_stands_on_every_record() -> None:
-    """Under LogAppendTime readers see the leader's time, whatever the producer wrote."""
+    """Under LogAppendTime readers see the leader's time on every record, not the producer's."""
     batch = encode_batch(JAVA_RECORDS, log_append_time_ms=5)
     assert read_batch_header(batch).timestamp_type == 1
     assert {record.timestamp_ms for record in decode_batch(batch)} == {5}
 
 
 def test_decode_records_reads_across_batches_up_to_a_partial_one() -> None:
-    """What a fetch brings ends anywhere: the records of the whole batches come, the cut one is left for later."""
+    """`decode_records` gives the records of all whole batches and leaves out a partial one; a fetch may end
+    anywhere."""
     first = encode_batch(JAVA_RECORDS, base_offset=0, compression=Compression.ZSTD)
     second = encode_batch(JAVA_RECORDS, base_offset=3)
     both = stamped(JAVA_RECORDS, 0) + stamped(JAVA_RECORDS, 3)
@@ -212,20 +213,20 @@ def test_decode_records_reads_across_batches_up_to_a_partial_one() -> None:
 
 @pytest.mark.parametrize("start_offset", range(8))
 def test_decode_records_starts_where_it_is_told(start_offset: int) -> None:
-    """A fetch from within a batch brings the whole batch; records before the wanted offset are left out."""
+    """`decode_records` leaves out records before the wanted offset, because a fetch brings whole batches."""
     view = encode_batch(JAVA_RECORDS, base_offset=0) + encode_batch(JAVA_RECORDS, base_offset=3)
     assert [record.offset for record in decode_records(view, start_offset)] == list(range(start_offset, 6))
 
 
 def test_decode_records_leaves_out_control_batches() -> None:
-    """No application sees a transaction's markers."""
+    """`decode_records` leaves out transaction markers, which no application may see."""
     marker = encode_batch([(0, b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x0b", ())], is_control=True)
     assert list(decode_records(marker + encode_batch(JAVA_RECORDS, base_offset=1))) == stamped(JAVA_RECORDS, 1)
     assert len(decode_batch(marker)) == 1
 
 
 def test_decode_records_checks_the_crc() -> None:
-    """A flipped bit anywhere in a batch is an error, not a record."""
+    """`decode_records` raises CorruptRecord for a batch with a flipped bit."""
     batch = bytearray(encode_batch(JAVA_RECORDS))
     batch[-1] ^= 1
     with pytest.raises(CorruptRecord):
@@ -235,7 +236,7 @@ def test_decode_records_checks_the_crc() -> None:
 @each_codec
 @pytest.mark.parametrize("target", Compression)
 def test_recompress_changes_the_codec_only(codec: Compression, target: Compression) -> None:
-    """Records, offsets, producer and timestamps stay as they are under another codec, and the CRC is right."""
+    """`recompress` keeps records, offsets, producer and timestamps under another codec, and the CRC is valid."""
     batch = b"before" + JAVA_BATCHES[codec] + b"after"
     header = read_batch_header(batch, 6)
     changed = recompress(batch, 6, header, target)
@@ -250,7 +251,7 @@ def test_recompress_changes_the_codec_only(codec: Compression, target: Compressi
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
 def test_bomb_is_refused(codec: Compression) -> None:
-    """A small batch that would open to more than the bound is an error, and the bound is all it can cost."""
+    """A small batch that would decompress to more than the limit raises CORRUPT_MESSAGE."""
     bomb = encode_batch([(0, None, bytes(10_000_000), ())], compression=codec)
     with pytest.raises(KafkaError) as refused:
         decode_batch(bomb, max_bytes=1_000_000)
@@ -258,14 +259,14 @@ def test_bomb_is_refused(codec: Compression) -> None:
 
 
 def test_batch_of_no_records_cannot_be_made() -> None:
-    """A batch has at least one record: the format has no other way to say where it ends."""
+    """A batch needs at least one record, because the format has no other way to say where the batch ends."""
     with pytest.raises(ValueError, match="at least one record"):
         encode_batch([])
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_older_magic_is_refused_by_name(magic: int) -> None:
-    """Records of magic 0 and 1 are none that any log still holds (KIP-724)."""
+    """Records of magic 0 and 1, which no log holds any more (KIP-724), raise UNSUPPORTED_FOR_MESSAGE_FORMAT."""
     batch = bytearray(encode_batch(JAVA_RECORDS))
     batch[16] = magic
     for read in (decode_batch, lambda view: list(decode_records(view))):
@@ -292,7 +293,7 @@ def test_older_magic_is_refused_by_name(magic: int) -> None:
     ],
 )
 def test_records_that_lie_are_invalid(payload: bytes, count: int) -> None:
-    """Lengths and counts that don't fit each other are refused as Kafka refuses them: INVALID_RECORD."""
+    """Lengths and counts that do not fit each other raise INVALID_RECORD, as in Kafka."""
     batch = with_payload(encode_batch([(0, None, None, ())]), payload, records_count=count)
     with pytest.raises(KafkaError) as refused:
         decode_batch(batch)
@@ -300,7 +301,8 @@ def test_records_that_lie_are_invalid(payload: bytes, count: int) -> None:
 
 
 def test_records_come_one_at_a_time() -> None:
-    """A batch of very many records never stands in memory as objects: each is made when it is asked for."""
+    """`iterate_records` makes each record when the caller asks for it, so that a large batch is never in memory as
+    objects."""
     record = b"\x0c\x00\x00\x00\x01\x01\x00"
     payload = compress(Compression.ZSTD, record * 100_000 + b"\x01" * 7)
     batch = with_payload(
@@ -313,7 +315,7 @@ def test_records_come_one_at_a_time() -> None:
 
 
 def test_any_negative_length_is_null() -> None:
-    """As in Kafka, every negative length of a key or value stands for null, not -1 alone."""
+    """Any negative length of a key or value means null, not only -1, as in Kafka."""
     batch = with_payload(encode_batch([(0, None, None, ())]), b"\x0c\x00\x00\x00\x03\x05\x00")
     assert decode_batch(batch) == [Record(Offset(0), Millis(0), None, None, ())]
 
@@ -323,7 +325,7 @@ def test_any_negative_length_is_null() -> None:
 def test_altered_batches_raise_nothing_else(
     records: list[UnstampedRecord], codec: Compression, data: st.DataObject
 ) -> None:
-    """Whatever stands in a batch whose CRC nobody checked, records come out of it or a KafkaError does."""
+    """A damaged batch whose CRC is not checked decodes to records or raises KafkaError, and no other error."""
     batch = bytearray(encode_batch(records[:5], compression=codec))
     for _ in range(data.draw(st.integers(1, 5))):
         batch[data.draw(st.integers(HEADER_SIZE_BYTES - 4, len(batch) - 1))] = data.draw(st.integers(0, 255))

@@ -1,4 +1,4 @@
-"""Integers of variable length, held against kio's, and tagged fields."""
+"""Tests variable-length integers against kio's, and tagged fields."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def test_long(number: int) -> None:
 
 
 def test_more_bytes_than_needed_are_read() -> None:
-    """As in Java, a number may be padded up to the longest form of its type."""
+    """A number that is padded up to the longest form of its type is read, as in Java."""
     assert read_unsigned_varint(b"\x81\x80\x80\x80\x00", 0) == (1, 5)
     assert read_varlong(b"\x82\x80\x80\x80\x80\x80\x80\x80\x80\x00", 0) == (1, 10)
 
 
 @given(data=st.binary(max_size=12))
 def test_any_bytes_are_a_number_or_refused(data: bytes) -> None:
-    """Whatever stands there, a number within the type's range comes out, or the bytes are too few or too many."""
+    """Any bytes give a number within the type's range, or raise MalformedMessage or IndexError."""
     for read, low, high in (
         (read_unsigned_varint, 0, u32.__high__),
         (read_varint, i32.__low__, i32.__high__),
@@ -89,7 +89,7 @@ def test_any_bytes_are_a_number_or_refused(data: bytes) -> None:
 
 
 def test_varint_of_six_bytes_is_malformed() -> None:
-    """32 bits never take more than five bytes, 64 never more than ten."""
+    """A varint of 32 bits takes at most five bytes, and one of 64 bits at most ten; a longer one is malformed."""
     with pytest.raises(MalformedMessage):
         read_unsigned_varint(b"\x80\x80\x80\x80\x80\x01", 0)
     with pytest.raises(MalformedMessage):
@@ -97,7 +97,8 @@ def test_varint_of_six_bytes_is_malformed() -> None:
 
 
 def test_tagged_fields_are_read_and_skipped() -> None:
-    """Tag and bytes of each field come out, and the position after them."""
+    """Reading tagged fields gives the tag and bytes of each field and the position after them; skipping gives the
+    position."""
     view = memoryview(b"." + b"\x02\x00\x02ab\x81\x01\x00" + b"rest")
     fields, position = read_tagged_fields(view, 1)
     assert [(tag, bytes(field)) for tag, field in fields] == [(0, b"ab"), (129, b"")]
@@ -115,6 +116,6 @@ def test_tagged_fields_are_read_and_skipped() -> None:
     ],
 )
 def test_tagged_fields_that_lie_are_malformed(data: bytes) -> None:
-    """Counts and sizes are checked against the bytes that remain."""
+    """Tagged fields whose count or sizes exceed the remaining bytes are malformed."""
     with pytest.raises(MalformedMessage):
         skip_tagged_fields(memoryview(data), 0)

@@ -1,4 +1,4 @@
-"""A group coordinator on a log in memory, with clients that ask it."""
+"""Provides a group coordinator on an in-memory log, with methods that send client requests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ M = TypeVar("M", bound=Message)
 
 
 class CoordinatorWorld:
-    """One coordinator; `restart` is another one on the same log."""
+    """A group coordinator on an in-memory log with a manual clock; `restart` gives a new one on the same log."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class CoordinatorWorld:
         return self.coordinator._runtime._led[partition].shard
 
     def now(self, answer: Answer[M]) -> M:
-        """An answer that is there at once, or was given meanwhile."""
+        """Returns an answer that must be available already, at once or from a completed promise."""
         if isinstance(answer, Pledge):
             assert answer.result is not None, "no answer yet"
             return cast(M, answer.result)
@@ -141,7 +141,7 @@ class CoordinatorWorld:
         return offset
 
     def stable_group(self, size: int = 2, **join: Any) -> list[str]:
-        """A stable group at generation 1, the leader first."""
+        """Creates a stable group at generation 1; returns the member ids, the leader first."""
         ids = [self.now(self.join(**join)).member_id for _ in range(size)]
         joins = [self.join(member_id, **join) for member_id in ids]
         self.timers.advance(1)
@@ -151,7 +151,7 @@ class CoordinatorWorld:
         return ids
 
     def restart(self) -> CoordinatorWorld:
-        """A coordinator that knows nothing but the log."""
+        """Returns a world with a new coordinator, which knows only the log."""
         self.coordinator.stop()
         config = self.coordinator._config
         return CoordinatorWorld(

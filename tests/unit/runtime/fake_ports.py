@@ -1,7 +1,7 @@
-"""The runtime's ports without a machine: a log in memory, a clock that stands until it is moved, ids that count.
+"""Provides the runtime's ports in memory: a log, a clock that tests advance, and ids that count.
 
-Nothing here is random and nothing waits, so that whoever owns the clock (a test, or a simulator with a seed) sees the
-same run each time.
+Nothing in this module is random, and nothing waits for real time. A test, or a simulator with a seed, therefore sees
+the same run each time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ START_MS = 1_700_000_000_000
 
 
 class Alarm:
-    """One alarm of the manual clock."""
+    """An alarm of the manual clock."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self.callback: Callable[[], None] | None = callback
@@ -32,7 +32,7 @@ class Alarm:
 
 
 class ManualTimers:
-    """A clock that moves when it is told to, and calls everybody on the way at the time they asked for."""
+    """A clock that tests advance; it calls each callback at the time for which the callback was registered."""
 
     def __init__(self) -> None:
         self._now_ms = 0.0
@@ -50,19 +50,20 @@ class ManualTimers:
 
     @property
     def waiting(self) -> int:
-        """How many alarms have neither rung nor been cancelled."""
+        """The number of alarms that have neither rung nor been cancelled."""
         return sum(alarm.callback is not None for _, _, alarm in self._alarms)
 
     def call_soon(self, callback: Callable[[], None]) -> Alarm:
-        """A turn of the loop lasts until somebody lets time pass, be it none: `advance(0)`."""
+        """Registers a callback for the next turn of the event loop; a turn ends with `advance`, also with
+        `advance(0)`."""
         return self.call_at(self._now_ms, callback)
 
     def wall_clock(self) -> Millis:
-        """Milliseconds since the epoch; `wall_clock_offset_ms` makes it jump."""
+        """Returns milliseconds since the epoch; a change of `wall_clock_offset_ms` makes the clock jump."""
         return Millis(START_MS + int(self._now_ms) + self.wall_clock_offset_ms)
 
     def advance(self, milliseconds: float) -> None:
-        """Let time pass."""
+        """Advances the clock, and rings each due alarm at its time."""
         end_ms = self._now_ms + milliseconds
         while self._alarms and self._alarms[0][0] <= end_ms:
             deadline_ms, _, alarm = heappop(self._alarms)
@@ -71,7 +72,7 @@ class ManualTimers:
         self._now_ms = end_ms
 
     def stall(self, milliseconds: float) -> None:
-        """Let time pass while the process stands still: whoever asked for a time in between is called late."""
+        """Advances the clock as if the process stood still: alarms that become due ring late, at the end."""
         self._now_ms += milliseconds
         due = []
         while self._alarms and self._alarms[0][0] <= self._now_ms:
@@ -86,7 +87,7 @@ class ManualTimers:
 
 
 class Pledge:
-    """A promise without an event loop: a test looks whether it was kept."""
+    """A promise without an event loop; a test reads its result."""
 
     def __init__(self) -> None:
         self.result: Any = None
@@ -106,14 +107,14 @@ class Pledge:
 
 
 class Pledges:
-    """Where pledges come from."""
+    """A factory of pledges."""
 
     def create_future(self) -> Pledge:
         return Pledge()
 
 
 class LaterExecutor:
-    """Runs a task when the manual clock has moved on by `delay_ms`."""
+    """An executor that runs a task when the manual clock has advanced by `delay_ms`."""
 
     def __init__(self, timers: ManualTimers, delay_ms: float = 0) -> None:
         self._timers = timers
@@ -131,7 +132,7 @@ class LaterExecutor:
 
 
 class CountingIds:
-    """Member ids in the order in which they are made."""
+    """A generator of consecutive member ids and uuids."""
 
     def __init__(self) -> None:
         self._count = count(1)
@@ -144,7 +145,7 @@ class CountingIds:
 
 
 class Subscription:
-    """A listener at the high watermark of one partition."""
+    """A listener for the high watermark of one partition."""
 
     def __init__(self, listeners: list[Callable[[Offset], None]], callback: Callable[[Offset], None]) -> None:
         self._listeners = listeners
@@ -157,7 +158,7 @@ class Subscription:
 
 
 class MemoryPartition:
-    """Batches of one partition, as bytes, each with the offset after it."""
+    """The batches of one partition as bytes, each with its base offset and the offset after it."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[Offset, Offset, bytes]] = []
@@ -168,10 +169,10 @@ class MemoryPartition:
 
 
 class MemoryLog:
-    """The partitions of one internal topic.
+    """The partitions of one internal topic, in memory.
 
-    With `holds_high_watermark` a record is committed when `commit` says so, as with slow replicas; with
-    `append_error` the log refuses to write.
+    With `holds_high_watermark` a record is committed only when a test calls `commit`, as with slow replicas. With
+    `append_error` the log refuses every append with that error.
     """
 
     def __init__(self, *, max_batch_bytes: int = 1_048_588, read_batches: int = 8) -> None:
@@ -205,7 +206,7 @@ class MemoryLog:
         return Offset(next_offset - 1)
 
     def commit(self, partition: PartitionIndex, up_to: int | None = None) -> None:
-        """The replicas have followed, to the end or to an offset."""
+        """Raises the high watermark to the log end, or to an offset, as if the replicas had followed."""
         log = self.partition(partition)
         self._raise_high_watermark(log, log.log_end_offset if up_to is None else Offset(up_to))
 
@@ -231,5 +232,5 @@ class MemoryLog:
         return Subscription(self.partition(partition).listeners, callback)
 
     def records(self, partition: PartitionIndex) -> list[Record]:
-        """All records, for a test to look at."""
+        """Returns all records of a partition, for a test to inspect."""
         return [record for _, _, batch in self.partition(partition).batches for record in decode_batch(batch)]

@@ -1,4 +1,4 @@
-"""Alarms: cheap to move, lazily dropped, lenient after a stall."""
+"""Tests alarms: they are cheap to move, dropped lazily, and extended after a stall."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A, B = TimerKey(KIND, "a"), TimerKey(KIND, "b")
 
 
 class Bell:
-    """Alarms that write down when they rang."""
+    """Alarms that record the times at which they ring."""
 
     def __init__(self) -> None:
         self.timers = ManualTimers()
@@ -26,7 +26,7 @@ class Bell:
 
 
 def test_alarm_rings_once_at_its_time() -> None:
-    """Not before, and not again."""
+    """An alarm rings at its time, not earlier, and only once."""
     bell = Bell()
     bell.alarms.arm(A, 1200)
     bell.timers.advance(1199)
@@ -37,7 +37,7 @@ def test_alarm_rings_once_at_its_time() -> None:
 
 
 def test_alarms_ring_in_the_order_of_their_times() -> None:
-    """However they were armed."""
+    """Alarms ring in the order of their times, regardless of the order in which they were armed."""
     bell = Bell()
     bell.alarms.arm(A, 300)
     bell.alarms.arm(B, 200)
@@ -46,7 +46,8 @@ def test_alarms_ring_in_the_order_of_their_times() -> None:
 
 
 def test_alarm_that_moves_later_rings_later() -> None:
-    """A heartbeat moves its session again and again; the heap keeps one entry for it."""
+    """A heartbeat moves its session's alarm many times; the alarm rings at the last time and has one entry in the
+    heap."""
     bell = Bell()
     for _ in range(100):
         bell.alarms.arm(A, 1000)
@@ -58,7 +59,7 @@ def test_alarm_that_moves_later_rings_later() -> None:
 
 
 def test_alarm_that_moves_earlier_rings_earlier_and_once() -> None:
-    """A new member's five minutes become a session of seconds."""
+    """An alarm that moves earlier rings once, as when a new member's five minutes become a session of seconds."""
     bell = Bell()
     bell.alarms.arm(A, 5000)
     bell.alarms.arm(A, 700)
@@ -67,7 +68,7 @@ def test_alarm_that_moves_earlier_rings_earlier_and_once() -> None:
 
 
 def test_cancelled_alarm_does_not_ring() -> None:
-    """Unless it is armed again."""
+    """A cancelled alarm does not ring unless it is armed again."""
     bell = Bell()
     bell.alarms.arm(A, 100)
     bell.alarms.arm(B, 100)
@@ -81,7 +82,7 @@ def test_cancelled_alarm_does_not_ring() -> None:
 
 
 def test_alarm_may_move_or_cancel_those_that_ring_with_it() -> None:
-    """What the first one does counts for the second, though both were due."""
+    """An alarm may move or cancel another alarm that is due at the same time, before the other one rings."""
     bell = Bell()
 
     def fire(key: TimerKey) -> None:
@@ -98,7 +99,7 @@ def test_alarm_may_move_or_cancel_those_that_ring_with_it() -> None:
 
 
 def test_all_alarms_of_an_owner_can_be_cancelled() -> None:
-    """Those of others ring."""
+    """`cancel_all` cancels the alarms of one owner; alarms of other owners still ring."""
     bell = Bell()
     other: list[TimerKey] = []
     others = Alarms(bell.queue, other.append)
@@ -110,7 +111,7 @@ def test_all_alarms_of_an_owner_can_be_cancelled() -> None:
 
 
 def test_stall_extends_all_alarms() -> None:
-    """A process that stood still for ten seconds could not hear anybody: nobody's time has passed."""
+    """A stall of ten seconds extends all alarms, because the broker could receive no heartbeat in that time."""
     bell = Bell()
     bell.alarms.arm(A, 6000)
     bell.timers.advance(1000)
@@ -123,7 +124,7 @@ def test_stall_extends_all_alarms() -> None:
 
 
 def test_nothing_rings_in_the_moment_after_a_stall() -> None:
-    """What has arrived on the sockets meanwhile is read first, though the alarm was due before the stall ended."""
+    """No alarm rings right after a stall, even if it was due before, because the sockets must be read first."""
     bell = Bell()
     bell.alarms.arm(A, 100)
     bell.timers.stall(3000)
@@ -134,7 +135,8 @@ def test_nothing_rings_in_the_moment_after_a_stall() -> None:
 
 
 def test_alarm_armed_right_after_a_stall_is_not_extended_by_it() -> None:
-    """Sockets are read before the queue wakes: who is heard there has the session timeout from then on, and no more."""
+    """An alarm that is armed between a stall and the queue's next wake-up is not extended: its timeout starts after the
+    stall."""
     bell = Bell()
     bell.alarms.arm(B, 100)
     bell.timers.call_at(50, lambda: bell.alarms.arm(A, 6000))
@@ -146,7 +148,7 @@ def test_alarm_armed_right_after_a_stall_is_not_extended_by_it() -> None:
 
 
 def test_busy_loop_is_not_a_stall() -> None:
-    """A wake-up that is a little late rings what is due."""
+    """A wake-up that is a little late is not a stall, and the due alarms ring."""
     bell = Bell()
     bell.alarms.arm(A, 100)
     bell.timers.stall(400)
@@ -154,7 +156,7 @@ def test_busy_loop_is_not_a_stall() -> None:
 
 
 def test_stopped_queue_wakes_no_more() -> None:
-    """The broker is going down."""
+    """After `stop` (the broker shuts down) no alarm rings."""
     bell = Bell()
     bell.alarms.arm(A, 100)
     bell.queue.stop()
@@ -163,7 +165,7 @@ def test_stopped_queue_wakes_no_more() -> None:
 
 
 def test_many_alarms_at_once_let_others_have_their_turn() -> None:
-    """All sessions of a lost network end together: whoever is there is heard in between, and none is forgotten."""
+    """Many alarms that are due together ring in portions, so that other callbacks run in between. No alarm is lost."""
     bell = Bell()
 
     def fire(key: TimerKey) -> None:
@@ -188,7 +190,7 @@ def test_many_alarms_at_once_let_others_have_their_turn() -> None:
 
 
 class Dependent:
-    """Something that can be called off, and counts how often it was."""
+    """An object that counts how often it is cancelled."""
 
     def __init__(self) -> None:
         self.cancelled = 0
@@ -217,7 +219,7 @@ def tie_something_else(bell: Bell) -> None:
 
 @pytest.mark.parametrize("ending", [ring, cancel, cancel_all, tie_something_else])
 def test_what_is_tied_to_an_alarm_is_called_off_with_it(ending: Callable[[Bell], None]) -> None:
-    """Once, and not when the alarm only moves."""
+    """An object that is tied to an alarm is cancelled once when the alarm ends, and not when the alarm only moves."""
     bell, tied = Bell(), Dependent()
     bell.alarms.arm(A, 1_000)
     alarm = bell.alarms.armed(A)

@@ -1,4 +1,4 @@
-"""Answers that are there, and answers to come."""
+"""Tests `then` and `gather` with answers that are available and answers that are still to come."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def finish(answer: Answer[T], pledge: Pledge, result: object) -> T:
-    """Keep the pledge and drive the answer to its end."""
+    """Completes the pledge and runs the answer to its end."""
     waiting: Generator[Any, None, T] = cast("Awaitable[T]", answer).__await__()
     next(waiting)
     pledge.set_result(result)
@@ -25,19 +25,19 @@ def finish(answer: Answer[T], pledge: Pledge, result: object) -> T:
 
 
 def test_answer_that_is_there_is_changed_at_once() -> None:
-    """No coroutine is made."""
+    """`then` changes an available answer at once, without a coroutine."""
     assert then(2, lambda value: value + 1) == 3
 
 
 def test_answer_to_come_is_changed_when_it_comes() -> None:
-    """The awaitable gives the changed answer."""
+    """For an answer that is still to come, `then` returns an awaitable of the changed answer."""
     pledge = Pledge()
     answer: Answer[int] = pledge
     assert finish(then(answer, lambda value: value + 1), pledge, 2) == 3
 
 
 def test_answers_are_gathered_in_order() -> None:
-    """At once if all are there, else when the last has come."""
+    """`gather` returns the answers in order: at once if all are available, otherwise when the last one comes."""
     assert gather([1, 2, 3]) == [1, 2, 3]
     pledge = Pledge()
     answers: list[Answer[int]] = [1, pledge, 3]

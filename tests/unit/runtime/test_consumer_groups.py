@@ -1,4 +1,4 @@
-"""Consumer groups through the façade: what it checks itself, and a whole life on a log of bytes."""
+"""Tests consumer groups through the coordinator's facade: its own checks, and the life of a group on a log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_IMAGE = MetadataImage()
 
 
 def image(partitions: int, revision: int = 1) -> MetadataImage:
-    """A cluster with one topic."""
+    """Returns a cluster with one topic."""
     broker = BrokerId(0)
     topic = TopicImage(
         "events",
@@ -61,7 +61,7 @@ def owned(*partitions: int) -> list[TopicPartitions]:
 
 @pytest.fixture
 def world() -> CoordinatorWorld:
-    """A coordinator in a cluster with a topic of four partitions."""
+    """Returns a coordinator in a cluster with one topic of four partitions."""
     world = CoordinatorWorld()
     world.coordinator.on_metadata_update(NO_IMAGE, image(4))
     return world
@@ -91,7 +91,7 @@ def world() -> CoordinatorWorld:
 def test_request_that_makes_no_sense_is_refused(
     world: CoordinatorWorld, fields: dict[str, Any], version: int, words: str
 ) -> None:
-    """With Kafka's words, in Kafka's order."""
+    """An invalid heartbeat is refused with INVALID_REQUEST and Kafka's error message."""
     request: dict[str, Any] = {
         "rebalance_timeout_ms": 60_000,
         "subscribed_topic_names": ["events"],
@@ -104,7 +104,7 @@ def test_request_that_makes_no_sense_is_refused(
 
 
 def test_unknown_assignor_is_refused(world: CoordinatorWorld) -> None:
-    """With the names of those that there are."""
+    """An unknown assignor is refused, and the error message lists the supported assignors."""
     answer = enter(world, "a", server_assignor="magic")
     assert answer.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
     assert answer.error_message is not None
@@ -113,7 +113,8 @@ def test_unknown_assignor_is_refused(world: CoordinatorWorld) -> None:
 
 
 def test_coordinator_that_is_not_there_says_so(world: CoordinatorWorld) -> None:
-    """Before it has started, while it loads, and when the group is somebody else's."""
+    """A coordinator that does not lead the group's partition answers NOT_COORDINATOR; a stopped one answers
+    COORDINATOR_NOT_AVAILABLE."""
     other = CoordinatorWorld(is_loaded=False)
     other.coordinator.on_resignation(P0)
     assert enter(other, "a").error_code == ErrorCode.NOT_COORDINATOR
@@ -126,7 +127,8 @@ def test_coordinator_that_is_not_there_says_so(world: CoordinatorWorld) -> None:
 
 
 def test_group_lives_on_a_log_of_bytes(world: CoordinatorWorld) -> None:
-    """Join, share, restart, lose a member, grow: each step is what the records say."""
+    """A group follows its records through joins, a shared assignment, a restart, the loss of a member, and new
+    partitions."""
     assert assigned(enter(world, "a")) == [0, 1, 2, 3]
     world.timers.advance(1000)
     assert assigned(enter(world, "b")) == []
@@ -152,7 +154,7 @@ def test_group_lives_on_a_log_of_bytes(world: CoordinatorWorld) -> None:
 
 
 def test_groups_are_described_over_partitions() -> None:
-    """A group without a name is refused on its own."""
+    """Groups on several partitions are described together; a group without a name gets an error of its own."""
     world = CoordinatorWorld(partitions=5)
     world.coordinator.on_metadata_update(NO_IMAGE, image(1))
     names = [f"group-{index}" for index in range(8)]
@@ -169,7 +171,7 @@ def test_groups_are_described_over_partitions() -> None:
 
 
 def test_regular_expression_is_resolved_by_the_executor(world: CoordinatorWorld) -> None:
-    """The member's next heartbeat has what it stands for."""
+    """The executor resolves a regular expression, and the member's next heartbeat brings the matching partitions."""
     joined = enter(world, "a", subscribed_topic_names=None, subscribed_topic_regex="ev.*")
     assert (joined.member_epoch, assigned(joined)) == (1, [])
     world.timers.advance(1000)
@@ -177,7 +179,7 @@ def test_regular_expression_is_resolved_by_the_executor(world: CoordinatorWorld)
 
 
 def test_answer_waits_for_the_log(world: CoordinatorWorld) -> None:
-    """And so does that of a quiet heartbeat after it."""
+    """The answer to a join waits until its records are committed, and so does a later heartbeat that writes nothing."""
     enter(world, "a")
     world.log.holds_high_watermark = True
     joining = beat(world, "b", 0, rebalance_timeout_ms=1, subscribed_topic_names=["events"], topic_partitions=[])
@@ -190,7 +192,7 @@ def test_answer_waits_for_the_log(world: CoordinatorWorld) -> None:
 
 
 def test_look_at_topics_that_are_as_they_were_is_the_only_one(world: CoordinatorWorld) -> None:
-    """A coordinator that takes a group over has it look at its topics once, though nothing comes of it."""
+    """A coordinator that takes a group over checks the group's topics once, even if they have not changed."""
     enter(world, "a")
     again = world.restart()
     again.coordinator.on_metadata_update(NO_IMAGE, image(4))
@@ -201,7 +203,7 @@ def test_look_at_topics_that_are_as_they_were_is_the_only_one(world: Coordinator
 
 
 def test_removal_that_is_written_but_late_does_not_cost_the_member_that_came_back(world: CoordinatorWorld) -> None:
-    """I15: a session's end whose records commit late is not decided again on a member that has joined meanwhile."""
+    """I15: a member that rejoins while its removal is not yet committed is not removed again when the commit fails."""
     enter(world, "a")
     world.log.holds_high_watermark = True
     world.timers.advance(46_000)

@@ -1,4 +1,4 @@
-"""Batches of a coordinator: how many, and which of them are compressed."""
+"""Tests the batches that a coordinator writes: how many there are, and which of them are compressed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tombstones(count: int, topic: str = "events") -> list[CoordinatorRecord]:
 def batches(
     records: list[CoordinatorRecord], compression: Compression, max_batch_bytes: int | None = None
 ) -> list[tuple[int, BatchHeader]]:
-    """Records in each batch, and its header; no record is lost."""
+    """Returns the number of records and the header of each batch; asserts that no record is lost."""
     found = []
     keys = []
     for part, batch in coordinator_batches(
@@ -35,9 +35,10 @@ def batches(
 
 
 def test_batches_over_a_quarter_of_a_kilobyte_are_compressed() -> None:
-    """With `offsets.topic.compression.codec`; one byte less, and there is nothing to win."""
+    """A batch of more than 256 bytes is compressed with `offsets.topic.compression.codec`; a smaller one gains
+    nothing."""
     ((_, one),) = batches(tombstones(1), Compression.NONE)
-    topic = "x" * (6 + 256 - one.size_bytes - 1)  # The record's length takes a byte more, too.
+    topic = "x" * (6 + 256 - one.size_bytes - 1)  # The record's length field takes one more byte, too.
     ((_, largest),) = batches(tombstones(1, topic), Compression.NONE)
     assert largest.size_bytes in (256, 257)
     topic = topic[largest.size_bytes - 256 :]
@@ -50,7 +51,7 @@ def test_batches_over_a_quarter_of_a_kilobyte_are_compressed() -> None:
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec is not Compression.NONE])
 def test_batch_that_would_not_get_smaller_stays_as_it_is(codec: Compression) -> None:
-    """Nothing in it repeats itself: the codec would only add to it."""
+    """A batch that no codec makes smaller, because nothing in it repeats, stays uncompressed."""
     topic = "".join(chr(33 + byte % 94) for byte in random.Random(1).randbytes(249))
     ((_, plain),) = batches(tombstones(1, topic), Compression.NONE)
     ((_, header),) = batches(tombstones(1, topic), codec)
@@ -61,13 +62,13 @@ def test_batch_that_would_not_get_smaller_stays_as_it_is(codec: Compression) -> 
 
 @pytest.mark.parametrize("codec", list(Compression))
 def test_compressed_batch_is_read_back(codec: Compression) -> None:
-    """Whatever the codec; none compresses nothing."""
+    """A batch is read back with every codec; with codec NONE it is not compressed."""
     ((_, header),) = batches(tombstones(100), codec)
     assert header.compression is codec
 
 
 def test_records_that_are_right_alone_are_spread_over_batches() -> None:
-    """None larger than the topic's limit; together they are all."""
+    """Independent records are spread over batches, each within the topic's size limit, and none is lost."""
     found = batches(tombstones(100), Compression.NONE, 500)
     assert len(found) > 5
     assert sum(count for count, _ in found) == 100
@@ -75,13 +76,14 @@ def test_records_that_are_right_alone_are_spread_over_batches() -> None:
 
 
 def test_records_that_belong_together_are_one_batch() -> None:
-    """However large: the log refuses it then, as a whole."""
+    """Records that belong together are one batch of any size; the log refuses a batch that is too large as a whole."""
     assert [count for count, _ in batches(tombstones(1000), Compression.NONE)] == [1000]
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
 def test_records_that_were_framed_before_make_the_same_batch(codec: Compression) -> None:
-    """Byte for byte; what comes after them is framed now."""
+    """Records that were framed earlier give the same batch byte for byte; later records are framed when the batch is
+    built."""
     records, serde = tombstones(100), GroupRecordSerde()
 
     def batch(framed: FramedRecords | None) -> bytes:

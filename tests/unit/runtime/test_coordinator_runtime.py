@@ -1,4 +1,4 @@
-"""The runtime: append, replay, wait, answer; and what happens when one of them fails."""
+"""Tests the coordinator runtime: append, replay, wait and answer, and what happens when one of them fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from klamm.protocol.types import LeaderEpoch, PartitionIndex
 
 
 def test_answer_is_there_at_once_where_nothing_has_to_be_waited_for() -> None:
-    """On a single node the high watermark passes a record as it is appended: no promise, no task."""
+    """On a single node answers are available at once, without a promise, because each append raises the high
+    watermark."""
     world = CoordinatorWorld()
     assert not isinstance(world.commit(1), Pledge)
     assert not isinstance(world.fetch(), Pledge)
@@ -28,7 +29,7 @@ def test_answer_is_there_at_once_where_nothing_has_to_be_waited_for() -> None:
 
 
 def test_decision_is_one_batch() -> None:
-    """The records of one decision stand or fall together."""
+    """All records of one decision are in one batch, so that they are written together or not at all."""
     world = CoordinatorWorld()
     world.commit(1)
     world.commit(2, topic="audit")
@@ -39,7 +40,8 @@ def test_decision_is_one_batch() -> None:
 
 
 def test_answer_waits_for_the_high_watermark() -> None:
-    """What was written, and what was read of it: an answer never tells of something that may be lost."""
+    """A write, and a read of what was written, are answered only after the commit, because the record may still be
+    lost."""
     world = CoordinatorWorld()
     world.log.holds_high_watermark = True
     commit, fetch = world.commit(7), world.fetch()
@@ -51,7 +53,7 @@ def test_answer_waits_for_the_high_watermark() -> None:
 
 
 def test_answers_come_in_the_order_of_the_decisions() -> None:
-    """The high watermark may pass one record and not the next."""
+    """Each answer waits for its own record: the high watermark may pass one record and not the next."""
     world = CoordinatorWorld()
     world.log.holds_high_watermark = True
     first, second = world.commit(1), world.commit(2)
@@ -63,7 +65,7 @@ def test_answers_come_in_the_order_of_the_decisions() -> None:
 
 
 def test_decisions_see_what_is_written_but_not_committed() -> None:
-    """Nobody decides on stale state: the second commit builds on the first."""
+    """The shard's state contains records that are not committed yet, so that the next decision builds on them."""
     world = CoordinatorWorld()
     world.log.holds_high_watermark = True
     world.commit(1)
@@ -73,7 +75,7 @@ def test_decisions_see_what_is_written_but_not_committed() -> None:
 
 
 def test_append_that_finds_all_committed_releases_who_waited() -> None:
-    """The replicas caught up while the record was written."""
+    """An append whose records are committed at once also completes the answers that waited for earlier records."""
     world = CoordinatorWorld()
     world.log.holds_high_watermark = True
     first = world.commit(1)
@@ -100,7 +102,8 @@ def test_append_that_finds_all_committed_releases_who_waited() -> None:
     ],
 )
 def test_append_errors_are_mapped_for_the_client(log_says: ErrorCode, client_hears: ErrorCode) -> None:
-    """Clients of a coordinator know "ask again" and "find it again"; nothing of a failed append is seen."""
+    """An append error is mapped to an error that clients of a coordinator know, and a failed append changes no
+    state."""
     world = CoordinatorWorld()
     world.commit(1)
     world.log.append_error = log_says
@@ -109,7 +112,7 @@ def test_append_errors_are_mapped_for_the_client(log_says: ErrorCode, client_hea
 
 
 def test_write_that_is_not_committed_in_time_fails() -> None:
-    """After `offsets.commit.timeout.ms`; the record stays and may commit."""
+    """A write that is not committed within `offsets.commit.timeout.ms` fails; its record stays and may commit later."""
     world = CoordinatorWorld()
     world.log.holds_high_watermark = True
     commit = world.commit(3)
@@ -126,7 +129,7 @@ def test_write_that_is_not_committed_in_time_fails() -> None:
 
 
 def test_assignment_that_cannot_be_written_is_nobodys() -> None:
-    """Leader and followers get the error, and the group gathers anew."""
+    """If an assignment cannot be written, the leader and the followers get the error, and the group rebalances."""
     world = CoordinatorWorld()
     ids = [world.now(world.join()).member_id for _ in range(2)]
     for member_id in ids:
@@ -143,7 +146,7 @@ def test_assignment_that_cannot_be_written_is_nobodys() -> None:
 
 
 def test_assignment_waits_for_the_high_watermark() -> None:
-    """No member starts on an assignment that may be lost."""
+    """Members get their assignment only when it is committed, because an uncommitted one may be lost."""
     world = CoordinatorWorld()
     ids = [world.now(world.join()).member_id for _ in range(2)]
     for member_id in ids:
@@ -157,7 +160,7 @@ def test_assignment_waits_for_the_high_watermark() -> None:
 
 
 def test_client_that_hung_up_is_not_answered() -> None:
-    """Its promise was cancelled; the group goes on."""
+    """A client that has disconnected (its promise is cancelled) is not answered, and the group continues."""
     world = CoordinatorWorld()
     member_id = world.now(world.join()).member_id
     parked = world.join(member_id)
@@ -168,7 +171,7 @@ def test_client_that_hung_up_is_not_answered() -> None:
 
 
 def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
-    """The shard no longer knows what the log says: the request fails, the truth is loaded."""
+    """If another writer has appended to the log, the request fails with NOT_COORDINATOR and the log is loaded again."""
     world = CoordinatorWorld()
     world.commit(1)
     other = CoordinatorWorld(log=world.log)
@@ -180,7 +183,8 @@ def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
 
 
 def test_expiry_of_much_is_spread_over_batches() -> None:
-    """Each within the topic's limit; a decision that must be whole is refused instead."""
+    """The expiry of many offsets is spread over batches within the topic's limit; a decision that must be one batch is
+    refused above the limit."""
     config = GroupCoordinatorConfig(offsets_retention_ms=1, offsets_retention_check_interval_ms=1000)
     world = CoordinatorWorld(config=config, log=MemoryLog(max_batch_bytes=400))
     for index in range(30):
@@ -196,7 +200,8 @@ def test_expiry_of_much_is_spread_over_batches() -> None:
 
 
 def test_partition_that_is_not_led_is_somebody_elses() -> None:
-    """NOT_COORDINATOR sends the client to find the coordinator."""
+    """A partition that the broker does not lead answers NOT_COORDINATOR, which sends the client to find the
+    coordinator."""
     world = CoordinatorWorld()
     world.coordinator.on_resignation(P0)
     assert world.commit_code(1) is ErrorCode.NOT_COORDINATOR
@@ -204,7 +209,8 @@ def test_partition_that_is_not_led_is_somebody_elses() -> None:
 
 
 def test_whoever_waits_hears_that_leadership_is_lost() -> None:
-    """Parked joins and syncs, and answers that waited for replicas."""
+    """When leadership is lost, a waiting join and a commit that waits for replicas are answered with
+    NOT_COORDINATOR."""
     world = CoordinatorWorld()
     joining = world.join(world.now(world.join()).member_id)
     world.log.holds_high_watermark = True
@@ -215,7 +221,8 @@ def test_whoever_waits_hears_that_leadership_is_lost() -> None:
 
 
 def test_leadership_that_comes_back_starts_from_the_log() -> None:
-    """Timers of the time before do not ring, parked requests are gone."""
+    """When leadership comes back, the state is loaded from the log, and timers of the earlier leadership do not
+    ring."""
     world = CoordinatorWorld()
     ids = world.stable_group(session_timeout_ms=6000)
     world.timers.advance(5000)
@@ -226,7 +233,7 @@ def test_leadership_that_comes_back_starts_from_the_log() -> None:
 
 
 def test_new_epoch_of_a_partition_that_is_led_changes_nothing() -> None:
-    """The leader was confirmed; its groups stay as they are."""
+    """A new leader epoch of a partition that the broker leads already leaves its groups unchanged."""
     world = CoordinatorWorld()
     parked = world.join(world.now(world.join()).member_id)
     world.coordinator.on_leadership(P0, LeaderEpoch(7))
@@ -234,7 +241,7 @@ def test_new_epoch_of_a_partition_that_is_led_changes_nothing() -> None:
 
 
 def test_stop_lets_everybody_go() -> None:
-    """After it, and before start, there is no coordinator."""
+    """`stop` answers waiting requests with NOT_COORDINATOR, and later ones with COORDINATOR_NOT_AVAILABLE."""
     world = CoordinatorWorld()
     parked = world.join(world.now(world.join()).member_id)
     world.coordinator.stop()
@@ -246,7 +253,7 @@ def test_stop_lets_everybody_go() -> None:
 
 
 def test_silent_member_is_dropped_by_the_clock() -> None:
-    """The session timer, from the shard through the alarms and back."""
+    """A member that misses its session timeout is removed, and the group rebalances."""
     world = CoordinatorWorld()
     ids = world.stable_group(session_timeout_ms=6000)
     world.timers.advance(5000)
@@ -257,7 +264,8 @@ def test_silent_member_is_dropped_by_the_clock() -> None:
 
 
 def test_stalled_broker_does_not_drop_its_members() -> None:
-    """SIGSTOP for longer than the session timeout: the heartbeats wait in the sockets, and count."""
+    """A broker stopped (SIGSTOP) for longer than the session timeout removes no member: heartbeats wait in the
+    sockets."""
     world = CoordinatorWorld()
     ids = world.stable_group(session_timeout_ms=6000)
     world.timers.stall(60_000)
@@ -265,7 +273,8 @@ def test_stalled_broker_does_not_drop_its_members() -> None:
 
 
 def test_clock_that_jumps_does_not_drop_members() -> None:
-    """Deadlines rest on the monotonic clock; only timestamps follow the wall clock."""
+    """A jump of the wall clock removes no member, because deadlines use the monotonic clock; only timestamps follow the
+    wall clock."""
     world = CoordinatorWorld()
     ids = world.stable_group(session_timeout_ms=6000)
     for jump in (3_600_000, -7_200_000):
@@ -275,7 +284,7 @@ def test_clock_that_jumps_does_not_drop_members() -> None:
 
 
 def test_partitions_are_independent() -> None:
-    """A group lives on one partition of `__consumer_offsets`, and waits for that one only."""
+    """A group belongs to one partition of `__consumer_offsets`, and its answers wait for that partition only."""
     world = CoordinatorWorld(partitions=3)
     by_partition: dict[PartitionIndex, str] = {}
     for index in range(20):
@@ -289,7 +298,8 @@ def test_partitions_are_independent() -> None:
 
 
 def test_what_was_written_is_told_once_though_the_replicas_did_not_follow_in_time() -> None:
-    """The record is in the log and may commit yet; who asked gets an error all the same."""
+    """A leave that is not committed in time fails for the client, but its event is published once when the record
+    commits."""
     world = CoordinatorWorld(config=GroupCoordinatorConfig(initial_rebalance_delay_ms=0))
     (member_id,) = world.stable_group(1)
     world.events.clear()

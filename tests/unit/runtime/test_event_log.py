@@ -1,4 +1,4 @@
-"""What happens in groups, as people read it in the broker's log."""
+"""Tests the lines about groups in the broker's log."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ CONSUMER = Story(GroupType.CONSUMER)
     ],
 )
 def test_every_event_has_its_words(event: Event, line: str) -> None:
-    """Generations are those of classic groups, epochs those of consumer groups."""
+    """Every event has a line; classic groups have generations, and consumer groups have epochs."""
     assert describe(event) == line
 
 
 def test_changes_are_lines_and_members_are_details(caplog: pytest.LogCaptureFixture) -> None:
-    """A rebalance of a hundred members is a few lines, unless more is asked for."""
+    """A rebalance is logged at INFO and its members at DEBUG, so that a hundred members take a few lines only."""
     events = [STORY.needed(), STORY.joined("a"), STORY.paused("a"), STORY.assigned("a", parts(0)), STORY.stable()]
     with caplog.at_level(logging.INFO, "klamm.runtime.event_log"):
         log_events(P0, events)

@@ -1,4 +1,4 @@
-"""What the coordinator is set to, by the broker's keys and by a group's own."""
+"""Tests the coordinator's settings, which come from the broker's keys and from a group's own keys."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ GROUP = "orders"
 
 
 def image(overrides: dict[str, str]) -> MetadataImage:
-    """A cluster in which that is set on the group."""
+    """Returns a cluster in which the group has these settings."""
     return MetadataImage(configs={(ResourceType.GROUP, GROUP): overrides})
 
 
 def test_a_group_on_which_nothing_is_set_has_the_brokers_settings() -> None:
-    """And those are Kafka's defaults on a broker on which nothing is set."""
+    """A group without settings has the broker's, which are Kafka's defaults on a broker without settings."""
     assert group_config(CONFIG, {}) == GroupConfig()
     config = replace(
         CONFIG,
@@ -45,7 +45,7 @@ def test_a_group_on_which_nothing_is_set_has_the_brokers_settings() -> None:
 
 
 def test_what_may_be_set_can_be_read() -> None:
-    """Numbers are read as Java reads them, control characters around them and suffixes of a double included."""
+    """Numbers are read as in Java, including control characters around them and the suffix of a double."""
     overrides = {
         "consumer.session.timeout.ms": "\x0146000\x1f",
         "klamm.consumer.assignor.previous.owner.ms": "\x009\x00",
@@ -57,7 +57,7 @@ def test_what_may_be_set_can_be_read() -> None:
 
 
 def test_what_is_set_on_the_group_goes_before() -> None:
-    """Keys of other protocols have no say here."""
+    """A group's own settings override the broker's, and keys of other group protocols have no effect."""
     overrides = {
         "consumer.session.timeout.ms": "46000",
         "consumer.heartbeat.interval.ms": " 5001 ",
@@ -76,7 +76,8 @@ def test_what_is_set_on_the_group_goes_before() -> None:
 
 
 def test_bounds_that_have_changed_since_cap_what_is_set(caplog: pytest.LogCaptureFixture) -> None:
-    """As Kafka's `GroupConfig.evaluate`, with a line in the log that says so."""
+    """A setting outside the broker's current bounds is capped, as in Kafka's `GroupConfig.evaluate`, with a line in the
+    log."""
     settings = group_config(
         CONFIG, {"consumer.session.timeout.ms": "1000", "consumer.assignment.interval.ms": "20000"}, GROUP
     )
@@ -85,7 +86,7 @@ def test_bounds_that_have_changed_since_cap_what_is_set(caplog: pytest.LogCaptur
 
 
 def test_settings_follow_the_metadata_and_the_configuration() -> None:
-    """A change holds from the next question on, for the group and for those on which nothing is set."""
+    """A change of the metadata or the broker's configuration applies from the next lookup on, for every group."""
     group_config_of = CurrentGroupConfigs(CONFIG)
     assert group_config_of(GROUP) == GroupConfig()
     changed = image({"consumer.session.timeout.ms": "46000"})
@@ -100,7 +101,7 @@ def test_settings_follow_the_metadata_and_the_configuration() -> None:
 
 
 def test_defaults_are_those_of_the_table() -> None:
-    """What DescribeConfigs shows of a group on which nothing is set is what holds."""
+    """The defaults that DescribeConfigs shows for a group are the values that apply to a group without settings."""
     keys = group_keys()
     for each in fields(LoadSettings):
         if each.name != "topic_weights":
@@ -110,12 +111,12 @@ def test_defaults_are_those_of_the_table() -> None:
 
 
 def test_every_assignor_that_may_be_named_is_there() -> None:
-    """And every one that is there may be named."""
+    """The assignors that a configuration may name are exactly the built-in assignors."""
     assert tuple(BUILT_IN) == CONSUMER_ASSIGNORS
 
 
 def test_settings_are_worked_out_once() -> None:
-    """Every heartbeat asks for them."""
+    """Settings are computed once and cached, because every heartbeat needs them."""
     group_config_of = CurrentGroupConfigs(CONFIG, image({"consumer.session.timeout.ms": "46000"}))
     assert group_config_of(GROUP) is group_config_of(GROUP)
     assert group_config_of("one") is group_config_of("another")
@@ -131,12 +132,13 @@ def test_settings_are_worked_out_once() -> None:
     ],
 )
 def test_commits_linger_as_kafkas_key_says_unless_klamms_own_does(changes: dict[str, int], linger_ms: int) -> None:
-    """Zero says something, too."""
+    """klamm's key for the linger of commits overrides Kafka's key, also with the value zero."""
     assert group_coordinator_config(replace(CONFIG, **changes)).offset_commit_linger_ms == linger_ms  # type: ignore[arg-type]
 
 
 def test_ephemeral_groups_are_those_that_the_broker_names() -> None:
-    """With their time; the others have that of `offsets.retention.minutes`."""
+    """Groups that match an ephemeral pattern have their own retention time; other groups have
+    `offsets.retention.minutes`."""
     config = group_coordinator_config(
         replace(
             CONFIG,

@@ -1,4 +1,4 @@
-"""The façade: what it checks itself, and how it brings several partitions together."""
+"""Tests the coordinator's facade: its own checks, and requests that concern several partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUPS = [f"group-{index}" for index in range(12)]
 
 @pytest.fixture
 def world() -> CoordinatorWorld:
-    """Twelve simple groups over five partitions."""
+    """Returns a coordinator with twelve simple groups on five partitions."""
     world = CoordinatorWorld(partitions=5)
     for index, group_id in enumerate(GROUPS):
         assert world.commit_code(index, group_id=group_id) is ErrorCode.NONE
@@ -28,7 +28,7 @@ def world() -> CoordinatorWorld:
 
 
 def test_empty_group_id_is_refused_where_members_are_involved() -> None:
-    """Offsets may be kept under it, as old consumers do."""
+    """An empty group id is refused for requests of members; offsets may be stored under it, as old consumers do."""
     world = CoordinatorWorld()
     assert world.now(world.join(group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
     assert world.now(world.sync("m", 1, group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
@@ -47,13 +47,14 @@ def test_empty_group_id_is_refused_where_members_are_involved() -> None:
     ],
 )
 def test_session_timeout_has_bounds(session_timeout_ms: int, code: ErrorCode) -> None:
-    """`group.min.session.timeout.ms` to `group.max.session.timeout.ms`, both included."""
+    """A session timeout is valid from `group.min.session.timeout.ms` to `group.max.session.timeout.ms`, both
+    included."""
     world = CoordinatorWorld()
     assert world.now(world.join(session_timeout_ms=session_timeout_ms)).error_code == code
 
 
 def test_unknown_group_is_left_by_unknown_members() -> None:
-    """Each member has the error, the whole has none."""
+    """LeaveGroup for an unknown group gives each member an error, and none for the whole request."""
     world = CoordinatorWorld()
     request = LeaveGroupRequest(group_id="ghost", members=[MemberIdentity(member_id="m", group_instance_id="i")])
     answer = world.now(world.coordinator.leave_group(request, world.client(5)))
@@ -64,7 +65,7 @@ def test_unknown_group_is_left_by_unknown_members() -> None:
 
 
 def test_groups_of_all_partitions_are_listed(world: CoordinatorWorld) -> None:
-    """Those of a partition that went away are somebody else's to list."""
+    """ListGroups returns the groups of all partitions that the broker leads, and not those of a resigned partition."""
     answer = world.now(world.coordinator.list_groups(ListGroupsRequest(), world.client(5)))
     assert {group.group_id for group in answer.groups} == set(GROUPS)
     world.coordinator.on_resignation(PartitionIndex(2))
@@ -75,7 +76,7 @@ def test_groups_of_all_partitions_are_listed(world: CoordinatorWorld) -> None:
 
 
 def test_groups_on_several_partitions_are_described(world: CoordinatorWorld) -> None:
-    """In one answer, also where one partition has to wait."""
+    """Groups on several partitions are described in one answer."""
     request = DescribeGroupsRequest(groups=[*GROUPS, "ghost"])
     answer = world.now(world.coordinator.describe_groups(request, world.client(6)))
     states = {group.group_id: group.group_state for group in answer.groups}
@@ -83,7 +84,7 @@ def test_groups_on_several_partitions_are_described(world: CoordinatorWorld) -> 
 
 
 def test_groups_on_several_partitions_are_deleted(world: CoordinatorWorld) -> None:
-    """Each with an error of its own; those of a partition that is not led get NOT_COORDINATOR."""
+    """DeleteGroups gives each group its own error; groups of a partition that is not led get NOT_COORDINATOR."""
     world.coordinator.on_resignation(PartitionIndex(2))
     request = DeleteGroupsRequest(groups_names=[*GROUPS, "ghost"])
     answer = world.now(world.coordinator.delete_groups(request, world.client(2)))
@@ -94,7 +95,8 @@ def test_groups_on_several_partitions_are_deleted(world: CoordinatorWorld) -> No
 
 
 def test_answer_of_several_partitions_waits_for_the_last(world: CoordinatorWorld) -> None:
-    """An answer tells of nothing that may be lost, on whichever partition."""
+    """An answer about several partitions waits until the last one is committed, because it must not show data that may
+    be lost."""
     world.log.holds_high_watermark = True
     world.commit(99, group_id=GROUPS[0])
     pending = world.coordinator.describe_groups(DescribeGroupsRequest(groups=GROUPS), world.client(6))
@@ -107,7 +109,7 @@ def test_answer_of_several_partitions_waits_for_the_last(world: CoordinatorWorld
 
 
 def test_deleted_topic_takes_its_offsets_with_it(world: CoordinatorWorld) -> None:
-    """On every partition."""
+    """The deletion of a topic deletes its offsets on every partition, and no offsets of other topics."""
     topic = TopicImage("events", TopicId(TOPIC_ID), ())
     kept = TopicImage("audit", TopicId(bytes(16)), ())
     world.commit(5, group_id=GROUPS[0], topic="audit")
@@ -120,7 +122,7 @@ def test_deleted_topic_takes_its_offsets_with_it(world: CoordinatorWorld) -> Non
 
 
 def test_group_is_found_on_the_partition_that_kafka_would_choose() -> None:
-    """Clients ask the leader of that partition."""
+    """A group is on the partition that Kafka would choose, because clients ask the leader of that partition."""
     world = CoordinatorWorld(partitions=50)
     assert world.coordinator.partition_for("my-group-42") == 172739469 % 50
     assert world.coordinator.partition_for("polygenelubricants") == P0

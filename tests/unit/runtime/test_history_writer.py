@@ -1,4 +1,4 @@
-"""How the history of groups gets into its topic: beside everything else, and never in its way."""
+"""Tests how the history of groups is written to its topic, without delaying any other work."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from klamm.runtime.history_writer import GroupHistory
 P3 = PartitionIndex(3)
 SECOND_MS = 1000
 ENCODING_MS = 5
-"""What is put into words elsewhere takes so long."""
+"""The time that the executor takes to encode a change."""
 
 
 class HistoryInMemory(MemoryLog):
-    """The topic, which has to be made first; `finish` makes it, or fails to."""
+    """The history topic in memory, which must be created first; `finish` completes or fails the creation."""
 
     def __init__(self, *, is_ready: bool = True, max_batch_bytes: int = 1_048_588) -> None:
         super().__init__(max_batch_bytes=max_batch_bytes)
@@ -46,7 +46,7 @@ class HistoryInMemory(MemoryLog):
 
 
 class ToldStory(Story):
-    """A story that is told to the writer, for partition 3."""
+    """A story whose events are published to the history writer, for partition 3."""
 
     def __init__(self, log: HistoryInMemory, *, group_id: str = "orders", writer: GroupHistory | None = None) -> None:
         super().__init__(group_id=group_id)
@@ -72,7 +72,7 @@ class ToldStory(Story):
         return [json.loads(record.value or b"") for record in self.records_written()]
 
     def change(self) -> None:
-        """One more record, if the group has a member a."""
+        """Publishes the events of one more record; the group must have a member a."""
         self.tell(self.paused("a"), self.needed(Cause.LEADER_REJOINED, "a"))
         self.settle({"a": parts(0)})
 
@@ -83,7 +83,8 @@ def story() -> ToldStory:
 
 
 def test_change_is_written_under_the_group_and_the_partition_of_its_coordinator(story: ToldStory) -> None:
-    """At the time when it was over, with the coordinator's epoch and what was committed then."""
+    """A change is written with its end time, the coordinator's epoch, and the offsets that were committed at that
+    time."""
     story.committed["events"] = {PartitionIndex(1): committed(42)}
     story.now = 2000
     story.start({"a": parts(0, 1)})
@@ -97,7 +98,7 @@ def test_change_is_written_under_the_group_and_the_partition_of_its_coordinator(
 
 
 def test_whoever_tells_does_not_wait(story: ToldStory) -> None:
-    """Nothing is written before the call is over; what comes soon after it is written with it."""
+    """`publish` returns before anything is written; changes that follow soon are written in the same batch."""
     story.start({"a": parts(0)})
     story.change()
     assert story.log.appends == 0
@@ -107,7 +108,7 @@ def test_whoever_tells_does_not_wait(story: ToldStory) -> None:
 
 
 def test_topic_is_made_when_it_is_first_needed() -> None:
-    """Some time later; what happens meanwhile waits for it."""
+    """The topic is created some time after the first change, and later changes wait until it exists."""
     story = ToldStory(HistoryInMemory(is_ready=False))
     story.start({"a": parts(0)})
     story.timers.advance(10)
@@ -121,7 +122,7 @@ def test_topic_is_made_when_it_is_first_needed() -> None:
 
 
 def test_nothing_is_made_for_groups_without_a_change() -> None:
-    """A group that was loaded is as it was."""
+    """The topic is not created for a group that was only loaded, because loading changes nothing."""
     story = ToldStory(HistoryInMemory(is_ready=False))
     story.tell(story.loaded({"a": parts(0)}, epoch=3))
     story.timers.advance(10 * SECOND_MS)
@@ -129,7 +130,8 @@ def test_nothing_is_made_for_groups_without_a_change() -> None:
 
 
 def test_topic_that_can_not_be_made_costs_the_records_that_wait(caplog: pytest.LogCaptureFixture) -> None:
-    """The next one tries again, and shows by its sequence that others are missing."""
+    """If the topic cannot be created, waiting records are dropped. The next change tries again, and its sequence shows
+    the gap."""
     story = ToldStory(HistoryInMemory(is_ready=False))
     story.start({"a": parts(0)})
     story.timers.advance(SECOND_MS)
@@ -142,7 +144,8 @@ def test_topic_that_can_not_be_made_costs_the_records_that_wait(caplog: pytest.L
 
 
 def test_log_that_refuses_costs_the_record(story: ToldStory, caplog: pytest.LogCaptureFixture) -> None:
-    """One line says so, and nobody who told it hears of it."""
+    """A record that the log refuses is dropped with one line in the broker's log, and the caller of `publish` gets no
+    error."""
     story.log.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     story.start({"a": parts(0)})
     story.timers.advance(SECOND_MS)
@@ -154,7 +157,8 @@ def test_log_that_refuses_costs_the_record(story: ToldStory, caplog: pytest.LogC
 
 
 def test_only_so_much_may_wait(caplog: pytest.LogCaptureFixture) -> None:
-    """Beyond that the latest changes are dropped: with one line when it begins, and one that counts them."""
+    """If too many changes wait, the latest ones are dropped: one log line reports the first, and one gives the
+    number."""
     story = ToldStory(HistoryInMemory(is_ready=False))
     members = {f"member-{index}": parts() for index in range(1000)}
     story.start(members)
@@ -176,7 +180,8 @@ def test_only_so_much_may_wait(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 50_000), (10_000, 1)])
 def test_committed_offsets_that_are_kept_count_in_what_may_wait(topics: int, partitions: int) -> None:
-    """Of a group of few members too: each change that waits holds a copy of all that the group has committed."""
+    """The limit for waiting changes includes their copies of all committed offsets of the group, also for small
+    groups."""
     story = ToldStory(HistoryInMemory(is_ready=False))
     of_topic = {PartitionIndex(index): committed(index) for index in range(partitions)}
     story.committed = {f"events-{number}": of_topic for number in range(topics)}
@@ -196,7 +201,8 @@ def test_committed_offsets_that_are_kept_count_in_what_may_wait(topics: int, par
 
 
 def test_change_of_a_small_group_with_very_many_offsets_is_put_into_words_at_once() -> None:
-    """Keeping the offsets costs something, but only those of partitions that moved are looked at."""
+    """A change of a small group with very many offsets is encoded at once, because only offsets of moved partitions are
+    read."""
     story = ToldStory(HistoryInMemory())
     story.committed["events"] = {PartitionIndex(index): committed(index) for index in range(10_000)}
     story.start({"a": parts(0)})
@@ -205,7 +211,7 @@ def test_change_of_a_small_group_with_very_many_offsets_is_put_into_words_at_onc
 
 
 def large_story() -> ToldStory:
-    """A group whose changes take long to put into words, then one change of it, and a small one after that."""
+    """Returns a story with one change of a group that takes long to encode, followed by a change of a small group."""
     story = ToldStory(HistoryInMemory())
     story.start({f"member-{index}": parts(index) for index in range(300)})
     story.timers.advance(60 * SECOND_MS)
@@ -217,7 +223,8 @@ def large_story() -> ToldStory:
 
 
 def test_change_of_a_large_group_is_put_into_words_elsewhere() -> None:
-    """Nothing is written meanwhile: the history keeps its order."""
+    """A change of a large group is encoded by the executor; later changes wait for it, so that the history keeps its
+    order."""
     story = large_story()
     before = len(story.written())
     story.timers.advance(10 + ENCODING_MS - 1)
@@ -227,7 +234,7 @@ def test_change_of_a_large_group_is_put_into_words_elsewhere() -> None:
 
 
 def test_change_that_is_being_put_into_words_is_written_at_the_end() -> None:
-    """And only once."""
+    """A change that is being encoded when the writer stops is still written, and only once."""
     story = large_story()
     before = len(story.written())
     story.timers.advance(10 + ENCODING_MS - 1)
@@ -237,7 +244,7 @@ def test_change_that_is_being_put_into_words_is_written_at_the_end() -> None:
 
 
 def test_batches_are_as_large_as_the_log_takes_and_compressed() -> None:
-    """By gzip, which every client can read."""
+    """Batches stay within the log's size limit, and are compressed with gzip, which every client can read."""
     story = ToldStory(HistoryInMemory(max_batch_bytes=4000))
     story.start({"a": parts(0)})
     for _ in range(9):
@@ -250,7 +257,7 @@ def test_batches_are_as_large_as_the_log_takes_and_compressed() -> None:
 
 
 def test_names_that_are_not_ascii_are_written_as_they_are(story: ToldStory) -> None:
-    """The key is UTF-8, the value JSON."""
+    """A group name that is not ASCII is in the key as UTF-8, and unchanged in the JSON value."""
     other = ToldStory(story.log, group_id="böse ☃", writer=story.writer)
     other.start({"a": parts(0)})
     story.timers.advance(SECOND_MS)
@@ -260,7 +267,8 @@ def test_names_that_are_not_ascii_are_written_as_they_are(story: ToldStory) -> N
 
 
 def test_coordinator_that_resigns_forgets_the_groups(story: ToldStory) -> None:
-    """When it leads the partition again it counts anew, under another epoch."""
+    """A coordinator that resigns forgets its groups; when it leads again, the sequence starts at 0 under another
+    epoch."""
     story.start({"a": parts(0)})
     story.writer.on_resignation(P3)
     story.epoch_of_coordinator = 7
@@ -272,7 +280,7 @@ def test_coordinator_that_resigns_forgets_the_groups(story: ToldStory) -> None:
 
 
 def test_what_waits_is_written_at_the_end(story: ToldStory) -> None:
-    """What comes later is not, and no alarm rings any more."""
+    """`stop` writes the waiting changes; later changes are not written."""
     story.start({"a": parts(0)})
     story.writer.stop()
     assert len(story.written()) == 1
@@ -282,7 +290,7 @@ def test_what_waits_is_written_at_the_end(story: ToldStory) -> None:
 
 
 def test_making_the_topic_is_called_off_at_the_end() -> None:
-    """Should it be there all the same, nothing is written."""
+    """`stop` cancels the creation of the topic; if the topic is created anyway, nothing is written."""
     story = ToldStory(HistoryInMemory(is_ready=False))
     story.start({"a": parts(0)})
     story.timers.advance(SECOND_MS)
@@ -295,7 +303,8 @@ def test_making_the_topic_is_called_off_at_the_end() -> None:
 def test_a_failure_of_its_own_is_not_the_groups(
     story: ToldStory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It begins anew with that partition, and says so."""
+    """A failure of the history writer does not reach the group; the partition's history starts again, and the log
+    reports it."""
 
     def fail(*args: object) -> Any:
         raise ZeroDivisionError

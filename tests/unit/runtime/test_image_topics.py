@@ -1,4 +1,4 @@
-"""The metadata image as coordinators see it."""
+"""Tests the metadata image as coordinators see it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STAYS, GOES, GROWS = topic("stays"), topic("goes"), topic("grows")
 
 
 def test_topics_that_came_went_or_changed_are_named() -> None:
-    """And no other, so that a change costs what it changes."""
+    """`changes_since` names the topics that were added, deleted or changed, and no others."""
     before = ImageTopics(image(STAYS, GOES, GROWS))
     now = ImageTopics(image(STAYS, topic("grows", 2), topic("new")), before)
     changes = now.changes_since(before)
@@ -41,7 +41,7 @@ def test_topics_that_came_went_or_changed_are_named() -> None:
 
 
 def test_any_earlier_picture_may_be_compared_with() -> None:
-    """Whoever was away for a while has missed some in between."""
+    """`changes_since` accepts any earlier image, because a caller may have missed the images in between."""
     first = ImageTopics(image(STAYS, GOES))
     second = ImageTopics(image(STAYS), first)
     third = ImageTopics(image(STAYS, GROWS), second)
@@ -51,7 +51,8 @@ def test_any_earlier_picture_may_be_compared_with() -> None:
 
 
 def test_other_racks_may_change_every_topic() -> None:
-    """Of where the replicas are every assignment may have to know."""
+    """A change of a broker's rack changes its topics, because any assignment may depend on the racks of the
+    replicas."""
     before = ImageTopics(image(STAYS))
     now = ImageTopics(image(STAYS, rack="b"), before)
     assert now.changes_since(before).names == {"stays"}
@@ -59,7 +60,7 @@ def test_other_racks_may_change_every_topic() -> None:
 
 
 def test_facts_of_what_did_not_change_are_the_same_objects() -> None:
-    """Also when the older picture is asked later, each says what is in it."""
+    """An unchanged topic has the same facts object in the new image, and the older image still gives its own facts."""
     before = ImageTopics(image(STAYS, GROWS))
     stays, grows = before.by_name("stays"), before.by_name("grows")
     now = ImageTopics(image(STAYS, topic("grows", 2)), before)
@@ -71,7 +72,7 @@ def test_facts_of_what_did_not_change_are_the_same_objects() -> None:
 
 
 def test_facts_of_topics_that_are_gone_are_not_kept_for_ever() -> None:
-    """However many come and go."""
+    """The number of kept facts stays limited, however many topics are created and deleted."""
     topics = ImageTopics(image())
     for number in range(3_000):
         topics = ImageTopics(image(topic(f"topic-{number}")), topics)

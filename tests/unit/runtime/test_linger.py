@@ -1,4 +1,4 @@
-"""Commits that linger: when they are written, what they are merged into, and that nobody decides without them."""
+"""Tests commits that linger: when they are written, how they are merged, and that other decisions wait for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from klamm.runtime.linger import ADAPTIVE
 
 
 def world(**changes: Any) -> CoordinatorWorld:
-    """A coordinator whose commits linger, with a group that exists."""
+    """Returns a coordinator whose commits linger, with an existing group."""
     made = CoordinatorWorld(**{"linger_ms": ADAPTIVE, **changes})
     made.commit(0)
     made.timers.advance(0)
@@ -32,7 +32,7 @@ def world(**changes: Any) -> CoordinatorWorld:
 
 
 def written(world: CoordinatorWorld, since: int = 1) -> list[tuple[str, int]]:
-    """Topic and offset of the commits in the log, but for the first ones."""
+    """Returns topic and offset of the commits in the log, from commit number `since` on."""
     found = []
     for record in world.log.records(P0):
         decoded = decode_group_record(record.key or b"", record.value)
@@ -47,11 +47,11 @@ def code(world: CoordinatorWorld, answer: Any) -> ErrorCode:
     return ErrorCode(world.now(answer).topics[0].partitions[0].error_code)
 
 
-# When
+# When commits are written
 
 
 def test_commit_that_comes_alone_is_written_and_answered_at_once() -> None:
-    """A client that is alone never waits."""
+    """A commit that comes alone in a turn of the event loop is written and answered at once."""
     w = world()
     for offset in range(1, 5):
         assert code(w, w.commit(offset)) is ErrorCode.NONE
@@ -60,7 +60,7 @@ def test_commit_that_comes_alone_is_written_and_answered_at_once() -> None:
 
 
 def test_commits_of_one_turn_are_written_at_its_end() -> None:
-    """All but the first, as one batch."""
+    """All commits of one turn except the first are written as one batch at the end of the turn."""
     w = world()
     first = w.commit(1)
     others = [w.commit(2, topic="audit"), w.commit(3)]
@@ -74,7 +74,8 @@ def test_commits_of_one_turn_are_written_at_its_end() -> None:
 
 
 def test_turn_after_a_busy_one_waits_from_its_first_commit() -> None:
-    """Until a turn brings no more than one."""
+    """After a turn with several commits, the first commit of the next turn lingers too, until a turn has only one
+    commit."""
     w = world()
     for offset in (1, 2):
         w.commit(offset)
@@ -87,7 +88,7 @@ def test_turn_after_a_busy_one_waits_from_its_first_commit() -> None:
 
 
 def test_bound_in_milliseconds_is_waited_for() -> None:
-    """By the first of those that linger."""
+    """With a linger in milliseconds, all lingering commits are written when the first one has waited that long."""
     w = world(linger_ms=5)
     first = w.commit(1)
     w.timers.advance(4)
@@ -102,7 +103,7 @@ def test_bound_in_milliseconds_is_waited_for() -> None:
 
 
 def test_bound_begins_anew_after_a_flush() -> None:
-    """The time of those before is over with them."""
+    """After a flush, the linger time starts with the next commit."""
     w = world(linger_ms=5)
     w.commit(1)
     w.timers.advance(4)
@@ -115,7 +116,7 @@ def test_bound_begins_anew_after_a_flush() -> None:
 
 
 def test_without_linger_every_commit_is_written_at_once() -> None:
-    """Each as a batch of its own."""
+    """Without a linger every commit is written at once, as a batch of its own."""
     w = world(linger_ms=0)
     appends = w.log.appends
     assert [code(w, w.commit(offset)) for offset in (1, 2, 3)] == [ErrorCode.NONE] * 3
@@ -126,7 +127,8 @@ def test_without_linger_every_commit_is_written_at_once() -> None:
 
 
 def test_last_arrival_wins_and_everybody_is_answered() -> None:
-    """Whole, and be it smaller; after it is committed."""
+    """The last of several merged commits is written, even if its offset is smaller; all are answered when it is
+    committed."""
     w = world()
     w.log.holds_high_watermark = True
     answers = [w.commit(offset) for offset in (1, 9, 4)]
@@ -141,7 +143,8 @@ def test_last_arrival_wins_and_everybody_is_answered() -> None:
 
 
 def test_commit_is_compared_with_what_lingers() -> None:
-    """5 is written, then 7 lingers: another 5 is news, another 7 is none, and waits with the first."""
+    """A commit is compared with the lingering offset, not with the written one: if it repeats the lingering offset, it
+    adds no record and waits with it."""
     w = world()
     w.commit(5)
     w.commit(7)
@@ -156,7 +159,7 @@ def test_commit_is_compared_with_what_lingers() -> None:
 
 
 def test_commit_without_news_does_not_wait_for_those_that_linger() -> None:
-    """What it says is committed already."""
+    """A commit that repeats a committed offset is answered at once, without waiting for lingering commits."""
     w = world()
     assert code(w, w.commit(3, topic="audit")) is ErrorCode.NONE
     assert w.is_waiting(w.commit(1))
@@ -164,7 +167,7 @@ def test_commit_without_news_does_not_wait_for_those_that_linger() -> None:
 
 
 def test_commit_that_makes_a_group_does_not_linger() -> None:
-    """Whoever asks next has to know that there is such a group."""
+    """A commit that creates a group does not linger, so that the next request finds the group."""
     w = world()
     w.commit(1)
     lingering = w.commit(2)
@@ -174,7 +177,8 @@ def test_commit_that_makes_a_group_does_not_linger() -> None:
 
 
 def test_no_more_lingers_than_one_batch_can_hold() -> None:
-    """The log would refuse it: those before are written first, and what is too large alone goes alone."""
+    """Lingering commits never exceed one batch, which the log would refuse: earlier ones are written first, and a
+    commit that is too large fails alone."""
     w = world(log=MemoryLog(max_batch_bytes=600))
     appends = w.log.appends
     answers = [w.commit(offset, topic=f"topic-{offset}") for offset in range(1, 9)]
@@ -186,13 +190,13 @@ def test_no_more_lingers_than_one_batch_can_hold() -> None:
 
 
 def commit_much(w: CoordinatorWorld) -> list[Any]:
-    """More than two hundred kilobytes of commits, in one turn."""
+    """Sends more than two hundred kilobytes of commits in one turn; returns their answers."""
     return [w.commit(1, topic=f"{number}-{'x' * 200}") for number in range(800)]
 
 
 @pytest.mark.parametrize("linger_ms", [ADAPTIVE, 1000])
 def test_of_very_many_commits_some_are_written_before_their_time(linger_ms: int) -> None:
-    """What lingers is written in one step, so it is to be little."""
+    """Some of very many commits are written before the linger ends, because one step must not write too much."""
     w = world(linger_ms=linger_ms)
     appends = w.log.appends
     answers = commit_much(w)
@@ -202,11 +206,11 @@ def test_of_very_many_commits_some_are_written_before_their_time(linger_ms: int)
     assert len(written(w)) == 800
 
 
-# Nobody decides without them
+# Other decisions wait for lingering commits
 
 
 def test_fetch_sees_what_lingers() -> None:
-    """I17: it is written before it is looked."""
+    """I17: a fetch first writes the lingering commits, and therefore sees them."""
     w = world()
     w.commit(1)
     answer = w.commit(2)
@@ -215,7 +219,7 @@ def test_fetch_sees_what_lingers() -> None:
 
 
 def test_every_other_request_is_decided_after_what_lingers() -> None:
-    """Also one that has nothing to do with offsets."""
+    """Every other request first writes the lingering commits, even a request that does not concern offsets."""
     requests: tuple[Callable[[CoordinatorWorld], object], ...] = (
         lambda w: w.coordinator.list_groups(ListGroupsRequest(), w.client(5)),
         lambda w: w.coordinator.describe_groups(DescribeGroupsRequest(groups=["ghost"]), w.client(5)),
@@ -232,7 +236,7 @@ def test_every_other_request_is_decided_after_what_lingers() -> None:
 
 
 def test_group_is_deleted_with_what_lingered() -> None:
-    """Its tombstones come last."""
+    """The deletion of a group first writes its lingering commits, so that the tombstones come last."""
     w = world()
     w.commit(1)
     w.commit(2, topic="audit")
@@ -242,7 +246,7 @@ def test_group_is_deleted_with_what_lingered() -> None:
 
 
 def test_timers_are_decided_after_what_lingers() -> None:
-    """A commit that has just arrived does not expire; the session of who committed it does."""
+    """A timer first writes the lingering commits, so that a commit that has just arrived does not expire."""
     w = world(linger_ms=50_000, config=GroupCoordinatorConfig(offsets_retention_check_interval_ms=1000))
     answer = w.commit(1)
     w.timers.advance(999)
@@ -252,7 +256,7 @@ def test_timers_are_decided_after_what_lingers() -> None:
 
 
 def test_changes_of_the_cluster_are_decided_after_what_lingers() -> None:
-    """A topic that goes takes with it what was committed a moment ago."""
+    """The deletion of a topic also deletes the offsets of commits that still linger."""
     w = world()
     topic = TopicImage("events", TopicId(TOPIC_ID), ())
     w.commit(1)
@@ -263,7 +267,8 @@ def test_changes_of_the_cluster_are_decided_after_what_lingers() -> None:
 
 
 def test_decision_on_a_commit_is_made_after_what_lingers() -> None:
-    """A leader's assignment commits while commits of another group linger: what follows from it comes after them."""
+    """When an assignment commits, commits of another group that linger are written before what follows from the
+    assignment."""
     w = world(linger_ms=50_000)
     ids = [w.now(w.join(group_id="members")).member_id for _ in range(2)]
     for member_id in ids:
@@ -279,7 +284,7 @@ def test_decision_on_a_commit_is_made_after_what_lingers() -> None:
 
 
 def test_other_partitions_are_not_flushed() -> None:
-    """Each has a log of its own."""
+    """A fetch writes the lingering commits of its own partition only, because each partition has its own log."""
     w = CoordinatorWorld(partitions=3, linger_ms=50_000)
     groups: dict[PartitionIndex, str] = {}
     for index in range(20):
@@ -302,7 +307,7 @@ def test_other_partitions_are_not_flushed() -> None:
     ],
 )
 def test_failed_append_is_everybodys(log_says: ErrorCode, client_hears: ErrorCode) -> None:
-    """Each hears it in the words of a coordinator, and nothing of it is seen."""
+    """A failed append fails all commits of the batch with a coordinator's error code, and none of them takes effect."""
     w = world()
     assert code(w, w.commit(1)) is ErrorCode.NONE
     answers = [w.commit(2), w.commit(3, topic="audit"), w.commit(2)]
@@ -317,7 +322,7 @@ def test_failed_append_is_everybodys(log_says: ErrorCode, client_hears: ErrorCod
 
 
 def test_failed_flush_does_not_fail_who_caused_it() -> None:
-    """A fetch is answered with what was committed before."""
+    """A fetch whose flush fails is answered with the offset that was committed before."""
     w = world()
     assert code(w, w.commit(1)) is ErrorCode.NONE
     answer = w.commit(2)
@@ -327,7 +332,7 @@ def test_failed_flush_does_not_fail_who_caused_it() -> None:
 
 
 def test_commit_that_relied_on_what_lingered_fails_with_it() -> None:
-    """It has no room to linger, what lingers is written first, and that fails."""
+    """A commit without room to linger first writes the lingering commits, and fails if that write fails."""
     w = world(log=MemoryLog(max_batch_bytes=600))
     w.commit(1)
     lingering = [w.commit(2), w.commit(3, topic="audit")]
@@ -337,7 +342,8 @@ def test_commit_that_relied_on_what_lingered_fails_with_it() -> None:
 
 
 def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
-    """Those who lingered find the coordinator again; what was written of theirs may be there."""
+    """If another writer has appended to the log, lingering commits get NOT_COORDINATOR and the log is loaded again.
+    Their records may be in it."""
     w = world()
     w.commit(1)
     answer = w.commit(2)
@@ -349,7 +355,8 @@ def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
 
 
 def test_topic_that_goes_while_the_log_is_read_anew_takes_its_offsets_with_it() -> None:
-    """The coordinator finds out when it writes what lingers, which it does before it looks at the topic."""
+    """The deletion of a topic deletes its offsets also if the log is loaded again because of another writer. The
+    coordinator notices the other writer when it writes the lingering commits, before it handles the topic."""
     w = world()
     w.commit(1)
     w.commit(2)
@@ -362,7 +369,7 @@ def test_topic_that_goes_while_the_log_is_read_anew_takes_its_offsets_with_it() 
 
 
 def test_whoever_lingers_hears_that_leadership_is_lost() -> None:
-    """And nothing is written any more."""
+    """When leadership is lost, lingering commits get NOT_COORDINATOR and are not written."""
     w = world()
     w.commit(1)
     answer = w.commit(2)
@@ -374,7 +381,8 @@ def test_whoever_lingers_hears_that_leadership_is_lost() -> None:
 
 
 def test_replicas_that_do_not_follow_fail_all_who_were_merged() -> None:
-    """After `offsets.commit.timeout.ms`; the record stays and may commit."""
+    """All merged commits fail after `offsets.commit.timeout.ms` if the replicas do not follow; the record stays and may
+    commit."""
     w = world()
     w.log.holds_high_watermark = True
     answers = [w.commit(offset) for offset in (1, 2, 3)]

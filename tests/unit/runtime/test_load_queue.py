@@ -1,4 +1,4 @@
-"""Loading in turns: nobody waits for a large partition but those whose groups are in it."""
+"""Tests loading in turns: a large partition delays only the clients of its own groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from klamm.runtime.load_queue import LoadQueue
 
 
 class World:
-    """Partitions whose steps take a millisecond each."""
+    """Partitions whose load steps take a millisecond each."""
 
     def __init__(self) -> None:
         self.timers = ManualTimers()
@@ -44,19 +44,19 @@ class World:
         self.finished.append(led.partition)
 
     def turn(self) -> None:
-        """Let the event loop come round once."""
+        """Runs one turn of the event loop."""
         self.timers.stall(0)
 
 
 def test_small_partition_is_loaded_in_the_call() -> None:
-    """What is new answers at once."""
+    """A small partition is loaded within `add`, so that a new partition answers at once."""
     world = World()
     world.add(0, steps=3)
     assert world.finished == [0]
 
 
 def test_a_step_takes_a_few_milliseconds() -> None:
-    """Then whoever waits in the sockets has a turn."""
+    """A load step takes a few milliseconds; then the event loop can serve requests."""
     world = World()
     world.add(0, steps=10)
     assert world.timers.now_ms() == 4
@@ -67,7 +67,7 @@ def test_a_step_takes_a_few_milliseconds() -> None:
 
 
 def test_partitions_take_turns() -> None:
-    """A small one does not wait until a large one is read."""
+    """Partitions are loaded in turns, so that a small one does not wait for a large one."""
     world = World()
     world.add(0, steps=1000)
     world.add(1, steps=5)
@@ -80,7 +80,7 @@ def test_partitions_take_turns() -> None:
 
 
 def test_partition_that_is_given_up_is_read_no_further() -> None:
-    """Leadership was lost while it was loading."""
+    """A partition whose leadership is lost while it loads is read no further."""
     world = World()
     led = world.add(0, steps=1000)
     led.state = PartitionState.CLOSED
@@ -90,7 +90,7 @@ def test_partition_that_is_given_up_is_read_no_further() -> None:
 
 
 def test_partition_that_cannot_be_read_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    """Its groups have no coordinator; the next leadership tries again."""
+    """A partition that cannot be read fails with a log line, and the other partitions are loaded."""
     world = World()
     led = world.add(0, steps=5, error=ValueError("a bad record"))
     world.add(1, steps=5)
@@ -101,7 +101,7 @@ def test_partition_that_cannot_be_read_does_not_stop_the_others(caplog: pytest.L
 
 
 def test_partition_that_comes_within_a_step_has_its_turn() -> None:
-    """One that has to be read anew, since something was wrong with it."""
+    """A partition that is added during a load step, because it must be loaded again, is loaded in its turn."""
     world = World()
 
     def steps() -> Iterator[Offset]:
@@ -115,7 +115,7 @@ def test_partition_that_comes_within_a_step_has_its_turn() -> None:
 
 
 def test_stop_ends_it() -> None:
-    """Nothing happens afterwards."""
+    """After `stop` no partition is read further."""
     world = World()
     world.add(0, steps=1000)
     world.loads.stop()

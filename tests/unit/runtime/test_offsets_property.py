@@ -1,8 +1,8 @@
-"""I17 whatever happens: OffsetFetch gives the last commit that was acknowledged.
+"""Tests I17 with random operations: OffsetFetch returns the last acknowledged commit.
 
-Commits, fetches, turns of the loop, refused appends, slow replicas, restarts and failovers in any order, with and
-without linger. A commit whose answer never came, or was an error, may count or not, as it may with any broker; one that
-came after it and was acknowledged settles it.
+The operations are commits, fetches, turns of the event loop, refused appends, slow replicas, restarts and failovers,
+in any order, with and without linger. A commit whose answer is missing or an error may take effect or not, as with any
+broker. A later commit that is acknowledged settles the offset.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ topics = st.sampled_from(TOPICS)
 
 
 class Offsets(RuleBasedStateMachine):
-    """One coordinator, and what its clients know of each offset: which it may be, the oldest first."""
+    """One coordinator, and for each offset the values that its clients consider possible, the oldest first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,11 +38,11 @@ class Offsets(RuleBasedStateMachine):
     def begin(self, linger_ms: int) -> None:
         self.world = CoordinatorWorld(log=MemoryLog(max_batch_bytes=700), linger_ms=linger_ms)
 
-    # What clients do
+    # Operations of clients
 
     @rule(group=groups, offsets=st.lists(st.tuples(topics, st.integers(0, 2)), min_size=1, max_size=4))
     def commit(self, group: str, offsets: list[tuple[str, int]]) -> None:
-        """A few at once, so that some meet; few different ones, so that many say nothing new."""
+        """Commits several offsets at once, so that some meet, from few different values, so that many repeat."""
         for topic, offset in offsets:
             answer = self.world.commit(offset, group_id=group, topic=topic)
             self.possible[group, topic].append(offset)
@@ -55,7 +55,7 @@ class Offsets(RuleBasedStateMachine):
         if not self.world.is_waiting(answer):
             self.check(group, topic, answer)
 
-    # What happens to the broker
+    # Events at the broker
 
     @rule()
     def turn_ends(self) -> None:
@@ -81,7 +81,7 @@ class Offsets(RuleBasedStateMachine):
 
     @rule()
     def broker_restarts(self) -> None:
-        """What was written is there, whether it was acknowledged or not."""
+        """Restarts the broker; written records survive, whether they were acknowledged or not."""
         self.note_answers()
         self.world.log.commit(P0)
         self.world = self.world.restart()
@@ -89,7 +89,7 @@ class Offsets(RuleBasedStateMachine):
 
     @rule()
     def broker_dies_and_another_leads(self) -> None:
-        """What was not committed is gone."""
+        """Fails over to another broker; records that were not committed are lost."""
         self.note_answers()
         log = self.world.log.partition(P0)
         log.batches = [batch for batch in log.batches if batch[1] <= log.high_watermark]
@@ -100,16 +100,16 @@ class Offsets(RuleBasedStateMachine):
 
     @rule()
     def leadership_comes_back(self) -> None:
-        """The state is what a replay of the log makes of it."""
+        """Checks that a replay of the log gives the current state."""
         before = self.world.shard().store
         reloaded = CoordinatorWorld(log=self.world.log)
         assert reloaded.shard().store == before
 
-    # What must hold
+    # Checks
 
     @invariant()
     def note_answers(self) -> None:
-        """An acknowledged commit leaves only itself and what was asked for later."""
+        """Leaves only the acknowledged commit and later commits as possible values."""
         still_asked = []
         for where, index, answer in self.asked:
             if isinstance(answer, Pledge) and not answer.done():
@@ -123,12 +123,12 @@ class Offsets(RuleBasedStateMachine):
         if partition.error_code == ErrorCode.NONE:
             possible, offset = self.possible[group, topic], partition.committed_offset
             assert offset in possible
-            # What a client was told is not taken back, either.
+            # After a client has fetched this value, older values are no longer possible.
             index = possible.index(offset)
             possible[:index] = [offset] * index
 
     def teardown(self) -> None:
-        """At last everything is well, and a commit is what is fetched."""
+        """Ends all faults, then checks every offset and checks that a new commit is fetched, also after a restart."""
         self.world.log.append_error = None
         self.world.log.holds_high_watermark = False
         self.world.log.commit(P0)

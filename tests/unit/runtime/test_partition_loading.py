@@ -1,4 +1,4 @@
-"""Loading: the log is read back through the same replay, in steps that leave the event loop free."""
+"""Tests loading: a partition's log is replayed in steps that leave the event loop free."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from klamm.runtime.led_partition import PartitionState
 
 
 def offset_batch(offset: int, *, producer: int = -1) -> bytes:
-    """A batch with one committed offset, as a coordinator writes it."""
+    """Returns a batch with one committed offset, as a coordinator writes it."""
     key = encode_record_key(OffsetCommitKey(group=GROUP, topic="events", partition=0))
     value = encode_record_value(OffsetCommitValue(offset=offset, commit_timestamp=1), 4)
     return encode_batch(
@@ -40,7 +40,7 @@ def offset_batch(offset: int, *, producer: int = -1) -> bytes:
 
 
 def marker(producer: int, *, commit: bool) -> bytes:
-    """The end of a transaction."""
+    """Returns the marker that ends a transaction."""
     return encode_end_transaction_marker(
         EndTransactionMarker(commit, 0),
         producer_id=ProducerId(producer),
@@ -50,7 +50,7 @@ def marker(producer: int, *, commit: bool) -> bytes:
 
 
 def test_state_is_the_same_after_a_restart() -> None:
-    """I17: groups, offsets and where their records lie."""
+    """I17: groups, offsets and the positions of their records are the same after a restart."""
     world = CoordinatorWorld()
     ids = world.stable_group()
     for offset in range(20):
@@ -63,7 +63,7 @@ def test_state_is_the_same_after_a_restart() -> None:
 
 
 def test_groups_are_loading_until_the_log_is_read() -> None:
-    """Clients ask again; a member that sends heartbeats is believed meanwhile."""
+    """While the log is loading, requests get COORDINATOR_LOAD_IN_PROGRESS, but a heartbeat is answered with success."""
     log = MemoryLog(read_batches=1)
     world = CoordinatorWorld(log=log)
     ids = world.stable_group()
@@ -81,12 +81,12 @@ def test_groups_are_loading_until_the_log_is_read() -> None:
 
 
 def test_new_partition_answers_at_once() -> None:
-    """There is nothing to read."""
+    """A new partition answers at once, because it has no records to load."""
     assert CoordinatorWorld(is_loaded=False).commit_code(1) is ErrorCode.NONE
 
 
 def test_leadership_lost_while_loading() -> None:
-    """The rest of the log is nobody's business any more."""
+    """A partition whose leadership is lost while it loads answers NOT_COORDINATOR."""
     log = MemoryLog(read_batches=1)
     for offset in range(200):
         log.append(P0, offset_batch(offset))
@@ -98,7 +98,8 @@ def test_leadership_lost_while_loading() -> None:
 
 
 def test_records_of_other_group_types_are_skipped() -> None:
-    """A log that Kafka wrote has consumer and share groups too: they stay in it."""
+    """Records of other group types, which a log from Kafka may have, create no classic group and do not stop the
+    load."""
     log = MemoryLog()
     log.append(P0, offset_batch(5))
     key: Message = ConsumerGroupMetadataKey(group_id="modern")
@@ -113,7 +114,7 @@ def test_records_of_other_group_types_are_skipped() -> None:
 
 @pytest.mark.parametrize(("commit", "expected"), [(True, 9), (False, 5)])
 def test_offsets_of_transactions_wait_for_their_marker(commit: bool, expected: int) -> None:
-    """I12: the control batch decides, whether it was written before or after the restart."""
+    """I12: offsets of a transaction are ignored until its control batch is in the log, which commits or aborts them."""
     log = MemoryLog()
     log.append(P0, offset_batch(5))
     log.append(P0, offset_batch(9, producer=1000))
@@ -123,7 +124,7 @@ def test_offsets_of_transactions_wait_for_their_marker(commit: bool, expected: i
 
 
 def test_log_with_gaps_is_read_to_its_end() -> None:
-    """The cleaner has taken records out, the last one too."""
+    """A log from which the cleaner has removed records, even the last one, is loaded to its end."""
     log = MemoryLog()
     for offset in range(6):
         log.append(P0, offset_batch(offset))
@@ -149,8 +150,8 @@ def test_log_with_gaps_is_read_to_its_end() -> None:
 def test_a_record_that_can_not_be_read_is_skipped(
     key: bytes | None, value: bytes, names_group: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All others hold: groups of the same partition are answered. One line names topic, partition, offset and, where
-    the key still tells it, the group; a figure counts them."""
+    """A record that cannot be read is skipped, and the groups of the partition are served. One log line names topic,
+    partition, offset and, if the key contains it, the group; `skipped_records` counts the record."""
     log = MemoryLog()
     log.append(P0, offset_batch(5))
     log.append(P0, encode_batch([(1, key, value, ())]))
@@ -165,7 +166,8 @@ def test_a_record_that_can_not_be_read_is_skipped(
 
 
 def test_very_many_records_that_can_not_be_read_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """The first ones have lines of their own, the last line counts them all. They count for who leads the partition."""
+    """Only the first unreadable records have log lines of their own, and the last line gives the total. The count ends
+    with the leadership of the partition."""
     log = MemoryLog()
     log.append(P0, encode_batch([(1, b"\x00", b"", ())] * 1_000))
     world = CoordinatorWorld(log=log)
@@ -179,7 +181,7 @@ def test_very_many_records_that_can_not_be_read_do_not_flood_the_log(caplog: pyt
 
 
 def test_records_of_unknown_types_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """As in Kafka they may be left over from a newer version; they are no error."""
+    """Records of unknown types are logged once and are no error; as in Kafka, a newer version may have written them."""
     log = MemoryLog()
     log.append(P0, encode_batch([(1, b"\x00\x63unheard of", b"\x00\x00?", ())] * 3))
     world = CoordinatorWorld(log=log)
@@ -190,7 +192,8 @@ def test_records_of_unknown_types_are_told_once(caplog: pytest.LogCaptureFixture
 
 
 def test_a_log_that_can_not_be_read_has_no_coordinator(caplog: pytest.LogCaptureFixture) -> None:
-    """Rather no answer than a wrong one; a later leadership tries again."""
+    """A partition whose log cannot be read answers NOT_COORDINATOR, because a wrong answer is worse; a later leadership
+    tries again."""
     log = MemoryLog()
     log.append(P0, offset_batch(5))
     with patch.object(log, "read", side_effect=KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a bad disk")):
@@ -203,7 +206,7 @@ def test_a_log_that_can_not_be_read_has_no_coordinator(caplog: pytest.LogCapture
 
 
 def test_large_batch_is_read_in_steps() -> None:
-    """A batch of thousands of records does not hold the event loop."""
+    """A batch of a thousand records is loaded in steps, so that it does not block the event loop."""
     log = MemoryLog()
     records = []
     for index in range(1000):
@@ -218,9 +221,8 @@ def test_large_batch_is_read_in_steps() -> None:
 
 
 def test_groups_with_members_are_taken_over_in_steps() -> None:
-    """Ten thousand sessions are not begun in one go. Nobody is answered before all are, and what the cluster does
-    meanwhile is not lost.
-    """
+    """The sessions of loaded members begin in steps. Requests are refused until all sessions have begun, and a metadata
+    change in the meantime is applied afterwards."""
     world = CoordinatorWorld()
     groups = [f"group-{index}" for index in range(120)]
     for group_id in groups:
@@ -250,7 +252,7 @@ def test_groups_with_members_are_taken_over_in_steps() -> None:
 
 
 def test_leadership_lost_while_groups_are_taken_over() -> None:
-    """Sessions that were begun already do not end any more."""
+    """When leadership is lost while groups are taken over, sessions that have begun already do not expire."""
     world = CoordinatorWorld()
     world.stable_group()
     with patch.object(load_queue, "_STEP_MS", 0.0):

@@ -1,4 +1,4 @@
-"""Whatever lies in a coordinator's log: the partition is loaded, and serves."""
+"""Tests that a partition is loaded and serves requests with any records in its log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Sample = tuple[bytes, bytes | None]
 
 @cache
 def _samples() -> list[Sample]:
-    """Each type of record in each version, and what a coordinator writes for a group that is used."""
+    """Returns each record type in each version, and the records that a coordinator writes for a group in use."""
     samples: list[Sample] = []
     for record_type in GROUP_RECORDS:
         classes = group_record_classes(record_type)
@@ -65,7 +65,7 @@ def _damaged(random: Random, data: bytes) -> bytes:
 )
 @given(seed=st.integers(0, 2**32))
 def test_damaged_records_leave_the_partition_alive(seed: int, caplog: pytest.LogCaptureFixture) -> None:
-    """I17: what can be read holds. Nothing else that a record may say stops the load, the sessions or the expiry."""
+    """I17: records that can be read take effect, and no damaged record stops the load, the sessions or the expiry."""
     random = Random(seed)
     records = []
     for _ in range(RECORDS_PER_LOG):

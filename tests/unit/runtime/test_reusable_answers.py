@@ -1,4 +1,4 @@
-"""Answers that are given again: to whom, until when, and with what goes with them."""
+"""Tests cached answers: which requests get them, how long they are valid, and what must happen before them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALIVE = encode(HeartbeatResponse(), 4)
 
 
 class Stable:
-    """A stable classic group of two, whose first member has sent one heartbeat."""
+    """A stable classic group of two members, whose first member has sent one heartbeat."""
 
     def __init__(self, *, linger_ms: int = 0) -> None:
         self.world = CoordinatorWorld(linger_ms=linger_ms)
@@ -25,7 +25,7 @@ class Stable:
         self.say(SAID)
 
     def say(self, request_fingerprint: bytes) -> ErrorCode:
-        """A heartbeat of the first member, in words that stand for it."""
+        """Sends a heartbeat of the first member with this request fingerprint; returns the error code."""
         request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=self.ids[0])
         return ErrorCode(
             self.world.now(
@@ -47,19 +47,20 @@ def stable() -> Stable:
 
 
 def test_what_was_said_before_is_answered_as_before(stable: Stable) -> None:
-    """In the version in which it was asked, as often as it is said; other words are not known."""
+    """A repeated request gets the cached answer each time, in the version of the request; other requests get none."""
     assert [stable.repeat(), stable.repeat()] == [ALIVE, ALIVE]
     assert stable.repeat(b"the second says that it is there") is None
 
 
 def test_words_that_stand_for_nothing_are_not_kept(stable: Stable) -> None:
-    """Whoever asks without them is decided upon each time."""
+    """A request without a fingerprint is decided each time, and its answer is not cached."""
     assert stable.say(b"") is ErrorCode.NONE
     assert stable.repeat(b"") is None
 
 
 def test_session_begins_anew_with_each_answer(stable: Stable) -> None:
-    """As if it had been decided; and a member that falls silent is dropped, with its answer."""
+    """A cached answer restarts the session timeout. A member that misses the timeout is removed with its cached
+    answer."""
     for _ in range(5):
         stable.world.timers.advance(9_000)
         assert stable.repeat() == ALIVE
@@ -72,7 +73,7 @@ def test_session_begins_anew_with_each_answer(stable: Stable) -> None:
 
 
 def test_rebalance_is_not_slept_through(stable: Stable) -> None:
-    """While members gather the answer is another one, and after that the generation."""
+    """During a rebalance the cached answer is not given, so that the member learns of the rebalance."""
     leave = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=stable.ids[1])])
     stable.world.coordinator.leave_group(leave, stable.world.client(5))
     assert stable.repeat() is None
@@ -81,7 +82,7 @@ def test_rebalance_is_not_slept_through(stable: Stable) -> None:
 
 
 def test_member_that_leaves_is_answered_no_more(stable: Stable) -> None:
-    """Nothing is left of it."""
+    """When a member leaves, its cached answer is removed."""
     leave = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=stable.ids[0])])
     stable.world.coordinator.leave_group(leave, stable.world.client(5))
     assert (stable.repeat(), stable.kept) == (None, 0)
@@ -89,7 +90,7 @@ def test_member_that_leaves_is_answered_no_more(stable: Stable) -> None:
 
 
 def test_one_answer_is_kept_of_each_member(stable: Stable) -> None:
-    """However many ways there are to say it: the latest."""
+    """One answer is cached for each member, the latest, however many different requests the member sends."""
     words = [b"%d" % number for number in range(100)]
     for request_fingerprint in words:
         assert stable.say(request_fingerprint) is ErrorCode.NONE
@@ -98,7 +99,8 @@ def test_one_answer_is_kept_of_each_member(stable: Stable) -> None:
 
 
 def test_long_requests_are_not_kept(stable: Stable) -> None:
-    """They may be as long as a client likes."""
+    """Answers to requests above `LARGEST_REQUEST_BYTES` are not cached, because clients choose the length of a
+    request."""
     longest = b"x" * LARGEST_REQUEST_BYTES
     stable.say(longest + b"x")
     assert stable.repeat(longest + b"x") is None
@@ -107,20 +109,21 @@ def test_long_requests_are_not_kept(stable: Stable) -> None:
 
 
 def test_nothing_is_repeated_without_leadership(stable: Stable) -> None:
-    """Whoever resigns forgets; who leads again decides again."""
+    """When leadership is lost, cached answers are removed, and requests get NOT_COORDINATOR."""
     stable.world.coordinator.on_resignation(P0)
     assert (stable.repeat(), stable.kept) == (None, 0)
     assert stable.say(SAID) is ErrorCode.NOT_COORDINATOR
 
 
 def test_nothing_is_repeated_after_the_end(stable: Stable) -> None:
-    """A broker that stops answers nobody."""
+    """A stopped coordinator gives no cached answer."""
     stable.world.coordinator.stop()
     assert (stable.repeat(), stable.kept) == (None, 0)
 
 
 def test_what_is_not_committed_comes_first(stable: Stable) -> None:
-    """An answer waits for all that was written before it, so it is not given in between."""
+    """No cached answer is given while records are not committed, because an answer waits for all records written before
+    it."""
     stable.world.log.holds_high_watermark = True
     commit = stable.world.commit(3, group_id="another")
     assert stable.repeat() is None
@@ -130,7 +133,7 @@ def test_what_is_not_committed_comes_first(stable: Stable) -> None:
 
 
 def test_what_lingers_comes_first() -> None:
-    """A heartbeat that is decided has lingering commits written; one that is repeated does not pass them either."""
+    """No cached answer is given while commits linger: the heartbeat is decided, which writes the lingering commits."""
     stable = Stable(linger_ms=5)
     stable.world.commit(2, group_id="another")
     stable.world.timers.advance(5)

@@ -1,4 +1,4 @@
-"""Offsets that a transaction commits: through the coordinator into the log, and unstable until its marker."""
+"""Tests offsets that a transaction commits: the coordinator writes them, and they are unstable until the marker."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def mark(world: CoordinatorWorld, *, committed: bool, producer: int = PRODUCER, 
 
 
 def fetch_stable(world: CoordinatorWorld) -> tuple[int, int]:
-    """Code and offset, as a consumer of committed records asks."""
+    """Fetches the offset as a consumer of committed records does; returns the error code and the offset."""
     group = OffsetFetchRequestGroup(
         group_id=GROUP, topics=[OffsetFetchRequestTopics(name="events", partition_indexes=[0])]
     )
@@ -76,7 +76,8 @@ def fetch_stable(world: CoordinatorWorld) -> tuple[int, int]:
 
 @pytest.mark.parametrize(("committed", "expected"), [(True, 9), (False, 3)])
 def test_offsets_count_when_their_transaction_is_committed(committed: bool, expected: int) -> None:
-    """I12: not before, and not if it is aborted; who requires stable offsets is sent away meanwhile (KIP-447)."""
+    """I12: offsets take effect when their transaction commits, and not if it aborts. Until then, fetches that require
+    stable offsets are refused (KIP-447)."""
     world = CoordinatorWorld()
     assert world.commit_code(3) is ErrorCode.NONE
     assert commit_code(world, 9) is ErrorCode.NONE
@@ -88,7 +89,8 @@ def test_offsets_count_when_their_transaction_is_committed(committed: bool, expe
 
 
 def test_the_log_says_whose_the_offsets_are() -> None:
-    """One transactional batch of the producer, and a control batch for the marker; both as Kafka writes them."""
+    """The log has one transactional batch of the producer and a control batch for the marker, both as Kafka writes
+    them."""
     world = CoordinatorWorld()
     commit_code(world, 9)
     world.now(mark(world, committed=True))
@@ -101,7 +103,7 @@ def test_the_log_says_whose_the_offsets_are() -> None:
 
 
 def test_open_transactions_are_read_back() -> None:
-    """A coordinator that takes over knows what is unstable, and ends it when the marker comes."""
+    """A coordinator that takes over knows the unstable offsets, and commits them when the marker comes."""
     world = CoordinatorWorld()
     commit_code(world, 9)
     world = world.restart()
@@ -111,7 +113,8 @@ def test_open_transactions_are_read_back() -> None:
 
 
 def test_commits_that_say_nothing_new_are_written_in_a_transaction() -> None:
-    """What is committed elsewhere may change before the marker; only the log's order counts then."""
+    """A transaction writes an offset even if it is committed already, because another commit may change it before the
+    marker, and then the order in the log counts."""
     world = CoordinatorWorld(linger_ms=50)
     world.commit(9)
     world.timers.advance(100)
@@ -127,7 +130,7 @@ def test_commits_that_say_nothing_new_are_written_in_a_transaction() -> None:
 
 
 def test_a_zombie_is_fenced_by_its_generation() -> None:
-    """KIP-447: the group has moved on, and another member does its work."""
+    """KIP-447: a commit of an old generation or an unknown member is refused, because another member does its work."""
     world = CoordinatorWorld()
     member, _ = world.stable_group()
     assert commit_code(world, 1, member=member, generation=0) is ErrorCode.ILLEGAL_GENERATION
@@ -137,7 +140,8 @@ def test_a_zombie_is_fenced_by_its_generation() -> None:
 
 
 def test_a_rebalance_holds_up_no_transaction() -> None:
-    """Unlike other commits, those of a member that has joined and has no assignment yet are taken."""
+    """Unlike other commits, a transactional commit is accepted from a member that has joined and has no assignment
+    yet."""
     world = CoordinatorWorld()
     member = world.now(world.join()).member_id
     world.join(member)
@@ -146,7 +150,8 @@ def test_a_rebalance_holds_up_no_transaction() -> None:
 
 
 def test_a_group_that_is_not_known_is_a_simple_one() -> None:
-    """As with other commits; but who names a generation is lost."""
+    """A transactional commit creates a simple group if the group is unknown, as other commits do; with a generation it
+    is refused."""
     world = CoordinatorWorld()
     assert commit_code(world, 1, generation=3, member="m") is ErrorCode.ILLEGAL_GENERATION
     assert commit_code(world, 1) is ErrorCode.NONE
@@ -154,7 +159,7 @@ def test_a_group_that_is_not_known_is_a_simple_one() -> None:
 
 
 def test_metadata_has_its_limit() -> None:
-    """The partition is refused alone, and nothing is written for it."""
+    """An offset whose metadata is too large is refused, and nothing is written for it."""
     world = CoordinatorWorld(config=GroupCoordinatorConfig(offset_metadata_max_bytes=3))
     assert commit_code(world, 1, metadata="four") is ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert world.log.appends == 0
@@ -162,7 +167,8 @@ def test_metadata_has_its_limit() -> None:
 
 
 def test_what_the_log_refuses_changes_nothing() -> None:
-    """The transaction is not known to the partition, or its marker is out of date; the codes are the log's."""
+    """If the log refuses an offset or a marker (unknown transaction, outdated marker), the state is unchanged and the
+    client gets the log's error code."""
     world = CoordinatorWorld()
     world.log.append_error = ErrorCode.INVALID_TXN_STATE
     assert commit_code(world, 1) is ErrorCode.INVALID_TXN_STATE
@@ -174,7 +180,8 @@ def test_what_the_log_refuses_changes_nothing() -> None:
 
 
 def test_a_marker_waits_until_it_is_committed() -> None:
-    """The transaction coordinator forgets the partition when it hears of it."""
+    """A marker is answered only when it is committed, because the transaction coordinator then forgets the
+    partition."""
     world = CoordinatorWorld()
     commit_code(world, 1)
     world.log.holds_high_watermark = True
@@ -185,7 +192,8 @@ def test_a_marker_waits_until_it_is_committed() -> None:
 
 
 def test_a_partition_that_is_not_loaded_takes_no_marker() -> None:
-    """With the code of partitions, which makes the transaction coordinator ask again."""
+    """A partition that is not led refuses a marker with NOT_LEADER_OR_FOLLOWER, which makes the transaction coordinator
+    try again."""
     world = CoordinatorWorld()
     world.coordinator.on_resignation(P0)
     assert world.now(mark(world, committed=True)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -206,7 +214,8 @@ _STEPS = st.lists(
 
 @given(_STEPS)
 def test_memory_is_what_the_log_says(steps: list[tuple[str, int, int]]) -> None:
-    """I17: whatever order commits, transactions and markers come in; the last record that counts is what is fetched."""
+    """I17: after commits, transactions and markers in any order, the last record that took effect is fetched, and a
+    replay gives the same state."""
     world = CoordinatorWorld()
     expected: tuple[int, int] | None = None
     open_offsets: dict[int, tuple[int, int]] = {}

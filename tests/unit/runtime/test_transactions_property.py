@@ -1,8 +1,7 @@
-"""Transactions under any order of requests, restarts, refusals, slow replicas and time.
+"""Tests transactions under random requests, restarts, refusals, slow replicas and time steps.
 
-Whatever comes: a producer that was replaced achieves nothing, an outcome that was acknowledged reaches every partition
-that was acknowledged as part of the transaction and no partition hears of the other, and the state is what the log
-says.
+A producer that was replaced achieves nothing. An acknowledged outcome reaches every partition that was acknowledged as
+part of the transaction, and no partition gets the other outcome. The state equals a replay of the log.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ NORMAL_ERRORS = {
 
 @dataclass
 class Producer:
-    """One client: which id and epoch it believes to have, and what it has added to its open transaction."""
+    """One client: its producer id and epoch as far as it knows, and the partitions added to its open transaction."""
 
     transactional_id: str
     producer: tuple[int, int]
@@ -49,14 +48,14 @@ class Producer:
 
 
 class Transactions(RuleBasedStateMachine):
-    """Two transactional ids, some clients that fight for them, three partitions."""
+    """Two transactional ids, some clients that compete for them, and three partitions."""
 
     def __init__(self) -> None:
         super().__init__()
         self.world = TransactionWorld(config=TransactionCoordinatorConfig(max_timeout_ms=60_000))
         self.producers: list[Producer] = []
         self.current: dict[str, Producer] = {}
-        """The last one that was let in, by transactional id: others must achieve nothing."""
+        """The last initialized producer, by transactional id; other producers must achieve nothing."""
         self.acknowledged: list[tuple[tuple[int, int], bool, set[TopicPartition]]] = []
         """Producer, outcome and partitions of each transaction whose end has bumped the epoch."""
         self.granted: set[tuple[int, int]] = set()
@@ -66,7 +65,7 @@ class Transactions(RuleBasedStateMachine):
     @rule(transactional_id=st.sampled_from(IDS), bumps=st.booleans(), timeout_ms=st.sampled_from((5000, 60_000)))
     def initialize(self, transactional_id: str, bumps: bool, timeout_ms: int) -> None:
         if self.world.log.holds_high_watermark and self.world.coordinator._producer_ids.is_empty:
-            return  # It would wait for both, and nobody lets time pass for it.
+            return  # The request would wait for replicas and producer ids, and no time passes here.
         response = self._answer(self.world.init(transactional_id, timeout_ms=timeout_ms))
         if response is None:
             self._lose(transactional_id)
@@ -79,7 +78,7 @@ class Transactions(RuleBasedStateMachine):
         self.granted.add(granted)
         replaced = self.current.get(transactional_id)
         if replaced is not None and replaced.is_open:
-            # Whoever fenced it, the newcomer or time, has aborted what it had begun.
+            # The new producer, or the timeout, has fenced the old one and aborted its transaction.
             self.acknowledged.append((replaced.producer, False, replaced.added))
         producer = Producer(transactional_id, granted, bumps)
         self.producers = [*self.producers[-4:], producer]
@@ -91,7 +90,7 @@ class Transactions(RuleBasedStateMachine):
         producer = data.draw(st.sampled_from(self.producers))
         version = 5 if producer.bumps else 3
         if self.world.log.holds_high_watermark:
-            return  # Its answer would be still to come, and then it ends nothing.
+            return  # The answer would be pending, and a client with a pending answer does not end its transaction.
         codes = set(self.world.add(producer.producer, partitions, producer.transactional_id, version=version).values())
         if codes == {ErrorCode.NONE}:
             assert self.current.get(producer.transactional_id) is producer
@@ -123,7 +122,8 @@ class Transactions(RuleBasedStateMachine):
         producer.added, producer.is_open = set(), False
 
     def _answer(self, answer: Any) -> Any:
-        """The answer, or None if it waits for replicas: then the client gives up, and nobody knows what came of it."""
+        """Returns the answer, or None if it waits for replicas: the client then gives up, and the outcome is
+        unknown."""
         if isinstance(answer, Pledge) and answer.result is None:
             answer.is_abandoned = True
             return None
@@ -133,7 +133,7 @@ class Transactions(RuleBasedStateMachine):
         self.producers = [each for each in self.producers if each.transactional_id != transactional_id]
         self.current.pop(transactional_id, None)
 
-    # The world
+    # Events at the broker
 
     @rule(duration_ms=st.sampled_from((0, 1, 200, 6000, 15_000)))
     def wait(self, duration_ms: int) -> None:
@@ -161,7 +161,7 @@ class Transactions(RuleBasedStateMachine):
     def restart(self) -> None:
         self.world = self.world.restart()
 
-    # What must be
+    # Invariants
 
     @invariant()
     def partitions_hear_of_one_outcome(self) -> None:
@@ -192,7 +192,7 @@ class Transactions(RuleBasedStateMachine):
             close_unfinished()
 
     def _check_end(self) -> None:
-        """Everything heals; every outcome that somebody was told of is in every partition."""
+        """Ends all faults, then checks that every acknowledged outcome is in every partition of its transaction."""
         self.partitions_heal()
         self.log_refuses(None)
         self.replicas(False)

@@ -1,4 +1,4 @@
-"""A transaction coordinator on a log in memory, with producers that ask it and partitions that take its markers."""
+"""Provides a transaction coordinator on an in-memory log, with requests of producers and partitions for markers."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _unfinished: set[Coroutine[Any, Any, None]] = set()
 
 
 def close_unfinished() -> None:
-    """End what a test has left under way, as a broker does when it stops."""
+    """Closes the coroutines that a test has left unfinished, as a broker does when it stops."""
     while _unfinished:
         _unfinished.pop().close()
 
 
 class Tasks:
-    """Coroutines that run when the manual clock moves."""
+    """A runner for coroutines, which continue when the manual clock advances."""
 
     def __init__(self, timers: ManualTimers) -> None:
         self._timers = timers
@@ -74,14 +74,14 @@ class Tasks:
 
 
 class Turn:
-    """Something to wait for that comes with the next turn."""
+    """An awaitable that completes in the next turn."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield
 
 
 class MarkerLogs:
-    """The partitions that markers are written to: what they took, and what they are to answer instead."""
+    """The partitions that get markers: the markers that they have written, and the errors that they return instead."""
 
     def __init__(self) -> None:
         self.markers: list[TransactionMarker] = []
@@ -102,7 +102,7 @@ class MarkerLogs:
 
 
 class TransactionWorld:
-    """One coordinator; `restart` is another one on the same log."""
+    """A transaction coordinator on an in-memory log; `restart` gives a new coordinator on the same log."""
 
     def __init__(
         self,
@@ -153,20 +153,20 @@ class TransactionWorld:
         return found
 
     def state(self) -> TransactionState:
-        """How far the id's transaction has come."""
+        """Returns the state of the transaction of the default transactional id."""
         return self.transaction().state
 
     def show_topics(self, partition_counts: Mapping[str, int]) -> None:
-        """The cluster has changed."""
+        """Updates the coordinator's metadata to a cluster with these topics."""
         old, self.image = self.image, _image(partition_counts)
         self.coordinator.on_metadata_update(old, self.image)
 
     def settle(self) -> None:
-        """Let what is under way come to its end; no timer of seconds runs out meanwhile."""
+        """Lets running work end; the clock advances too little for a timer of seconds."""
         self.timers.advance(10)
 
     def now(self, answer: Answer[M]) -> M:
-        """An answer that is there at once, or comes as soon as somebody lets time pass."""
+        """Returns an answer that is available at once, or that comes when the clock advances."""
         if isinstance(answer, Message):
             return answer
         if isinstance(answer, Pledge):
@@ -183,7 +183,7 @@ class TransactionWorld:
             self.timers.advance(1)
         raise AssertionError("no answer yet")
 
-    # What producers ask
+    # Requests of producers
 
     def client(self, version: int) -> ClientContext:
         return ClientContext("producer", "/10.0.0.1", version)
@@ -205,7 +205,7 @@ class TransactionWorld:
         return self.coordinator.init_producer_id(request, self.client(version))
 
     def inited(self, transactional_id: str = ID, **fields: Any) -> tuple[int, int]:
-        """A producer id and epoch, granted."""
+        """Initializes the transactional id; returns the granted producer id and epoch."""
         response = self.now(self.init(transactional_id, **fields))
         assert response.error_code == ErrorCode.NONE
         return response.producer_id, response.producer_epoch
@@ -222,7 +222,7 @@ class TransactionWorld:
         verify_only: bool = False,
         version: int = 3,
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Clients ask in versions up to 3, brokers in later ones."""
+        """Adds partitions to the transaction. Clients use versions up to 3, and brokers use later versions."""
         request = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
             producer_id=producer[0],
@@ -268,13 +268,13 @@ class TransactionWorld:
         return ErrorCode(self.now(self.end(producer, *where, **fields)).error_code)
 
     def ended(self, producer: tuple[int, int], *where: Any, **fields: Any) -> tuple[int, int]:
-        """The producer id and epoch after an end that was accepted."""
+        """Ends the transaction, which must succeed; returns the producer id and epoch of the response."""
         response = self.now(self.end(producer, *where, **fields))
         assert response.error_code == ErrorCode.NONE
         return response.producer_id, response.producer_epoch
 
     def restart(self) -> TransactionWorld:
-        """A coordinator that knows nothing but the log."""
+        """Returns a world with a new coordinator, which knows only the log."""
         self.coordinator.stop()
         return TransactionWorld(
             config=self.config,

@@ -1,4 +1,4 @@
-"""Fetch as Kafka answers it where it matters less often: epochs that diverge, limits, order, what a session recalls."""
+"""Less common cases of Fetch: diverging epochs, limits, the order of partitions, and what a session remembers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from klamm.testing import Broker
 NewTopic = Callable[..., tuple[str, TopicId]]
 STRANGE = TopicId(b"\7" * 16)
 FOREVER_MS = 60_000
-"""Longer than the connection's patience: a request that waits for it fails the test."""
+"""Longer than the connection's timeout, so a request that waits this long fails the test."""
 
 
 def append(wire: Wire, name: str, *values: bytes, index: int = 0) -> None:
@@ -71,7 +71,8 @@ def only(response: FetchResponse) -> FetchPartitionResponse:
 
 
 def test_a_reader_whose_epochs_diverge_is_told_where(wire: Wire, new_topic: NewTopic) -> None:
-    """KIP-595: at once, without records; what can't be said is out of range."""
+    """A fetch whose last epoch diverges is answered at once with the diverging epoch and no records; an epoch newer
+    than the log gets OFFSET_OUT_OF_RANGE (KIP-595)."""
     name, _ = new_topic()
     append(wire, name, b"a", b"b")
     told = only(fetch(wire, by_name(name, part(0, 7, last_epoch=0)), max_wait_ms=FOREVER_MS))
@@ -87,14 +88,15 @@ def test_a_reader_whose_epochs_diverge_is_told_where(wire: Wire, new_topic: NewT
 
 
 def test_negative_epochs_ask_for_no_check(wire: Wire, new_topic: NewTopic) -> None:
-    """Kafka takes any of them for none in a Fetch."""
+    """A negative leader epoch in a Fetch is not checked, as in Kafka."""
     name, _ = new_topic()
     assert only(fetch(wire, by_name(name, part(epoch=-2)))).error_code == ErrorCode.NONE
     assert only(fetch(wire, by_name(name, part(epoch=1)))).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def test_what_is_unknown_comes_last_and_each_partition_once(wire: Wire, new_topic: NewTopic) -> None:
-    """First what was read, then unknown ids, then unknown partitions; what is named twice counts as said last."""
+    """A response lists read partitions first, then unknown topic ids, then unknown partitions. For a partition that is
+    named twice, the last entry counts."""
     name, topic_id = new_topic()
     append(wire, name, b"a", b"b")
     response = fetch(
@@ -117,7 +119,7 @@ def test_what_is_unknown_comes_last_and_each_partition_once(wire: Wire, new_topi
 
 
 def test_an_unknown_isolation_level_is_refused(wire: Wire, new_topic: NewTopic) -> None:
-    """For the whole request, and by ids without partitions."""
+    """An unknown isolation level fails the whole request; with topic ids the response contains no topics."""
     name, topic_id = new_topic()
     refused = fetch(wire, by_name(name, part()), isolation_level=2)
     assert (refused.error_code, only(refused).error_code) == (ErrorCode.UNKNOWN_SERVER_ERROR,) * 2
@@ -126,7 +128,8 @@ def test_an_unknown_isolation_level_is_refused(wire: Wire, new_topic: NewTopic) 
 
 
 def test_a_request_does_not_wait_for_what_is_there(wire: Wire, new_topic: NewTopic) -> None:
-    """A limit that cuts the answer short, or a segment that ends, leaves it below its minimum; more would not come."""
+    """A fetch is answered at once with fewer than min_bytes if a partition limit or the end of a segment cuts the
+    read."""
     name, _ = new_topic(segment_bytes="1048576", max_message_bytes="1000000")
     append(wire, name, b"a" * 700_000, b"b" * 700_000)
     limited = by_name(name, part(max_bytes=800_000))
@@ -137,7 +140,7 @@ def test_a_request_does_not_wait_for_what_is_there(wire: Wire, new_topic: NewTop
 
 
 def test_a_full_request_without_partitions_begins_a_session(wire: Wire, new_topic: NewTopic) -> None:
-    """As in Kafka; partitions may follow."""
+    """A full fetch request without partitions creates a session, as in Kafka; later requests may add partitions."""
     name, _ = new_topic()
     append(wire, name, b"a")
     session_id = fetch(wire, session=(0, 0)).session_id
@@ -148,7 +151,7 @@ def test_a_full_request_without_partitions_begins_a_session(wire: Wire, new_topi
 
 
 def test_a_session_goes_on_over_another_connection(wire: Wire, served: Broker, new_topic: NewTopic) -> None:
-    """As in Kafka: a client whose idle connection was closed has lost nothing."""
+    """A session continues over a new connection after the first one closed, as in Kafka."""
     name, _ = new_topic()
     with Wire(served.bootstrap_servers) as before:
         session_id = fetch(before, by_name(name, part()), session=(0, 0)).session_id
@@ -161,13 +164,14 @@ def test_a_session_goes_on_over_another_connection(wire: Wire, served: Broker, n
 def test_a_session_ends_with_the_connection_that_waits_for_its_answer(
     wire: Wire, served: Broker, new_topic: NewTopic
 ) -> None:
-    """Kafka's clients begin another one then, in whose request they name the former."""
+    """A session ends when its connection breaks while a fetch waits. A request with the old session id and epoch 0 then
+    begins a new session, as Kafka's clients do."""
     name, _ = new_topic()
     with Wire(served.bootstrap_servers) as before:
         session_id = fetch(before, by_name(name, part()), session=(0, 0)).session_id
         request = FetchRequest(-1, FOREVER_MS, 1, 10_000_000, 0, session_id, 1, [], [])
         before.send(ApiKey.FETCH, 12, encode_fetch_request(12, request))
-        for _ in range(2):  # the first may be answered in the same step of the loop, before that request is read
+        for _ in range(2):  # the loop may answer the first fetch before it reads the waiting request
             fetch(wire, by_name(name, part()))
         reset = struct.pack("ii", 1, 0)
         before.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
@@ -182,7 +186,8 @@ def test_a_session_ends_with_the_connection_that_waits_for_its_answer(
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_a_session_recalls_the_name_of_a_topic_that_was_deleted(wire: Wire, new_topic: NewTopic, version: int) -> None:
-    """Gone, it is unknown by name; another topic of that name is not the one that was asked for (KIP-516)."""
+    """A session reports a deleted topic as unknown. A new topic of the same name is served to a session by name, and
+    gets INCONSISTENT_TOPIC_ID in a session by id (KIP-516)."""
     name, topic_id = new_topic()
     topic = by_name(name, part()) if version < 13 else by_id(topic_id, part())
     session_id = fetch(wire, topic, version=version, session=(0, 0)).session_id

@@ -1,4 +1,4 @@
-"""ListOffsets and DeleteRecords: a partition is looked at once, however often a request names it."""
+"""ListOffsets and DeleteRecords handle each partition once, even if a request names the partition several times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ LATEST, EARLIEST = -1, -2
 
 
 def test_offsets_that_are_asked_for_twice_are_refused_once(wire: Wire, new_topic: NewTopic) -> None:
-    """INVALID_REQUEST for the partition; its topic is answered once, and not at all when nothing was asked of it."""
+    """A partition that is named twice gets one INVALID_REQUEST; each topic is answered once, and a topic without
+    partitions is left out."""
     name, _ = new_topic(2)
 
     def at(timestamp: int, index: int) -> ListOffsetsPartition:
@@ -44,7 +45,7 @@ def test_offsets_that_are_asked_for_twice_are_refused_once(wire: Wire, new_topic
 
 
 def test_records_are_deleted_up_to_what_was_said_last(wire: Wire, new_topic: NewTopic) -> None:
-    """As in Kafka, which keeps a map of what it is to do."""
+    """If DeleteRecords names a partition twice, the last offset counts, as in Kafka."""
     name, _ = new_topic()
     records = memoryview(encode_batch([(time.time_ns() // 1_000_000, b"k", b"v", ())] * 3))
     wire.produce(9, ProduceRequest(None, -1, 10_000, [ProduceTopic(name, None, [(0, records)])]))

@@ -69,14 +69,14 @@ def values(response: FetchResponse) -> list[bytes | None]:
 
 
 def only_partition(response: FetchResponse) -> tuple[int, int, int]:
-    """(error code, high watermark, log start offset)"""
+    """Returns (error code, high watermark, log start offset) of the first partition."""
     partition = response.topics[0].partitions[0]
     return partition.error_code, partition.high_watermark, partition.log_start_offset
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_every_version_of_produce_appends(wire: Wire, new_topic: NewTopic, version: int) -> None:
-    """Each version of Produce gets the base offset of what it appended; 13 by topic id."""
+    """Each version of Produce returns the base offset of the appended batch; version 13 names the topic by id."""
     name, topic_id = new_topic()
     for expected in (0, 2):
         response = wire.produce(version, produce_request(version, name, topic_id, batch(b"a", b"b")))
@@ -86,7 +86,8 @@ def test_every_version_of_produce_appends(wire: Wire, new_topic: NewTopic, versi
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_every_version_of_fetch_reads(wire: Wire, new_topic: NewTopic, version: int) -> None:
-    """Each version of Fetch gets the records, the high watermark and the log start offset; 13 and later by topic id."""
+    """Each version of Fetch returns the records, the high watermark and the log start offset (from version 5); version
+    13 and later name the topic by id."""
     name, topic_id = new_topic()
     wire.produce(9, produce_request(9, name, topic_id, batch(b"a", b"b", b"c")))
     response = wire.fetch(version, fetch_request(version, name, topic_id, 0))
@@ -96,7 +97,7 @@ def test_every_version_of_fetch_reads(wire: Wire, new_topic: NewTopic, version: 
 
 @pytest.mark.parametrize("compression", list(Compression))
 def test_compressed_batches_pass_through_untouched(wire: Wire, new_topic: NewTopic, compression: Compression) -> None:
-    """What is fetched is what was produced, byte for byte behind the stamps of the leader."""
+    """A fetched batch equals the produced batch byte for byte after the fields that the leader sets."""
     name, topic_id = new_topic()
     sent = batch(b"x" * 500, b"y" * 500, compression=compression)
     wire.produce(9, produce_request(9, name, topic_id, sent))
@@ -114,7 +115,8 @@ def test_zstd_needs_produce_7(wire: Wire, new_topic: NewTopic) -> None:
 
 
 def test_unknown_topics_and_partitions(wire: Wire, new_topic: NewTopic) -> None:
-    """By name UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID; nothing is created."""
+    """An unknown topic name gets UNKNOWN_TOPIC_OR_PARTITION, an unknown topic id UNKNOWN_TOPIC_ID; an unknown partition
+    gets UNKNOWN_TOPIC_OR_PARTITION."""
     name, topic_id = new_topic()
     strange = TopicId(b"\1" * 16)
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -143,7 +145,7 @@ def test_unknown_topics_and_partitions(wire: Wire, new_topic: NewTopic) -> None:
     ids=["null", "empty", "two batches", "bad checksum", "magic 1", "control batch"],
 )
 def test_bad_batches_are_refused(wire: Wire, new_topic: NewTopic, records: bytes | None, code: ErrorCode) -> None:
-    """A batch that no producer should send gets Kafka's code, and nothing of it is stored."""
+    """An invalid batch gets Kafka's error code, and no part of the batch is stored."""
     name, topic_id = new_topic()
     response = wire.produce(9, produce_request(9, name, topic_id, records))
     assert response.topics[0].partitions[0].error_code == code
@@ -151,7 +153,8 @@ def test_bad_batches_are_refused(wire: Wire, new_topic: NewTopic, records: bytes
 
 
 def test_a_refusal_says_where_the_log_starts_and_explains_only_single_records(wire: Wire, new_topic: NewTopic) -> None:
-    """As Kafka's answers: the log start offset where the log refused, a message only beside errors of records."""
+    """A refusal by the log contains the log start offset; an error message comes only with errors of single records, as
+    in Kafka."""
     name, topic_id = new_topic(max_message_bytes="1000", cleanup_policy="compact")
     sent = [
         (batch(b"a", base_offset=7), ErrorCode.INVALID_RECORD, 0),
@@ -169,7 +172,8 @@ def test_a_refusal_says_where_the_log_starts_and_explains_only_single_records(wi
 
 
 def test_a_partition_that_is_named_twice_is_written_once(wire: Wire, new_topic: NewTopic) -> None:
-    """As in Kafka what came last holds; a topic is answered once, and not at all when nothing was sent for it."""
+    """If a request names a partition twice, the last batch is written, as in Kafka. Each topic is answered once, and a
+    topic without partitions is left out."""
     name, topic_id = new_topic(2)
     first, last, other = (memoryview(batch(value)) for value in (b"first", b"last", b"other"))
     topics = [
@@ -183,7 +187,8 @@ def test_a_partition_that_is_named_twice_is_written_once(wire: Wire, new_topic: 
 
 
 def test_transactional_batches_refuse_the_request_before_anything_is_written(wire: Wire, new_topic: NewTopic) -> None:
-    """Kafka looks for them first; a transactional id alone is passed over."""
+    """A transactional batch without a transactional id fails the whole request before any write, as in Kafka; a
+    transactional id without transactional batches is ignored."""
     name, topic_id = new_topic(2)
     plain, transactional = memoryview(batch(b"a")), memoryview(batch(b"b", is_transactional=True))
     topics = [ProduceTopic(name, None, [(0, plain), (1, transactional)])]
@@ -202,7 +207,7 @@ def test_too_large_a_batch_is_refused(wire: Wire, new_topic: NewTopic) -> None:
 
 
 def test_records_without_key_are_refused_where_keys_are_compacted(wire: Wire, new_topic: NewTopic) -> None:
-    """A compacted topic takes only records with a key."""
+    """A compacted topic accepts only records with a key."""
     name, topic_id = new_topic(cleanup_policy="compact")
     refused = wire.produce(9, produce_request(9, name, topic_id, batch(b"a")))
     assert refused.topics[0].partitions[0].error_code == ErrorCode.INVALID_RECORD
@@ -211,7 +216,7 @@ def test_records_without_key_are_refused_where_keys_are_compacted(wire: Wire, ne
 
 
 def test_internal_topics_are_not_for_producers(wire: Wire, served: Broker) -> None:
-    """Only the client id that Kafka reserves for it may write to __consumer_offsets."""
+    """A producer without Kafka's reserved client id gets INVALID_TOPIC_EXCEPTION for __consumer_offsets."""
     from confluent_kafka import Consumer
 
     consumer = Consumer({"bootstrap.servers": served.bootstrap_servers, "group.id": "makes-the-topic"})
@@ -223,28 +228,30 @@ def test_internal_topics_are_not_for_producers(wire: Wire, served: Broker) -> No
 
 
 def test_invalid_acks(wire: Wire, new_topic: NewTopic) -> None:
-    """Only 0, 1 and all are numbers of acknowledgements."""
+    """An acks value other than 0, 1 and -1 gets INVALID_REQUIRED_ACKS."""
     name, topic_id = new_topic()
     response = wire.produce(9, produce_request(9, name, topic_id, batch(b"a"), acks=2))
     assert response.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
 
 def test_acks_0_is_stored_without_an_answer(wire: Wire, new_topic: NewTopic) -> None:
-    """With acks=0 the next answer is the next request's."""
+    """A Produce with acks=0 is stored and gets no response; the next response belongs to the next request."""
     name, topic_id = new_topic()
     wire.send(ApiKey.PRODUCE, 9, encode_produce_request(9, produce_request(9, name, topic_id, batch(b"a"), acks=0)))
     assert values(wire.fetch(12, fetch_request(12, name, topic_id, 0))) == [b"a"]
 
 
 def test_an_error_with_acks_0_closes_the_connection(wire: Wire) -> None:
-    """The producer has asked for no answer, so closing is the only way to make it look again."""
+    """An error with acks=0 closes the connection, because the producer gets no response that could contain the
+    error."""
     request = produce_request(9, "nobody", TopicId(bytes(16)), batch(b"a"), acks=0)
     with pytest.raises(ConnectionError):
         wire.exchange(ApiKey.PRODUCE, 9, encode_produce_request(9, request))
 
 
 def test_idempotent_producer(wire: Wire, new_topic: NewTopic) -> None:
-    """I10: a retry of any of the last five batches answers with its first offset; a gap is refused."""
+    """I10: a retry of any of the last five batches returns the base offset of the first attempt; a sequence gap is
+    refused."""
     name, topic_id = new_topic()
 
     def send(sequence: int) -> tuple[int, int]:
@@ -262,7 +269,8 @@ def test_idempotent_producer(wire: Wire, new_topic: NewTopic) -> None:
 
 
 def test_fetch_beyond_the_end(wire: Wire, new_topic: NewTopic) -> None:
-    """At the end there is nothing; beyond it OFFSET_OUT_OF_RANGE."""
+    """A fetch at the log end offset returns no records; an offset beyond the end or a negative one gets
+    OFFSET_OUT_OF_RANGE."""
     name, topic_id = new_topic()
     wire.produce(9, produce_request(9, name, topic_id, batch(b"a")))
     assert values(wire.fetch(12, fetch_request(12, name, topic_id, 1))) == []
@@ -271,7 +279,7 @@ def test_fetch_beyond_the_end(wire: Wire, new_topic: NewTopic) -> None:
 
 
 def test_leader_epochs_are_checked(wire: Wire, new_topic: NewTopic) -> None:
-    """KIP-320: an older epoch is fenced, a newer one unknown."""
+    """A fetch with a newer leader epoch gets UNKNOWN_LEADER_EPOCH (KIP-320)."""
     name, topic_id = new_topic()
     wire.produce(9, produce_request(9, name, topic_id, batch(b"a")))
     newer = wire.fetch(12, fetch_request(12, name, topic_id, 0, leader_epoch=99))
@@ -279,7 +287,7 @@ def test_leader_epochs_are_checked(wire: Wire, new_topic: NewTopic) -> None:
 
 
 def test_at_least_one_batch_is_returned(wire: Wire, new_topic: NewTopic) -> None:
-    """A batch larger than the limits is returned whole, or a consumer would never get past it (KIP-74)."""
+    """A batch larger than the limits is returned whole, so that a consumer can read past it (KIP-74)."""
     name, topic_id = new_topic()
     wire.produce(9, produce_request(9, name, topic_id, batch(b"x" * 5000)))
     response = wire.fetch(12, fetch_request(12, name, topic_id, 0, partition_max_bytes=10))
@@ -287,7 +295,7 @@ def test_at_least_one_batch_is_returned(wire: Wire, new_topic: NewTopic) -> None
 
 
 def test_long_poll_ends_with_an_append(wire: Wire, new_topic: NewTopic, served: Broker) -> None:
-    """A fetch at the end waits, and is answered as soon as there are enough bytes, long before its time is up."""
+    """A fetch at the log end waits, and is answered as soon as enough bytes are appended, before max_wait_ms."""
     name, topic_id = new_topic()
 
     def produce_later() -> None:
@@ -303,7 +311,7 @@ def test_long_poll_ends_with_an_append(wire: Wire, new_topic: NewTopic, served: 
 
 
 def test_long_poll_waits_for_its_minimum(wire: Wire, new_topic: NewTopic, served: Broker) -> None:
-    """Two appends that are enough only together are answered together."""
+    """A fetch waits until two appends together reach min_bytes, and returns both."""
     name, topic_id = new_topic()
 
     def produce_later() -> None:
@@ -320,7 +328,7 @@ def test_long_poll_waits_for_its_minimum(wire: Wire, new_topic: NewTopic, served
 
 
 def test_long_poll_ends_when_its_time_is_up(wire: Wire, new_topic: NewTopic) -> None:
-    """Nothing came: the answer is empty, and tells the high watermark."""
+    """A fetch that gets no records within max_wait_ms returns an empty response with the high watermark."""
     name, topic_id = new_topic()
     response = wire.fetch(12, fetch_request(12, name, topic_id, 0, max_wait_ms=50))
     assert values(response) == []
@@ -331,8 +339,8 @@ def test_long_poll_ends_when_its_time_is_up(wire: Wire, new_topic: NewTopic) -> 
 def test_a_client_that_goes_away_while_it_waits_leaves_nothing(
     new_topic: NewTopic, served: Broker, resets: bool, max_wait_ms: int
 ) -> None:
-    """The parked fetch of a connection that breaks observes nothing any more; of one that was closed in good order,
-    which looks like a client that still listens, when its time is up."""
+    """A waiting fetch stops observing the partition when its connection is reset. After an orderly close, which looks
+    like a client that still listens, the fetch stops at its timeout."""
     name, topic_id = new_topic()
     with Wire(served.bootstrap_servers) as other:
         body = encode_fetch_request(12, fetch_request(12, name, topic_id, 0, max_wait_ms=max_wait_ms))
@@ -362,7 +370,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("version", [7, 12, 13, 17])
 def test_fetch_session_answers_only_what_changed(wire: Wire, new_topic: NewTopic, version: int) -> None:
-    """KIP-227: the first answer has all partitions, the next ones only those with news."""
+    """The first response of a session has all partitions, later responses only those with changes (KIP-227)."""
     name, topic_id = new_topic(2)
     is_by_id = version >= 13
     key = (None if is_by_id else name, topic_id if is_by_id else None)
@@ -384,18 +392,18 @@ def test_fetch_session_answers_only_what_changed(wire: Wire, new_topic: NewTopic
     third = fetch((session_id, 2))
     assert [p.index for p in third.topics[0].partitions] == [1]
     assert values(third) == [b"a"]
-    assert [p.index for p in fetch((session_id, 3)).topics[0].partitions] == [1]  # not moved on: again
+    assert [p.index for p in fetch((session_id, 3)).topics[0].partitions] == [1]  # the fetch offset is the same
     assert fetch((session_id, 4), partition(1, 1)).topics == []
     wire.produce(9, produce_request(9, name, topic_id, batch(b"b"), index=0))
     assert fetch((session_id, 5), forget=[0]).topics == []
     assert fetch((session_id, 9)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert fetch((session_id + 1, 6)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert fetch((session_id, -1)).error_code == ErrorCode.NONE  # closes it
+    assert fetch((session_id, -1)).error_code == ErrorCode.NONE  # closes the session
     assert fetch((session_id, 6)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_sessions_by_name_and_by_id_do_not_mix(wire: Wire, new_topic: NewTopic) -> None:
-    """A session that began with names can't go on with ids."""
+    """A session that began with topic names can't continue with topic ids."""
     name, topic_id = new_topic()
     session_id = wire.fetch(12, fetch_request(12, name, topic_id, 0, session=(0, 0))).session_id
     response = wire.fetch(13, fetch_request(13, name, topic_id, 0, session=(session_id, 1)))

@@ -57,11 +57,11 @@ GROUP, TRANSACTION = 0, 1
 LATEST = -1
 PATIENCE_MS = 30_000
 VERSION_1, VERSION_2 = 11, 12
-"""Versions of Produce whose producers are of transaction version 1 and 2."""
+"""Versions of Produce that mean transaction version 1 and 2."""
 
 
 class Transaction:
-    """A transactional producer that does each thing when told."""
+    """A transactional producer whose single steps the test calls."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -122,7 +122,7 @@ class Transaction:
         return response.error_code
 
     def commit_offsets(self, version: int, *topics: tuple[str, int], offset: int = 5) -> list[int]:
-        """The codes, partition by partition."""
+        """Commits the offset for each partition; returns the error codes."""
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=self.transactional_id,
@@ -142,7 +142,7 @@ class Transaction:
 
 @pytest.fixture
 def transaction(wire: Wire) -> Transaction:
-    """A producer on the same connection."""
+    """Creates a transactional producer on the same connection."""
     return Transaction(wire)
 
 
@@ -173,7 +173,7 @@ def values(response: FetchResponse) -> list[bytes | None]:
 def test_partitions_must_be_added_first(
     transaction: Transaction, new_topic: NewTopic, version: int, code: ErrorCode
 ) -> None:
-    """KIP-890: producers of transaction version 1 tell the coordinator, and the broker asks it."""
+    """A producer of transaction version 1 can only write to partitions that were added to the transaction (KIP-890)."""
     name, _ = new_topic(2)
     assert transaction.produce(version, name, b"a").error_code == code
     assert transaction.add(name, 0) == ErrorCode.NONE
@@ -183,7 +183,8 @@ def test_partitions_must_be_added_first(
 
 
 def test_produce_12_adds_partitions_itself(transaction: Transaction, new_topic: NewTopic) -> None:
-    """KIP-890: transaction version 2, with an epoch for each transaction."""
+    """Produce 12 adds partitions to the transaction (transaction version 2), and each transaction has its own epoch
+    (KIP-890)."""
     name, topic_id = new_topic(2)
     for committed in (True, False, True):
         epoch = transaction.epoch
@@ -191,14 +192,14 @@ def test_produce_12_adds_partitions_itself(transaction: Transaction, new_topic: 
             assert transaction.produce(VERSION_2, name, b"%d" % epoch, index=index).error_code == ErrorCode.NONE
         assert transaction.end(5, committed=committed) == ErrorCode.NONE
         assert transaction.epoch == epoch + 1
-    # The next transaction may begin while the markers of the last are under way.
+    # The next transaction may begin while the markers of the previous one are being written.
     assert transaction.produce(VERSION_2, name, b"open").error_code == ErrorCode.NONE
     response = transaction.wire.fetch(17, fetch_request(17, name, topic_id))
     assert values(response)[0] is not None
 
 
 def test_what_no_transaction_takes_is_refused(transaction: Transaction, new_topic: NewTopic) -> None:
-    """Batches of two producers in one request, and of an epoch that is over."""
+    """Batches of two producers in one request are refused, and so is a batch with an old producer epoch."""
     name, _ = new_topic(2)
     records: list[tuple[int, memoryview | None]] = [
         (index, memoryview(transaction.batch(name, b"a", producer_id=7 + index))) for index in (0, 1)
@@ -219,13 +220,14 @@ def test_what_no_transaction_takes_is_refused(transaction: Transaction, new_topi
 def test_every_version_of_fetch_tells_what_was_aborted(
     transaction: Transaction, new_topic: NewTopic, version: int
 ) -> None:
-    """Producer and first offset; and the last stable offset. Who reads uncommitted records is told nothing."""
+    """Each version of Fetch returns aborted transactions (producer id and first offset) and the last stable offset to a
+    read_committed reader; a read_uncommitted reader gets no aborted transactions."""
     name, topic_id = new_topic()
     for committed in (False, True):
         assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.NONE
         assert transaction.end(5, committed=committed) == ErrorCode.NONE
     deadline = time.monotonic() + PATIENCE_MS / 1000
-    while True:  # Until the second marker is there, what comes before it is all there is to read.
+    while True:  # Before the second marker is written, the response ends before the second transaction.
         response = transaction.wire.fetch(version, fetch_request(version, name, topic_id))
         partition = response.topics[0].partitions[0]
         if partition.last_stable_offset == 4:
@@ -241,7 +243,8 @@ def test_every_version_of_fetch_tells_what_was_aborted(
 def test_a_reader_of_committed_records_waits_for_the_marker(
     served: Broker, transaction: Transaction, new_topic: NewTopic
 ) -> None:
-    """Records of an open transaction don't wake it, its end does; and it does not see what comes behind."""
+    """A waiting read_committed fetch is answered when the first transaction ends, not when records arrive. The answer
+    stops before the next open transaction."""
     name, topic_id = new_topic()
     other = Transaction(transaction.wire)
     with Wire(served.bootstrap_servers) as reader:
@@ -256,7 +259,7 @@ def test_a_reader_of_committed_records_waits_for_the_marker(
 
 
 def test_list_offsets_ends_where_all_is_decided(transaction: Transaction, new_topic: NewTopic) -> None:
-    """For who reads committed records, by the end as by time."""
+    """With read_committed, ListOffsets stops at the last stable offset, both for the end offset and for a timestamp."""
     name, _ = new_topic()
     assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.NONE
     for isolation_level, timestamp, expected in ((0, LATEST, 1), (1, LATEST, 0), (0, 0, 0), (1, 0, -1)):
@@ -276,7 +279,7 @@ def test_list_offsets_ends_where_all_is_decided(transaction: Transaction, new_to
 
 @pytest.mark.parametrize("version", range(6))
 def test_every_version_of_txn_offset_commit(transaction: Transaction, new_topic: NewTopic, version: int) -> None:
-    """Offsets are unstable until the transaction ends; partitions that don't exist are refused alone."""
+    """Offsets are unstable until the transaction ends; unknown partitions are refused individually."""
     name, _ = new_topic()
     refused = ErrorCode.TRANSACTION_ABORTABLE if version == 4 else ErrorCode.INVALID_TXN_STATE
     if version < 5:
@@ -301,7 +304,8 @@ def test_every_version_of_txn_offset_commit(transaction: Transaction, new_topic:
 def test_many_offsets_of_a_transaction_are_committed_in_steps(
     transaction: Transaction, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are one transaction all the same: none is stable before it ends, and all are then."""
+    """Offsets that are written in several steps belong to one transaction: all are unstable until it ends, then all are
+    committed."""
     monkeypatch.setattr(txn_offset_commit, "OFFSETS_AT_ONCE", 2)
     name, _ = new_topic(5)
     partitions = [(name, index) for index in range(5)]
@@ -329,7 +333,8 @@ def _fetch_offset(transaction: Transaction, topic: str, index: int = 0) -> tuple
 def test_an_administrator_ends_a_transaction_that_hangs(
     transaction: Transaction, new_topic: NewTopic, version: int
 ) -> None:
-    """KIP-664: DescribeProducers shows it, WriteTxnMarkers aborts it; older coordinators are fenced from then on."""
+    """DescribeProducers shows a hanging transaction, and WriteTxnMarkers aborts it. After that, a marker with an older
+    coordinator epoch is fenced (KIP-664)."""
     name, topic_id = new_topic()
     transaction.add(name, 0)
     transaction.produce(VERSION_1, name, b"a", b"b")

@@ -1,4 +1,4 @@
-"""Answers with records in files, over real sockets."""
+"""Responses whose records are sent from files, over real sockets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def wire(served: Broker) -> Iterator[Wire]:
 
 @pytest.fixture
 def topic(wire: Wire) -> str:
-    """A topic with two megabytes and a half in each partition."""
+    """Creates a topic with about 2.4 MB in each partition."""
     name = f"topic-{time.monotonic_ns()}"
     wish = CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1)
     wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[wish], timeout_ms=10_000))
@@ -63,7 +63,7 @@ def topic(wire: Wire) -> str:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes of each answer were left for the transport."""
+    """Records for each response how many bytes were left for the transport."""
     left: list[int] = []
     send = FileSender.send
 
@@ -77,7 +77,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def request(topic: str, *, max_bytes: int = MUCH) -> FetchRequest:
-    """All partitions from their beginning."""
+    """Returns a fetch request for all partitions from offset 0."""
     wanted = [FetchPartition(index, -1, 0, -1, -1, max_bytes) for index in range(PARTITIONS)]
     return FetchRequest(-1, 0, 1, MUCH, 0, 0, -1, [FetchTopic(topic, None, wanted)], [])
 
@@ -90,7 +90,7 @@ def records_of(response: FetchResponse) -> list[bytes]:
 def test_an_answer_from_files_is_the_one_from_memory(
     monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: str, sent: list[int]
 ) -> None:
-    """Byte for byte, whatever is asked for."""
+    """A response sent from files equals the response sent from memory, for small and large limits."""
     for max_bytes in (10, 300_000, 900_000, MUCH):
         from_files = wire.fetch(VERSION, request(topic, max_bytes=max_bytes))
         with monkeypatch.context() as patch:
@@ -103,7 +103,7 @@ def test_an_answer_from_files_is_the_one_from_memory(
 
 
 def test_a_client_that_reads_slowly_gets_all_of_it(wire: Wire, topic: str, sent: list[int]) -> None:
-    """What the socket does not take at once follows; so do the answers to the next requests."""
+    """A client that reads slowly gets all bytes that the socket did not accept at once, and then the next responses."""
     expected = records_of(wire.fetch(VERSION, request(topic)))
     body = encode_fetch_request(VERSION, request(topic))
     for _ in range(3):
@@ -118,7 +118,7 @@ def test_a_client_that_reads_slowly_gets_all_of_it(wire: Wire, topic: str, sent:
 def test_no_client_keeps_the_loop_for_a_long_answer(
     monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: str, sent: list[int]
 ) -> None:
-    """However fast it reads, only so much is sent in one step."""
+    """One step of the loop sends at most AT_ONCE_BYTES of a response, however fast the client reads."""
     expected = records_of(wire.fetch(VERSION, request(topic)))
     monkeypatch.setattr(file_sending, "AT_ONCE_BYTES", 500_000)
     assert records_of(wire.fetch(VERSION, request(topic))) == expected
@@ -128,7 +128,8 @@ def test_no_client_keeps_the_loop_for_a_long_answer(
 def test_a_file_that_lost_its_end_costs_one_connection(
     served: Broker, wire: Wire, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An answer that was begun can't say what is wrong: the connection ends. The next answer says it."""
+    """A truncated segment file closes the connection, because the response has already begun. The next response
+    contains KAFKA_STORAGE_ERROR for that partition."""
     file = served.data_dir / f"{topic}-2" / f"{0:020d}.log"
     os.truncate(file, 1_000_000)
     with pytest.raises(ConnectionError):
@@ -141,7 +142,7 @@ def test_a_file_that_lost_its_end_costs_one_connection(
 
 
 def test_a_client_that_has_gone_is_no_error(served: Broker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing is logged, and the broker goes on."""
+    """A client that disconnects before its response causes no log message, and the broker serves other clients."""
     body = encode_fetch_request(VERSION, request(topic))
     for _ in range(20):
         with Wire(served.bootstrap_servers) as gone:
@@ -152,7 +153,8 @@ def test_a_client_that_has_gone_is_no_error(served: Broker, topic: str, caplog: 
 
 
 def test_a_sender_never_closes_the_descriptor() -> None:
-    """It is the transport's: what has that number later may be another client's connection."""
+    """A FileSender that is garbage-collected leaves the transport's socket open. Its descriptor number could belong to
+    another client later."""
     here, there = socket.socketpair()
     with here, there:
         sender = FileSender(here)
@@ -165,7 +167,8 @@ def test_a_sender_never_closes_the_descriptor() -> None:
 
 
 def test_the_first_fetch_of_a_broker_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However large: its answer may have records in files, which must not change before it is sent."""
+    """The first Fetch is answered in the same step, even if it is large. Its response may have records in files, which
+    must not change before they are sent."""
     answers: list[Any] = []
     dispatch = Dispatcher.dispatch
 

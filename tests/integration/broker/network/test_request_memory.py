@@ -1,4 +1,4 @@
-"""Large requests that wait for memory, with turns that end after some real time."""
+"""Large requests that wait for memory, with turns that end after a real time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.unit.broker.network.test_request_memory import LIMIT, Clients, frame
 
 @in_loop
 async def test_half_requests_do_not_keep_others_out(caplog: pytest.LogCaptureFixture) -> None:
-    """They hold all the memory and never go on.
+    """Incomplete requests that hold all memory do not block other requests.
 
-    Small requests are answered at once. Large ones wait for those that have the turn and do not use it, which are
-    closed one after the other until there is room.
+    Small requests are answered at once. Large requests wait until the broker has closed enough of the connections that
+    have the turn and send nothing.
     """
     clients = Clients(turn_s=0.01)
     halves = [clients.connect() for _ in range(5)]
@@ -37,7 +37,7 @@ async def test_half_requests_do_not_keep_others_out(caplog: pytest.LogCaptureFix
 
 @in_loop
 async def test_requests_that_drip_have_no_turn_without_end() -> None:
-    """A client that sends a byte now and then loses its connection as one that sends nothing."""
+    """A client that sends single bytes of a large request loses its connection, like one that sends nothing."""
     clients = Clients(turn_s=0.05)
     dripping, large = clients.connect(), clients.connect()
     data = frame(400_000)

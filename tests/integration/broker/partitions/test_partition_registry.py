@@ -1,4 +1,4 @@
-"""Partitions follow the metadata in steps."""
+"""The partition registry follows the metadata in steps."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ MANY = 300
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """A broker of the test's own."""
+    """Runs a broker for one test."""
     with Broker() as broker:
         yield broker
 
 
 def folders(broker: Broker, topic: str) -> list[str]:
-    """The topic's log folders, but for those that only wait to be removed."""
+    """Returns the names of the topic's log folders, without those that are marked for deletion."""
     return [path.name for path in broker.data_dir.glob(f"{topic}-*") if not path.name.endswith("-delete")]
 
 
 def test_others_have_their_turn_while_many_logs_are_made(broker: Broker) -> None:
-    """A partition whose turn has not come is answered for with NOT_LEADER_OR_FOLLOWER, which clients try again."""
+    """Other tasks run while many logs are created. A partition whose log does not exist yet gets
+    NOT_LEADER_OR_FOLLOWER, which clients retry."""
 
     async def create(server: BrokerServer) -> None:
         assert server.context is not None
@@ -57,7 +58,8 @@ def test_others_have_their_turn_while_many_logs_are_made(broker: Broker) -> None
 def test_others_have_their_turn_while_the_defaults_of_all_logs_change(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And when the change is acknowledged, every log follows it."""
+    """Other tasks run while the defaults of all logs change; when the change is acknowledged, every log uses the new
+    value."""
 
     async def change(server: BrokerServer) -> None:
         assert server.context is not None
@@ -80,7 +82,8 @@ def test_others_have_their_turn_while_the_defaults_of_all_logs_change(
 
 
 def test_a_topic_that_is_deleted_while_it_is_made_leaves_nothing(broker: Broker) -> None:
-    """And one of the same name that follows at once has all its partitions."""
+    """A topic that is deleted during its creation leaves no folders; a new topic of the same name has all its
+    partitions."""
 
     async def change(server: BrokerServer) -> None:
         assert server.context is not None
@@ -102,8 +105,8 @@ def test_a_topic_that_is_deleted_while_it_is_made_leaves_nothing(broker: Broker)
 
 
 def test_a_topic_waits_only_for_a_deleted_one_of_its_name(broker: Broker) -> None:
-    """A topic is created while the logs of another are made. One that takes the name of a deleted topic is created when
-    nothing on the disk tells of that one any more: a crash must not look as if its records were lost."""
+    """A topic is created while the logs of another topic are made. A topic that reuses a deleted topic's name waits
+    until no file names the deleted topic; otherwise a crash would look like lost records."""
 
     async def create(server: BrokerServer) -> None:
         assert server.context is not None
@@ -129,7 +132,7 @@ def test_a_topic_waits_only_for_a_deleted_one_of_its_name(broker: Broker) -> Non
 
 
 def test_a_broker_stops_while_logs_are_made(caplog: pytest.LogCaptureFixture) -> None:
-    """All of them are made, and nothing that has stopped already is asked for anything."""
+    """A broker that stops while logs are created finishes all of them and logs no traceback."""
 
     async def create(server: BrokerServer) -> None:
         assert server.context is not None

@@ -1,4 +1,4 @@
-"""Markers of transactions in very many partitions."""
+"""Transaction markers in very many partitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANY = 20
 
 @pytest.fixture(autouse=True)
 def _steps_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a step is up as soon as it may be."""
+    """Ends each time slice as early as possible."""
     monkeypatch.setattr(time_slices, "STEP_S", -1.0)
 
 
@@ -39,7 +39,8 @@ async def make_topic(server: BrokerServer) -> None:
 
 
 async def most_at_once(server: BrokerServer) -> int:
-    """Waits until each partition has its marker: how many of them got theirs between two turns of others."""
+    """Waits until each partition has its marker; returns the largest number of markers written between two other
+    tasks."""
     assert server.context is not None
     partitions = [server.context.partitions.get(TOPIC, PartitionIndex(index)) for index in range(MANY)]
     most = written = 0
@@ -51,7 +52,7 @@ async def most_at_once(server: BrokerServer) -> int:
 
 
 def test_others_have_their_turn_while_a_transaction_ends() -> None:
-    """The coordinator's markers for very many partitions keep nobody else waiting."""
+    """Other tasks run while the coordinator writes markers to very many partitions."""
 
     async def end(server: BrokerServer) -> tuple[set[ErrorCode], int]:
         assert server.context is not None
@@ -67,7 +68,7 @@ def test_others_have_their_turn_while_a_transaction_ends() -> None:
 
 
 def test_others_have_their_turn_while_an_administrators_markers_are_written() -> None:
-    """Those of a WriteTxnMarkers request don't keep anybody waiting either."""
+    """Other tasks run while a WriteTxnMarkers request writes markers to very many partitions."""
     topic = WritableTxnMarkerTopic(name=TOPIC, partition_indexes=list(range(MANY)))
     request = WriteTxnMarkersRequest(
         markers=[

@@ -1,4 +1,4 @@
-"""Partitions that move are read before their new owners ask."""
+"""The broker reads partitions that move before their new owners fetch them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ RECORDS = 300
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """A broker of the test's own."""
+    """Runs a broker for one test."""
     with Broker() as broker:
         yield broker
 
 
 @pytest.fixture
 def topic(broker: Broker) -> str:
-    """A topic with two partitions, and three batches of a hundred records in the second."""
+    """Creates a topic with two partitions; the second one has three batches of a hundred records."""
     topic = f"topic-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, 2)])[topic].result()
@@ -50,14 +50,14 @@ def topic(broker: Broker) -> str:
 
 
 def move(topic: str, offset: int | None, *, to: str | None = "b") -> TargetChosen:
-    """A target that gives the topic's second partition to another member."""
+    """Returns a target assignment that moves the topic's second partition to another member."""
     committed = None if offset is None else Offset(offset)
     moved = (PartitionMove(topic, PartitionIndex(1), "a", to, committed),)
     return TargetChosen("orders", GroupType.CONSUMER, 2, "uniform", {}, Millis(0), moved)
 
 
 def warmed(broker: Broker, topic: str, *events: TargetChosen, index: int = 1) -> WarmRead | None:
-    """What is ready for the partition once the events have had their effect."""
+    """Handles the events; returns the partition's prepared read, or None after one second."""
 
     async def hand_over(server: BrokerServer) -> WarmRead | None:
         assert server.context is not None
@@ -74,7 +74,7 @@ def warmed(broker: Broker, topic: str, *events: TargetChosen, index: int = 1) ->
 
 
 def partition_of(broker: Broker, topic: str, index: int = 1) -> Partition:
-    """The partition as the broker has it."""
+    """Returns the broker's partition object."""
 
     async def get(server: BrokerServer) -> Partition:
         assert server.context is not None
@@ -84,7 +84,7 @@ def partition_of(broker: Broker, topic: str, index: int = 1) -> Partition:
 
 
 def read_from(broker: Broker, topic: str, offset: int, count: int) -> list[bytes]:
-    """Values from an offset on, through a client."""
+    """Reads `count` values from an offset on, through a client."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
     consumer.assign([TopicPartition(topic, 1, offset)])
     values: list[bytes] = []
@@ -100,7 +100,7 @@ def read_from(broker: Broker, topic: str, offset: int, count: int) -> list[bytes
 
 
 def fill_first_partition(broker: Broker, topic: str) -> None:
-    """As many records as the second one has."""
+    """Writes as many records to the first partition as the second one has."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(RECORDS):
         producer.produce(topic, str(number).encode(), partition=0)
@@ -108,7 +108,7 @@ def fill_first_partition(broker: Broker, topic: str) -> None:
 
 
 def watch_what_is_taken(broker: Broker) -> list[Offset]:
-    """Where the reads begin that were ready and are handed out, as they are."""
+    """Records the start offset of each prepared read that the broker hands out."""
     taken: list[Offset] = []
 
     async def watch(server: BrokerServer) -> None:
@@ -129,7 +129,7 @@ def watch_what_is_taken(broker: Broker) -> list[Offset]:
 def mover(
     broker: Broker, topic: str, on_assign: Callable[[Consumer, list[TopicPartition]], None] | None = None
 ) -> Consumer:
-    """A member of a group between whose members partitions move."""
+    """Returns a member of a group whose partitions move between members."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -147,7 +147,8 @@ def mover(
 
 
 def make_large_segments(broker: Broker, topic: str) -> list[Path]:
-    """Makes a topic whose second partition has four segments of up to four batches of 900 kB each; their files."""
+    """Creates a topic whose second partition has four segments of up to four batches of 900 kB; returns the segment
+    files."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, 2, config={"segment.bytes": "4000000"})])[topic].result()
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -160,7 +161,7 @@ def make_large_segments(broker: Broker, topic: str) -> list[Path]:
 
 
 def evict(file: Path) -> None:
-    """Has the kernel forget what it can of the file, all of which is written first."""
+    """Writes the file to the disk and asks the kernel to drop its pages from memory."""
     descriptor = os.open(file, os.O_RDWR)
     try:
         os.fsync(descriptor)
@@ -170,20 +171,21 @@ def evict(file: Path) -> None:
 
 
 def pages_in_memory(file: Path) -> list[bool]:
-    """Of each page of the file whether the kernel has it in memory. It reads none of them."""
+    """Returns for each page of the file whether the kernel has it in memory; reads no page."""
     libc = ctypes.CDLL(None, use_errno=True)
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
         states = (ctypes.c_ubyte * -(-len(mapped) // mmap.PAGESIZE))()
         first = ctypes.c_ubyte.from_buffer(mapped)
         address = ctypes.c_void_p(ctypes.addressof(first))
         failed = libc.mincore(address, ctypes.c_size_t(len(mapped)), states)
-        del first  # The file stays mapped as long as something points there.
+        del first  # The mapping can't be closed while a pointer to it exists.
         assert not failed, os.strerror(ctypes.get_errno())
         return [bool(state & 1) for state in states]
 
 
 def test_a_partition_that_moves_is_read_from_the_committed_offset_on(broker: Broker, topic: str) -> None:
-    """Whole batches are ready, and the first Fetch gets just these; they are handed out once."""
+    """A partition that moves is read from the committed offset on, in whole batches. The first Fetch gets these
+    batches, and they are handed out once."""
     ready = warmed(broker, topic, move(topic, 100))
     assert ready is not None
     assert (ready.offset, ready.end_offset) == (100, RECORDS)
@@ -196,18 +198,18 @@ def test_a_partition_that_moves_is_read_from_the_committed_offset_on(broker: Bro
     "event_offset", [RECORDS, RECORDS + 5, None], ids=["nothing to read", "beyond the log", "no commit"]
 )
 def test_where_there_is_nothing_to_read_nothing_is_kept(broker: Broker, topic: str, event_offset: int | None) -> None:
-    """At the end of the log, beyond it, and without a commit."""
+    """No read is prepared at the end of the log, beyond it, or without a committed offset."""
     assert warmed(broker, topic, move(topic, event_offset)) is None
 
 
 def test_a_partition_that_nobody_gets_is_left_alone(broker: Broker, topic: str) -> None:
-    """The last member left: who comes next, and when, is not known."""
+    """No read is prepared for a partition without a new owner, because the next owner is unknown."""
     assert warmed(broker, topic, move(topic, 100, to=None)) is None
 
 
 def test_a_read_serves_only_what_a_read_now_would_give(broker: Broker, topic: str) -> None:
-    """Another offset, a smaller limit, a bound below its end, another leader epoch: the log is read instead, and so it
-    is when it has gone offline, for then nobody knows what is on the disk."""
+    """A prepared read is not used for another offset, a smaller limit, a bound below its end, another leader epoch, or
+    an offline log."""
     ready = warmed(broker, topic, move(topic, 100))
     assert ready is not None
     partition = partition_of(broker, topic)
@@ -226,7 +228,8 @@ def test_a_read_serves_only_what_a_read_now_would_give(broker: Broker, topic: st
 
 
 def test_a_member_that_joins_finds_its_partition_ready(broker: Broker, topic: str) -> None:
-    """The target of a consumer group moves one, and its tail has been read before the new owner fetches it."""
+    """When a consumer group moves a partition to a new member, the partition's tail is read before the new member
+    fetches it."""
     fill_first_partition(broker, topic)
     taken = watch_what_is_taken(broker)
     first = mover(broker, topic)
@@ -246,14 +249,15 @@ def test_a_member_that_joins_finds_its_partition_ready(broker: Broker, topic: st
 
 
 def test_the_partition_of_a_member_that_leaves_is_ready_for_who_gets_it(broker: Broker, topic: str) -> None:
-    """Nobody has it when the new target is made; its tail is read all the same."""
+    """The partition of a member that has left has no owner when the new target is computed; its tail is read
+    nevertheless."""
     fill_first_partition(broker, topic)
     taken = watch_what_is_taken(broker)
     deadline = time.monotonic() + 60
     orphans: set[int] = set()
 
     def begin(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        # With the first Fetch it waits for what is read beside it, which is nearly always there by then.
+        # Delays the first Fetch until the prepared read is ready. Without the delay it nearly always is.
         for index in orphans.intersection(each.partition for each in partitions):
             while partition_of(broker, topic, index).warm_read is None:
                 assert time.monotonic() < deadline
@@ -277,7 +281,8 @@ def test_the_partition_of_a_member_that_leaves_is_ready_for_who_gets_it(broker: 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which pages of a file are in memory")
 def test_the_pages_that_will_be_read_are_brought_in(broker: Broker) -> None:
-    """Those from the committed offset on, of each segment that they lie in, and no others."""
+    """The broker brings in the pages from the committed offset on, in each segment that they belong to, and no other
+    pages."""
     files = make_large_segments(broker, "large")
     batches = iterate_batches(files[0].read_bytes())
     start = next(position for position, header in batches if header.base_offset == 2)
@@ -292,7 +297,7 @@ def test_the_pages_that_will_be_read_are_brought_in(broker: Broker) -> None:
 
     def in_memory() -> list[list[bool]]:
         pages = [pages_in_memory(file) for file in files]
-        pages[0] = pages[0][start // mmap.PAGESIZE :]  # What lies before is nobody's concern: reads look for a batch.
+        pages[0] = pages[0][start // mmap.PAGESIZE :]  # Earlier pages may be in memory: a read searches for its batch.
         return pages
 
     wanted = [[True] * len(pages) for pages in in_memory()]

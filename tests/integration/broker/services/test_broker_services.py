@@ -1,4 +1,4 @@
-"""What the parts of a broker have to do with one another when it stops."""
+"""How the parts of a broker depend on each other when it stops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ async def _context_of(server: BrokerServer) -> BrokerContext:
 
 
 def test_a_request_that_outlives_the_metadata_finds_its_partition() -> None:
-    """A broker that stops lets requests end that change something; the metadata store may be closed by then."""
+    """A request that ends after the metadata store is closed still finds its group's partition. A broker that stops
+    lets changing requests finish."""
     with Broker() as broker:
         context = broker.run_in_broker(_context_of)
         count = context.config.offsets_topic_num_partitions
@@ -27,7 +28,8 @@ def test_a_request_that_outlives_the_metadata_finds_its_partition() -> None:
 
 
 def test_a_request_that_outlives_the_metadata_gets_no_internal_topic() -> None:
-    """Its client is to look for another coordinator, and nobody is told of a fault in the broker."""
+    """A request that needs an internal topic after the metadata store is closed gets COORDINATOR_NOT_AVAILABLE, so that
+    its client looks for another coordinator."""
     with Broker() as broker:
         context = broker.run_in_broker(_context_of)
     with pytest.raises(KafkaError) as refused:

@@ -1,4 +1,4 @@
-"""What monitoring reads of the log cleaner."""
+"""Metrics of the log cleaner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from klamm.testing import Broker
 
 @pytest.fixture
 def page(caplog: pytest.LogCaptureFixture) -> Iterator[tuple[Broker, str]]:
-    """A broker whose cleaner looks ten times a second, and the address of its page."""
+    """Runs a broker whose cleaner checks the logs ten times a second; gives the broker and the address of its metrics
+    page."""
     caplog.set_level(logging.INFO, "klamm.broker.server")
     with Broker(config={"klamm.metrics.listener": "127.0.0.1:0", "log.cleaner.backoff.ms": "100"}) as broker:
         (port,) = [match[1] for match in (re.search(r"port (\d+) of ", each) for each in caplog.messages) if match]
@@ -25,7 +26,8 @@ def page(caplog: pytest.LogCaptureFixture) -> Iterator[tuple[Broker, str]]:
 
 
 def test_a_log_that_is_dirty_and_not_yet_due_shows(page: tuple[Broker, str]) -> None:
-    """All of its closed segments are dirty, and stay so: it is to be cleaned at no less than all."""
+    """The metrics page shows a log that is 100 % dirty and not yet due, because its min.cleanable.dirty.ratio is
+    1.0."""
     broker, address = page
     settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0", "segment.bytes": "1048576"}
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})

@@ -1,4 +1,4 @@
-"""Records that coordinators can't read: they are skipped, told and counted, and everybody else is served."""
+"""Coordinators skip, log and count records that they can't read, and serve all other groups and transactions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _create_orders(broker: Broker) -> None:
 
 
 def _produce(broker: Broker, topic: str, key: bytes, client_id: str) -> object:
-    """Writes a record into each partition of an internal topic; the last error."""
+    """Writes a record into each partition of an internal topic; returns the last error."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": client_id, "linger.ms": 0})
     errors: list[object] = []
     count = len(producer.list_topics(topic).topics[topic].partitions)
@@ -53,7 +53,8 @@ def _transact(broker: Broker) -> None:
 
 
 def test_one_record_does_not_take_a_coordinator_away(caplog: pytest.LogCaptureFixture) -> None:
-    """A key of one byte in each partition: groups and transactions go on, now and after a restart."""
+    """Groups and transactions work before and after a restart, although each partition has a record with an unreadable
+    key."""
     caplog.set_level(logging.INFO, "klamm.broker.server")
     settings = {"klamm.metrics.listener": "127.0.0.1:0", "offsets.topic.num.partitions": "2"}
     with Broker(config={**settings, "transaction.state.log.num.partitions": "2"}) as broker:
@@ -85,7 +86,8 @@ def _page(caplog: pytest.LogCaptureFixture) -> str:
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_only_the_admin_client_may_write_to_internal_topics(topic: str) -> None:
-    """As in Kafka, by its client id alone (`AdminUtils`): anyone else gets INVALID_TOPIC_EXCEPTION."""
+    """A client with another client id than Kafka's admin client gets INVALID_TOPIC_EXCEPTION for an internal topic, as
+    in Kafka (`AdminUtils`)."""
     with Broker() as broker:
         _create_orders(broker)
         _commit(broker, 1)

@@ -1,4 +1,4 @@
-"""The garbage collector looks at everything after a quiet time."""
+"""The garbage collector runs a full collection when the process is quiet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from klamm.broker.services.garbage_collection import GarbageCollection
 
 @pytest.fixture
 def collection() -> Iterator[GarbageCollection]:
-    """Started by the test; this process is more than a broker, so it ends with it."""
+    """Returns a GarbageCollection that the test starts; stops it after the test, because this process is not only a
+    broker."""
     collection = GarbageCollection()
     yield collection
     collection.stop()
@@ -25,7 +26,7 @@ def collection() -> Iterator[GarbageCollection]:
 def test_it_looks_at_everything_when_it_is_quiet(
     collection: GarbageCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not more often than it has to."""
+    """A full collection runs when the process is quiet and the minimum interval has passed, and not before."""
     monkeypatch.setattr(garbage_collection, "LOOK_S", 0.01)
     monkeypatch.setattr(garbage_collection, "QUIET_SHARE", 100.0)
 

@@ -51,7 +51,7 @@ with Broker() as broker:
 
 
 def _imports(how: str) -> dict[str, Any]:
-    """Returns the name of the loop's thread; for each import the thread, and whether the topic existed already."""
+    """Returns the loop's thread name and, for each import, its thread and whether the topic existed already."""
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, how],
         cwd=Path(__file__).parents[4],
@@ -66,7 +66,8 @@ def _imports(how: str) -> dict[str, Any]:
 
 
 def test_the_first_request_for_a_coordinator_imports_on_a_thread() -> None:
-    """The import ends before `__consumer_offsets` is created: the coordinator loads its partitions on the loop."""
+    """The first FindCoordinator request imports the group code on a thread, before `__consumer_offsets` is created and
+    the coordinator loads partitions on the loop."""
     noted = _imports("request")
     ((thread, topic_exists),) = noted["found"]
     assert thread != noted["loop"]
@@ -75,7 +76,7 @@ def test_the_first_request_for_a_coordinator_imports_on_a_thread() -> None:
 
 
 def test_a_broker_without_groups_imports_on_a_thread() -> None:
-    """A moment after the start the code is there for the first group, and no topic is created."""
+    """A broker without groups imports the group code on a thread soon after its start, and creates no topic."""
     noted = _imports("wait")
     ((thread, topic_exists),) = noted["found"]
     assert thread != noted["loop"]

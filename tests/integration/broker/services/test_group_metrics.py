@@ -1,4 +1,4 @@
-"""What autoscalers read of a group."""
+"""Metrics of a group that autoscalers read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINE = re.compile(r"port (\d+) of ")
 
 @pytest.fixture
 def page(caplog: pytest.LogCaptureFixture) -> Iterator[tuple[Broker, str]]:
-    """A broker that measures ten times a second, and the address of its page."""
+    """Runs a broker that measures ten times a second; gives the broker and the address of its metrics page."""
     caplog.set_level(logging.INFO, "klamm.broker.server")
     with Broker(config={"klamm.metrics.listener": "127.0.0.1:0", "klamm.group.traffic.interval.ms": "100"}) as broker:
         (port,) = [match[1] for match in map(LINE.search, caplog.messages) if match]
@@ -32,7 +32,7 @@ def page(caplog: pytest.LogCaptureFixture) -> Iterator[tuple[Broker, str]]:
 
 
 def figure(address: str, name: str) -> float | None:
-    """The value of a gauge for the group."""
+    """Returns the value of a gauge for the group, or None."""
     with urllib.request.urlopen(address, timeout=10) as answer:
         text = answer.read().decode()
     found = re.search(rf'^{name}{{group="orders"}} (\S+)$', text, re.MULTILINE)
@@ -40,7 +40,7 @@ def figure(address: str, name: str) -> float | None:
 
 
 def members_needed_for_others(wire: Wire, protocol: str) -> int:
-    """What the answer has that describes the group to who is no tool of klamm's."""
+    """Returns the `members_needed` field that a client other than klamm's tools gets."""
     if protocol == "consumer":
         asked = ConsumerGroupDescribeRequest(group_ids=["orders"])
         return wire.call(ConsumerGroupDescribeResponse, 1, asked).groups[0].members_needed
@@ -51,7 +51,8 @@ def members_needed_for_others(wire: Wire, protocol: str) -> int:
 def test_lag_and_members_of_a_group_are_on_the_page(
     page: tuple[Broker, str], capsys: pytest.CaptureFixture[str], protocol: str
 ) -> None:
-    """The lag falls as the group commits; a group without figures yet has none of that kind. In either protocol."""
+    """The metrics page shows the lag and the members of a group of either protocol. The lag falls as the group commits;
+    a gauge without a value yet is missing."""
     broker, address = page
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(100):
@@ -80,7 +81,7 @@ def test_lag_and_members_of_a_group_are_on_the_page(
     assert figure(address, "klamm_group_members_needed") is None
     for _ in range(60):
         assert consumer.poll(10) is not None
-    time.sleep(1)  # Two looks at commits are a second apart at least.
+    time.sleep(1)  # The broker reads commits at most once a second.
     consumer.commit(asynchronous=False)
     while figure(address, "klamm_group_members_needed") is None and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -89,6 +90,6 @@ def test_lag_and_members_of_a_group_are_on_the_page(
     assert main(["group", "describe", "orders", "--bootstrap-server", broker.bootstrap_servers]) == 0
     assert "1 member, lag 0, 1 needed" in "".join(capsys.readouterr())
     with Wire(broker.bootstrap_servers) as another:
-        # Others get Kafka's answer and nothing beside it.
+        # Other clients get only Kafka's fields.
         assert members_needed_for_others(another, protocol) == -1
     consumer.close()

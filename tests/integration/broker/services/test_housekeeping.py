@@ -1,4 +1,4 @@
-"""What a broker does again and again without being asked."""
+"""Periodic work of a broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from klamm.testing import Broker
 def test_records_are_written_back_when_flush_ms_is_over(
     served: Broker, wire: Wire, new_topic: Callable[..., tuple[str, TopicId]]
 ) -> None:
-    """flush.ms of a topic: no roll, no stop and no further record is needed."""
+    """Records are flushed when the topic's flush.ms is over, without a segment roll, a stop or another record."""
     name, _ = new_topic(1, flush_ms="1")
     batch = memoryview(encode_batch([(Millis(1_700_000_000_000), None, b"value", ())]))
 

@@ -1,4 +1,4 @@
-"""The topic of the groups' history, beside that of their offsets."""
+"""The internal topic for the history of groups, next to the topic for their offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAY_MS = 86_400_000
 
 
 def live(broker: Broker) -> None:
-    """A group comes to life and ends: that is history."""
+    """Creates group history: a member joins the group, gets partitions and leaves."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "orders"})
@@ -39,13 +39,13 @@ def live(broker: Broker) -> None:
 
 
 def topics(broker: Broker) -> dict[str | None, MetadataResponseTopic]:
-    """What a client is told of all topics."""
+    """Returns the Metadata response of all topics, by name."""
     with Wire(broker.bootstrap_servers) as wire:
         return {topic.name: topic for topic in wire.call(MetadataResponse, 12, MetadataRequest(topics=None)).topics}
 
 
 def wait_for_history(broker: Broker) -> None:
-    """Until the topic is there; it is made a moment after the first change."""
+    """Waits until the history topic exists; the broker creates it a moment after the first change."""
     deadline = time.monotonic() + PATIENCE_S
     while HISTORY not in topics(broker):
         assert time.monotonic() < deadline, "no history"
@@ -53,7 +53,7 @@ def wait_for_history(broker: Broker) -> None:
 
 
 def write_to(broker: Broker, topic: str) -> ErrorCode:
-    """What a client hears that writes to partition 0."""
+    """Writes a record to partition 0 of the topic; returns the error code."""
     records = encode_batch([(Millis(time.time_ns() // 1_000_000), b"orders", b"{}", ())])
     request = ProduceRequest(None, -1, 10_000, [ProduceTopic(topic, None, [(0, memoryview(records))])])
     with Wire(broker.bootstrap_servers) as wire:
@@ -62,7 +62,7 @@ def write_to(broker: Broker, topic: str) -> ErrorCode:
 
 
 def configs_of_history(broker: Broker) -> dict[str, str | None]:
-    """Its configuration, as DescribeConfigs tells it."""
+    """Returns the configuration of the history topic from DescribeConfigs."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, HISTORY)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     described = admin.describe_configs([resource])
@@ -70,7 +70,8 @@ def configs_of_history(broker: Broker) -> dict[str, str | None]:
 
 
 def test_the_history_is_internal_and_has_the_partitions_of_the_offsets() -> None:
-    """A group has the same partition in both; nobody writes to either; it keeps seven days."""
+    """The history topic has as many partitions as the offsets topic, refuses clients' writes, and keeps records for
+    seven days."""
     with Broker(config={"offsets.topic.num.partitions": "3"}) as broker:
         live(broker)
         wait_for_history(broker)
@@ -85,7 +86,7 @@ def test_the_history_is_internal_and_has_the_partitions_of_the_offsets() -> None
 
 @pytest.mark.parametrize("retention_ms", [str(DAY_MS), "-1"])
 def test_the_history_keeps_as_long_as_it_is_said(retention_ms: str) -> None:
-    """`klamm.group.history.retention.ms`, with which it is made."""
+    """`klamm.group.history.retention.ms` sets the retention of the history topic."""
     with Broker(config={"klamm.group.history.retention.ms": retention_ms}) as broker:
         live(broker)
         wait_for_history(broker)
@@ -93,7 +94,8 @@ def test_the_history_keeps_as_long_as_it_is_said(retention_ms: str) -> None:
 
 
 def test_without_history_there_is_no_topic() -> None:
-    """`klamm.group.history.enable=false`: another broker has long made it by then."""
+    """With `klamm.group.history.enable=false` there is no history topic, when another broker has already created
+    one."""
     with Broker(config={"klamm.group.history.enable": "false"}) as without, Broker() as another:
         for broker in (without, another):
             live(broker)

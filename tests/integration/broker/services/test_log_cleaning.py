@@ -1,4 +1,4 @@
-"""A running broker cleans its compacted topics, its own among them, while it serves."""
+"""A running broker cleans its compacted topics and its internal topics while it serves clients."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ CONFIG = {"log.cleaner.backoff.ms": "20", "offsets.topic.segment.bytes": "104857
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """A broker that looks for work all the time."""
+    """Runs a broker whose cleaner looks for work all the time."""
     with Broker(config=CONFIG) as broker:
         yield broker
 
 
 @pytest.fixture
 def wire(broker: Broker) -> Iterator[Wire]:
-    """A connection to it."""
+    """Opens a connection to the broker."""
     with Wire(broker.bootstrap_servers) as wire:
         yield wire
 
@@ -61,7 +61,7 @@ def create(wire: Wire, name: str, **configs: str) -> None:
         "cleanup_policy": "compact",
         "internal_segment_bytes": "500",
         "file_delete_delay_ms": "0",
-        # Whatever comes is to be cleaned: after a look between two batches the rest may be less than half of the log.
+        # Every new batch must be cleaned: after a cleaning between two batches, less than half of the log may be dirty.
         "min_cleanable_dirty_ratio": "0.01",
         **configs,
     }
@@ -84,7 +84,7 @@ def produce(wire: Wire, topic: str, count: int, keys: int = 3) -> None:
 
 
 def wait_until(broker: Broker, topic: str, condition: Callable[[Log], bool]) -> None:
-    """Returns when the log of a topic's partition is as wished."""
+    """Waits until the log of the topic's partition 0 meets the condition."""
 
     async def wait(server: BrokerServer) -> None:
         assert server.context is not None
@@ -96,14 +96,14 @@ def wait_until(broker: Broker, topic: str, condition: Callable[[Log], bool]) -> 
 
 
 def is_clean(log: Log) -> bool:
-    """Whether all but the active segment hold each key once."""
+    """Returns whether the closed segments contain each key once and no cleaning runs."""
     active_base = list(log._segments)[-1].base_offset
     keys = [record.key for record in read_all(log) if record.offset < active_base]
     return log.segment_count > 1 and len(keys) == len(set(keys)) > 0 and not log.compaction.is_under_way
 
 
 def test_a_compacted_topic_is_cleaned_by_itself(broker: Broker, wire: Wire) -> None:
-    """And again, when there is more of it."""
+    """A compacted topic is cleaned automatically, and again after more records."""
     create(wire, "table")
     for _ in range(2):
         produce(wire, "table", 60)
@@ -111,7 +111,7 @@ def test_a_compacted_topic_is_cleaned_by_itself(broker: Broker, wire: Wire) -> N
 
 
 def test_what_groups_committed_is_compacted_too_and_still_known_after_a_restart(broker: Broker, wire: Wire) -> None:
-    """I17: __consumer_offsets, by the same cleaner."""
+    """I17: the cleaner also compacts __consumer_offsets, and the committed offsets are still known after a restart."""
     create(wire, "orders")
     found = wire.call(FindCoordinatorResponse, 2, FindCoordinatorRequest(key="billing"))
     assert found.error_code == ErrorCode.NONE
@@ -155,7 +155,8 @@ def alter(wire: Wire, key: str, value: str) -> None:
 
 
 def test_the_cleaner_s_settings_may_change_while_it_works(broker: Broker, wire: Wire) -> None:
-    """Threads come and go, and so do bounds: log.cleaner.* are dynamic, as in Kafka."""
+    """The number of cleaner threads and the cleaner's limits change at run time: log.cleaner.* are dynamic, as in
+    Kafka."""
     for threads in ("2", "1"):
         alter(wire, "log.cleaner.threads", threads)
         create(wire, f"table-{threads}")
@@ -172,7 +173,7 @@ def test_the_cleaner_s_settings_may_change_while_it_works(broker: Broker, wire: 
 
 
 def test_a_cleaning_that_is_throttled_does_not_keep_the_broker_from_stopping() -> None:
-    """Nor a topic from being deleted."""
+    """A throttled cleaning does not block the deletion of its topic or the stop of the broker."""
     with (
         Broker(config={**CONFIG, "log.cleaner.io.max.bytes.per.second": "1.0"}) as broker,
         Wire(broker.bootstrap_servers) as wire,
@@ -199,7 +200,7 @@ def test_a_cleaning_that_is_throttled_does_not_keep_the_broker_from_stopping() -
 
 
 def test_without_the_cleaner_topics_are_kept_whole() -> None:
-    """log.cleaner.enable=false."""
+    """With log.cleaner.enable=false a compacted topic keeps all records, and no cleaner task runs."""
     with Broker(config={**CONFIG, "log.cleaner.enable": "false"}) as broker, Wire(broker.bootstrap_servers) as wire:
         create(wire, "table")
         produce(wire, "table", 60)

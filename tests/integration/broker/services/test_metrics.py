@@ -1,4 +1,4 @@
-"""The page of figures, as a scraper gets it."""
+"""The metrics page, as a scraper gets it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from klamm.broker.services.metrics import Figure, MetricsListener, MetricsUnavai
 
 
 async def page(port: int) -> str:
-    """What a scraper gets."""
+    """Returns the text of the metrics page."""
 
     def get() -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
@@ -25,7 +25,7 @@ async def page(port: int) -> str:
 
 @in_loop
 async def test_the_page_has_the_figures_of_the_moment() -> None:
-    """They are gathered on the event loop each time somebody asks."""
+    """The metrics page shows current values; each request collects them on the event loop."""
     lags = iter([5.0, 7.0])
 
     async def gather() -> Sequence[Figure]:
@@ -45,7 +45,7 @@ async def test_the_page_has_the_figures_of_the_moment() -> None:
 
 @in_loop
 async def test_a_port_that_is_taken_is_named() -> None:
-    """The error says which key and which address."""
+    """The error for a port in use names the configuration key and the address."""
 
     async def gather() -> Sequence[Figure]:
         return []

@@ -1,4 +1,4 @@
-"""Who may read the page of figures, and how many at once."""
+"""Which requests the metrics page serves, and how many at once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def ask(page: MetricsPage, **headers: str) -> tuple[int, str]:
     ],
 )
 def test_it_is_read_under_addresses_and_the_brokers_names(page: MetricsPage, host: str) -> None:
-    """With any port: a tunnel or a proxy may have another one."""
+    """The page accepts an IP address or a name of the broker as Host header, with any port, because a tunnel or a proxy
+    may use another port."""
     assert ask(page, Host=host) == (200, "figures")
 
 
@@ -66,14 +67,15 @@ def test_it_is_read_under_addresses_and_the_brokers_names(page: MetricsPage, hos
     ],
 )
 def test_another_name_is_refused(page: MetricsPage, host: str) -> None:
-    """A web site may give its own name this machine's address, and would read the page with a visitor's browser."""
+    """Another name in the Host header gets status 421. Otherwise a web site whose name resolves to this machine could
+    read the page through a visitor's browser."""
     status, body = ask(page, Host=host)
     assert status == 421
     assert body.startswith(f"{host!r} is not a name of this broker. Use an IP address, or a host name that is in")
 
 
 def test_a_request_without_the_header_is_served(page: MetricsPage) -> None:
-    """No browser sends one, but simple probes do."""
+    """A request without a Host header is served: simple probes send none, browsers always send one."""
     with socket.create_connection(("127.0.0.1", page.server_port), timeout=20) as connection:
         connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         answer = b""
@@ -89,7 +91,8 @@ def threads_of_pages() -> int:
 def test_connections_that_say_nothing_take_a_few_threads(
     page: MetricsPage, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """More of them are told to come again later. Once they have had their time they make room."""
+    """Silent connections use at most MAXIMUM_THREADS threads. Further requests get status 503 until the silent
+    connections have timed out."""
     silent = [socket.create_connection(("127.0.0.1", page.server_port), timeout=20) for _ in range(5 * MAXIMUM_THREADS)]
     status, body = ask(page, Host="localhost")
     assert (status, "Try again in some seconds" in body) == (503, True)

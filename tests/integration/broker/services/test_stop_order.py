@@ -41,16 +41,16 @@ NAMES = [component.__name__ for component, _, _ in COMPONENTS]
 
 
 class Order:
-    """The components in the order in which they were started, and in which they had stopped."""
+    """The order in which the components started and stopped."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
         self.stopped: list[str] = []
         self.under_way: list[str] = []
-        """Stops that have begun and not ended."""
+        """Components whose stop has begun and not ended."""
 
     def noting_start(self, name: str, start: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns the method, which notes its call, once until the component stops."""
+        """Returns the start method, which records its first call since the component last stopped."""
 
         @functools.wraps(start)
         def noting(*arguments: Any, **keywords: Any) -> Any:
@@ -61,7 +61,7 @@ class Order:
         return noting
 
     def noting_stop(self, name: str, stop: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns the method, which notes its end, and that no other stop is under way when it begins."""
+        """Returns the stop method, which records its end and asserts that no other stop is running when it begins."""
 
         def begins() -> None:
             assert not self.under_way, f"{name} stops before {self.under_way} has stopped"
@@ -90,7 +90,7 @@ class Order:
 
 @pytest.fixture
 def order(monkeypatch: pytest.MonkeyPatch) -> Iterator[Order]:
-    """Notes when the components of brokers start and stop. They do their own work."""
+    """Records when the components of brokers start and stop. The components do their usual work."""
     order = Order()
     for component, start, stop in COMPONENTS:
         name = component.__name__
@@ -109,14 +109,15 @@ def test_components_stop_in_the_reverse_order_of_their_start(order: Order) -> No
 
 
 def test_a_second_stop_stops_nothing_again(order: Order) -> None:
-    """The embedded broker may be stopped in its block, and at the end of the block."""
+    """A second stop of the embedded broker, at the end of its `with` block, stops no component again."""
     with Broker() as broker:
         broker.stop()
     assert order.stopped == order.started[::-1]
 
 
 def test_a_start_that_fails_at_the_listener_stops_what_has_started(order: Order) -> None:
-    """The address is in use: the services stop in the reverse order, and the data folder is free again."""
+    """If the listener's address is in use, the started services stop in the reverse order, and the data folder can be
+    used again."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         broker = Broker(port=taken.getsockname()[1], config={"klamm.metrics.listener": "127.0.0.1:0"})
         with pytest.raises(KlammError, match="is in use"):
@@ -130,7 +131,7 @@ def test_a_start_that_fails_at_the_listener_stops_what_has_started(order: Order)
 def test_a_start_that_fails_in_the_middle_stops_only_what_has_started(
     order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The partitions fail to load: no coordinator, meter, cleaner or listener has started, so none is stopped."""
+    """If the partitions fail to load, only the components that have started are stopped, in the reverse order."""
 
     def fail(*arguments: object) -> None:
         raise KlammError("the partitions can't be led")

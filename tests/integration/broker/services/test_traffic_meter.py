@@ -1,4 +1,4 @@
-"""How fast partitions grow, as the broker measures it."""
+"""The broker measures how fast partitions grow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from klamm.testing import Broker
 
 
 def test_a_partition_that_grows_has_a_rate_and_its_neighbour_has_none() -> None:
-    """Rates come from two looks at the high watermark, and every partition led here is in the snapshot."""
+    """The traffic snapshot contains every partition led here; only the partition whose high watermark has grown has an
+    arrival rate."""
     topic = f"topic-{uuid.uuid4().hex[:8]}"
 
     async def measure(server: BrokerServer) -> Traffic:

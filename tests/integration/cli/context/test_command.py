@@ -1,4 +1,4 @@
-"""`klamm context`, and what the other commands make of it."""
+"""`klamm context`, and its effect on the other commands."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tests.integration.cli.conftest import Command
 
 @pytest.fixture
 def klamm(klamm: Command, tmp_path: Path) -> Command:
-    """The command, of a person who keeps contexts and has no variable set."""
+    """Returns the command with a file for contexts."""
     klamm.environment["KLAMM_CONFIG"] = str(tmp_path / "contexts.toml")
     return klamm
 
 
 @pytest.fixture
 def prod(klamm: Command) -> str:
-    """The current context, whose environment has the same name."""
+    """Adds the contexts prod and dev, each with an environment of the same name; prod becomes the current one."""
     address = klamm.environment.pop("KLAMM_BOOTSTRAP_SERVER")
     klamm.done("context", "add", "prod", "--bootstrap-server", address, "--environment", "prod")
     klamm.done("context", "add", "dev", "--bootstrap-server", address, "--environment", "dev")
@@ -26,7 +26,7 @@ def prod(klamm: Command) -> str:
 
 
 def test_contexts_are_listed_shown_and_removed(klamm: Command, prod: str, tmp_path: Path) -> None:
-    """The current one is marked; a removed one is nowhere any more."""
+    """`klamm context list` marks the current context; a removed context can't be shown any more."""
     rows = klamm.rows("context", "list")
     assert [(row["context"], row["environment"], row["current"]) for row in rows] == [
         ("dev", "dev", False),
@@ -44,13 +44,13 @@ def test_contexts_are_listed_shown_and_removed(klamm: Command, prod: str, tmp_pa
 
 
 def test_where_there_are_none_it_says_how_to_make_one(klamm: Command) -> None:
-    """On standard output, as long as nobody asked for JSON."""
+    """Without contexts, `klamm context list` prints how to add one; with JSON output it prints an empty list."""
     assert "`klamm context add NAME" in klamm.done("context", "list")
     assert klamm.rows("context", "list") == []
 
 
 def test_a_context_is_not_overwritten_by_chance(klamm: Command, prod: str) -> None:
-    """--replace says that it is meant."""
+    """`klamm context add` overwrites an existing context only with --replace."""
     refused = klamm("context", "add", "prod", "-b", "other:9092")
     assert (refused.status, refused.stdout) == (2, "")
     assert "--replace" in refused.stderr
@@ -59,7 +59,7 @@ def test_a_context_is_not_overwritten_by_chance(klamm: Command, prod: str) -> No
 
 
 def test_secrets_are_not_shown(klamm: Command) -> None:
-    """The others are."""
+    """`klamm context show` hides secret properties and shows the others."""
     klamm.done("context", "add", "x", "-b", "a:1", "-X", "sasl.username=amalia", "-X", "sasl.password=geheim")
     shown = klamm.done("context", "show", "x")
     assert "amalia" in shown
@@ -67,7 +67,7 @@ def test_secrets_are_not_shown(klamm: Command) -> None:
 
 
 def test_use_says_what_goes_before_it(klamm: Command) -> None:
-    """A variable that was set and forgotten would be hard to find."""
+    """`klamm context use` warns about a set variable that takes precedence over the context."""
     klamm.done("context", "add", "prod", "-b", "a:1")
     finished = klamm("context", "use", "prod")
     assert finished.status == 0
@@ -75,7 +75,8 @@ def test_use_says_what_goes_before_it(klamm: Command) -> None:
 
 
 def test_commands_reach_the_contexts_cluster_and_groups(klamm: Command, prod: str, topic: str, group: str) -> None:
-    """By the current context, by --context and by KLAMM_CONTEXT; other environments stay as they are."""
+    """Commands use the cluster and the environment of the current context, of --context or of KLAMM_CONTEXT; groups of
+    other environments do not change."""
     klamm.done("produce", topic, "-p", "0", stdin="0\n1\n2\n")
     klamm.done("consume", topic, "--group", group, "-n", "1")
     klamm.done("consume", topic, "--group", group, "-n", "2", "--context", "dev")
@@ -94,7 +95,7 @@ def test_commands_reach_the_contexts_cluster_and_groups(klamm: Command, prod: st
 
 
 def test_a_context_is_named_where_its_cluster_does_not_answer(klamm: Command) -> None:
-    """So that a wrong context is seen."""
+    """The error for a cluster that does not answer names the context, so that the user notices a wrong context."""
     klamm.done("context", "add", "gone", "-b", "127.0.0.1:1")
     finished = klamm("topic", "list", "--context", "gone")
     assert finished.status == 1
@@ -112,7 +113,7 @@ def test_a_context_is_named_where_its_cluster_does_not_answer(klamm: Command) ->
     ],
 )
 def test_wrong_use_is_told(klamm: Command, words: tuple[str, ...], complaint: str) -> None:
-    """With exit status 2, and without a file being written."""
+    """A wrong command line exits with status 2 and writes no file."""
     finished = klamm("context", *words)
     assert (finished.status, finished.stdout) == (2, "")
     assert complaint in finished.stderr

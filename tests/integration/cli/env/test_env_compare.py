@@ -13,7 +13,7 @@ from klamm.testing import Broker
 
 @pytest.fixture
 def read(klamm: Command, topic: str, group: str) -> str:
-    """A topic of which prod has read all, and dev two records of partition 0."""
+    """Creates a topic that prod has read completely; dev has read two records of partition 0."""
     klamm.done("produce", topic, "-p", "0", stdin="a\nb\nc\nd\n")
     klamm.done("produce", topic, "-p", "1", stdin="e\n")
     klamm.done("consume", topic, "-g", f"prod.{group}", "-e")
@@ -23,7 +23,7 @@ def read(klamm: Command, topic: str, group: str) -> str:
 
 @pytest.fixture
 def contexts(klamm: Command, tmp_path: Path) -> Command:
-    """The command, of a person who has contexts for dev and prod."""
+    """Returns the command with contexts for dev and prod."""
     klamm.environment["KLAMM_CONFIG"] = str(tmp_path / "contexts.toml")
     address = klamm.environment.pop("KLAMM_BOOTSTRAP_SERVER")
     for name in ("dev", "prod"):
@@ -33,7 +33,7 @@ def contexts(klamm: Command, tmp_path: Path) -> Command:
 
 
 def test_environments_are_found_by_the_ids_of_groups(klamm: Command, read: str, group: str) -> None:
-    """On the cluster that an address names."""
+    """Without contexts, `klamm env compare` finds the environments by the group ids on the cluster."""
     rows = klamm.rows("env", "compare", group)
     shown = [(row["partition"], row["environment"], row["committed"], row["lag"], row["behind"]) for row in rows]
     assert shown == [(0, "dev", 2, 2, 2), (0, "prod", 4, 0, 0), (1, "dev", None, None, None), (1, "prod", 1, 0, 0)]
@@ -42,7 +42,7 @@ def test_environments_are_found_by_the_ids_of_groups(klamm: Command, read: str, 
 
 
 def test_they_stand_side_by_side(klamm: Command, read: str, group: str) -> None:
-    """With the sums below."""
+    """Up to three environments are shown next to each other, with the sums below."""
     lines = [line.split() for line in klamm.done("env", "compare", group).splitlines()]
     assert lines[:4] == [
         ["TOPIC", "PARTITION", "dev", "LAG", "BEHIND", "prod", "LAG", "BEHIND"],
@@ -56,7 +56,8 @@ def test_they_stand_side_by_side(klamm: Command, read: str, group: str) -> None:
 
 
 def test_contexts_name_environments_too(contexts: Command, read: str, group: str) -> None:
-    """Also one that has no such group yet; an id with an environment means the same group."""
+    """The comparison includes environments of contexts that have no such group yet; a group id with an environment
+    means the same group."""
     contexts.done("context", "add", "stage", "-b", _address(contexts), "--environment", "stage")
     rows = contexts.rows("env", "compare", group)
     assert [row["environment"] for row in rows[:3]] == ["dev", "prod", "stage"]
@@ -66,7 +67,7 @@ def test_contexts_name_environments_too(contexts: Command, read: str, group: str
 
 @pytest.fixture
 def other_broker() -> Iterator[Broker]:
-    """Another cluster."""
+    """Runs a broker of another cluster."""
     with Broker() as running:
         yield running
 
@@ -74,7 +75,8 @@ def other_broker() -> Iterator[Broker]:
 def test_each_environment_is_asked_on_its_own_cluster(
     contexts: Command, other_broker: Broker, read: str, group: str
 ) -> None:
-    """Offsets of two clusters are not compared. One that can't be reached does not hide the others."""
+    """Each environment is read from its own cluster, and offsets of different clusters are not compared. A cluster that
+    can't be reached does not hide the others."""
     far = other_broker.bootstrap_servers
     contexts.done("context", "add", "far", "-b", far, "--environment", "far")
     contexts.done("topic", "create", read, "-p", "1", "-b", far)
@@ -96,7 +98,7 @@ def test_each_environment_is_asked_on_its_own_cluster(
 
 
 def test_more_than_three_have_a_line_each(klamm: Command, read: str, group: str) -> None:
-    """They would not fit side by side."""
+    """More than three environments get one line each, because they do not fit next to each other."""
     for name in ("stage", "test"):
         klamm.done("group", "clone", f"dev.{group}", f"{name}.{group}", "--execute")
     lines = [line.split() for line in klamm.done("env", "compare", group).splitlines()]
@@ -105,7 +107,7 @@ def test_more_than_three_have_a_line_each(klamm: Command, read: str, group: str)
 
 
 def test_where_there_is_none_it_says_what_an_environment_is(klamm: Command, group: str) -> None:
-    """With what to do next."""
+    """Without environments the command fails and explains how to create one."""
     finished = klamm("env", "compare", group)
     assert (finished.status, finished.stdout) == (1, "")
     assert "`klamm context add NAME --environment NAME ...`" in finished.stderr

@@ -17,7 +17,7 @@ def _fill(klamm: Command, topic: str, *counts: int) -> None:
 
 
 def _members(klamm: Command, group: str, count: int) -> list[dict[str, Any]]:
-    """The members, when all are there and the partitions are shared out."""
+    """Returns the members once the group is stable with `count` members and has assigned partitions."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         described = klamm("group", "describe", group, "--members", "-o", "json")
@@ -29,12 +29,13 @@ def _members(klamm: Command, group: str, count: int) -> list[dict[str, Any]]:
 
 
 def test_offsets_and_lag_are_shown_for_each_partition(klamm: Command, topic: str, group: str) -> None:
-    """Lag is what lies between the commit and the high watermark."""
+    """`klamm group describe` shows for each partition the committed offset and the lag: the high watermark minus the
+    committed offset."""
     _fill(klamm, topic, 5, 3, 0)
     klamm.done("consume", topic, "-g", group, "-e")
     klamm.done("produce", topic, "-p", "1", stdin="y\ny\n")
     nobody = {"member": None, "host": None, "client_id": None}
-    # What has never had a record was never printed, and so was never committed; nothing of it is left to read.
+    # Partition 2 never had a record, so it has no committed offset and a lag of 0.
     assert klamm.rows("group", "describe", group) == [
         {"topic": topic, "partition": 0, "committed": 5, "log_start": 0, "high_watermark": 5, "lag": 0, **nobody},
         {"topic": topic, "partition": 1, "committed": 3, "log_start": 0, "high_watermark": 5, "lag": 2, **nobody},
@@ -48,8 +49,8 @@ def test_offsets_and_lag_are_shown_for_each_partition(klamm: Command, topic: str
 
 
 def test_partitions_without_a_commit_have_no_lag(klamm: Command, topic: str, group: str) -> None:
-    """No commit is shown as none, and not as 0: nobody knows where the group would begin. What is known is a lower
-    bound."""
+    """A partition without a committed offset shows none instead of 0, because its start position is unknown. The
+    group's lag is then a lower bound."""
     _fill(klamm, topic, 1)
     klamm.start("consume", topic, "-g", group, "-X", "client.id=reader", "-X", "auto.offset.reset=latest")
     _members(klamm, group, 1)
@@ -65,7 +66,8 @@ def test_partitions_without_a_commit_have_no_lag(klamm: Command, topic: str, gro
 
 
 def test_partitions_that_nobody_has_committed_or_has_are_shown(klamm: Command, topic: str, group: str) -> None:
-    """Those of a topic of which others are committed: what is left out would count as read."""
+    """All partitions of a topic with a commit are shown. A partition that was left out would look as if it had been
+    read."""
     _fill(klamm, topic, 5, 3, 4)
     klamm.done("group", "reset", group, "-t", f"{topic}:0", "--to-offset", "2", "--execute")
     rows = klamm.rows("group", "describe", group)
@@ -79,7 +81,7 @@ def test_partitions_that_nobody_has_committed_or_has_are_shown(klamm: Command, t
 
 
 def test_members_that_own_nothing_are_shown(klamm: Command, topic: str, group: str) -> None:
-    """Of four members on three partitions one stands by, and describe says which."""
+    """Of four members on three partitions one is idle, and `klamm group describe` shows which."""
     for number in range(4):
         klamm.start("consume", topic, "-g", group, "-X", f"client.id=member-{number}")
     members = _members(klamm, group, 4)
@@ -97,7 +99,7 @@ def test_members_that_own_nothing_are_shown(klamm: Command, topic: str, group: s
 
 
 def test_groups_are_listed_with_their_state(klamm: Command, topic: str, group: str) -> None:
-    """One that has members is stable, one that has only offsets is empty."""
+    """A group with members is listed as stable, a group with only offsets as empty."""
     klamm.done("produce", topic, stdin="x\n")
     klamm.done("consume", topic, "-g", f"{group}-empty", "-e")
     klamm.start("consume", topic, "-g", f"{group}-live")
@@ -109,7 +111,8 @@ def test_groups_are_listed_with_their_state(klamm: Command, topic: str, group: s
 
 
 def test_groups_of_the_consumer_protocol_are_told_with_their_epochs(klamm: Command, topic: str, group: str) -> None:
-    """What each member has and is to have, and in which epoch; KIP-848."""
+    """A group of the consumer protocol (KIP-848) is shown with each member's current and target partitions and with its
+    epoch."""
     for number in range(2):
         klamm.start("consume", topic, "-g", group, "-X", f"client.id=member-{number}", "-X", "group.protocol=consumer")
     members = _members(klamm, group, 2)
@@ -130,7 +133,8 @@ def test_groups_of_the_consumer_protocol_are_told_with_their_epochs(klamm: Comma
 
 
 def test_a_state_that_librdkafka_does_not_know_is_listed(klamm: Command, topic: str, group: str) -> None:
-    """A static member that has left for a while leaves its group reconciling; however many groups there are of that."""
+    """Groups in the state reconciling, which librdkafka does not know, are listed. A static member that leaves
+    temporarily causes that state."""
     klamm.done("produce", topic, stdin="x\n")
     static = ("-X", "group.protocol=consumer", "-X", "group.instance.id=one")
     groups = {f"{group}-{number}" for number in range(2)}
@@ -141,7 +145,7 @@ def test_a_state_that_librdkafka_does_not_know_is_listed(klamm: Command, topic: 
 
 
 def test_a_group_is_deleted_with_its_offsets(klamm: Command, topic: str, group: str) -> None:
-    """It is not listed any more, and begins at the beginning when it comes back."""
+    """A deleted group is not listed any more, and a new member starts at the beginning."""
     klamm.done("produce", topic, stdin="x\n")
     assert "x" in klamm.done("consume", topic, "-g", group, "-e", "-f", "%s")
     assert klamm.done("group", "delete", group) == f"deleted group {group}\n"
@@ -150,7 +154,7 @@ def test_a_group_is_deleted_with_its_offsets(klamm: Command, topic: str, group: 
 
 
 def test_a_group_with_members_is_not_deleted(klamm: Command, topic: str, group: str) -> None:
-    """Nor is one that isn't there; each group's fate is told."""
+    """`klamm group delete` refuses a group with members and an unknown group, and reports the result for each group."""
     klamm.start("consume", topic, "-g", group)
     _members(klamm, group, 1)
     klamm.done("produce", topic, stdin="x\n")
@@ -164,7 +168,7 @@ def test_a_group_with_members_is_not_deleted(klamm: Command, topic: str, group: 
 
 @pytest.mark.parametrize("words", [(), ("--members",), ("-o", "json")])
 def test_a_group_that_is_not_there_is_told(klamm: Command, words: tuple[str, ...]) -> None:
-    """With what to do next, in one line."""
+    """`klamm group describe` of an unknown group fails with one line that says what to do next."""
     finished = klamm("group", "describe", f"missing-{uuid.uuid4()}", *words)
     assert (finished.status, finished.stdout) == (1, "")
     assert finished.stderr.startswith("klamm group: there is no group missing")
@@ -173,7 +177,7 @@ def test_a_group_that_is_not_there_is_told(klamm: Command, words: tuple[str, ...
 
 
 def test_a_deleted_topic_leaves_no_trace_in_its_groups(klamm: Command, topic: str, group: str) -> None:
-    """The broker drops the offsets of a topic that is deleted."""
+    """The broker removes the committed offsets of a deleted topic."""
     other = f"{topic}-other"
     for name in (topic, other):
         klamm.done("produce", name, stdin="x\n")
@@ -196,7 +200,7 @@ def test_a_deleted_topic_leaves_no_trace_in_its_groups(klamm: Command, topic: st
     ],
 )
 def test_wrong_use_is_told(klamm: Command, words: tuple[str, ...], complaint: str) -> None:
-    """A command line that can't be right has exit status 2."""
+    """A wrong command line exits with status 2."""
     finished = klamm("group", *words)
     assert (finished.status, finished.stdout) == (2, "")
     assert complaint in finished.stderr

@@ -17,7 +17,8 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def prod(klamm: Command, broker: Broker, topic: str, group: str) -> str:
-    """A group that has read ten records of partition 0 and four of 1, an hour between each."""
+    """Creates a group that has read ten records of partition 0 and four of partition 1; the records are an hour
+    apart."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     now_ms = time.time_ns() // 1_000_000
     for partition, count in ((0, 10), (1, 4)):
@@ -34,7 +35,7 @@ def _committed(klamm: Command, group: str) -> dict[int, int]:
 
 
 def test_offsets_are_copied_when_it_is_meant(klamm: Command, topic: str, group: str, prod: str) -> None:
-    """Without --execute it only shows them."""
+    """`klamm group clone` copies offsets only with --execute; without it the command shows what it would copy."""
     dev = f"dev.{group}"
     shown = klamm.done("group", "clone", prod, dev).splitlines()
     assert [line.split() for line in shown[:-1]] == [
@@ -50,7 +51,7 @@ def test_offsets_are_copied_when_it_is_meant(klamm: Command, topic: str, group: 
 
 
 def test_a_moment_may_be_cloned_instead(klamm: Command, topic: str, group: str, prod: str) -> None:
-    """The first record from then on in each partition of the source."""
+    """With --at the target gets the offset of the first record since that time in each partition of the source."""
     dev = f"dev.{group}"
     moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 2 * 3_600))
     rows = klamm.rows("group", "clone", prod, dev, "--at", moment, "--execute")
@@ -63,7 +64,7 @@ def test_a_moment_may_be_cloned_instead(klamm: Command, topic: str, group: str, 
 
 
 def test_metadata_is_copied_too(klamm: Command, broker: Broker, topic: str, group: str) -> None:
-    """Some clients keep something there."""
+    """The commit's metadata is copied too, because some clients store data there."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     place = TopicPartition(topic, 0, 0, "note")
     request = ConsumerGroupTopicPartitions(f"{group}-a", [place])
@@ -75,7 +76,7 @@ def test_metadata_is_copied_too(klamm: Command, broker: Broker, topic: str, grou
 
 
 def test_what_only_the_target_has_stays(klamm: Command, topic: str, group: str, prod: str) -> None:
-    """That is said."""
+    """Offsets that only the target has are kept, and the command says so."""
     dev = f"dev.{group}"
     klamm.done("produce", topic, "-p", "2", stdin="x\n")
     klamm.done("consume", topic, "-g", dev, "-e")
@@ -85,7 +86,7 @@ def test_what_only_the_target_has_stays(klamm: Command, topic: str, group: str, 
 
 
 def test_a_target_with_members_is_left_alone(klamm: Command, topic: str, group: str, prod: str) -> None:
-    """They would overwrite the offsets; that is said before a dry run is believed."""
+    """A target with live members is refused, also in a dry run, because the members would overwrite the offsets."""
     dev = f"dev.{group}"
     klamm.start("consume", topic, "-g", dev)
     deadline = time.monotonic() + PATIENCE_S
@@ -100,7 +101,7 @@ def test_a_target_with_members_is_left_alone(klamm: Command, topic: str, group: 
 
 
 def test_a_source_that_has_nothing_is_told(klamm: Command, group: str) -> None:
-    """And so is a group that is cloned to itself."""
+    """A source without commits is an error, and so is a group that is cloned to itself."""
     finished = klamm("group", "clone", f"prod.{group}", f"dev.{group}")
     assert finished.status == 1
     assert f"group prod.{group} has committed nothing" in finished.stderr
@@ -110,7 +111,8 @@ def test_a_source_that_has_nothing_is_told(klamm: Command, group: str) -> None:
 
 
 def test_ids_are_complete_in_every_context(klamm: Command, group: str, prod: str, tmp_path: Path) -> None:
-    """An environment on another cluster is refused, for its offsets mean nothing here."""
+    """Group ids are complete in every context. A target environment on another cluster is refused, because offsets
+    differ between clusters."""
     klamm.environment["KLAMM_CONFIG"] = str(tmp_path / "contexts.toml")
     address = klamm.environment.pop("KLAMM_BOOTSTRAP_SERVER")
     klamm.done("context", "add", "prod", "-b", address, "--environment", "prod")

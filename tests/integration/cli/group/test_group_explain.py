@@ -13,7 +13,7 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 def _until(klamm: Command, words: tuple[str, ...], is_so: Callable[[str], bool]) -> list[str]:
-    """What the command prints, as soon as it prints what is wanted."""
+    """Runs the command until its output meets the condition; returns the lines."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         finished = klamm(*words)
@@ -24,12 +24,12 @@ def _until(klamm: Command, words: tuple[str, ...], is_so: Callable[[str], bool])
 
 @PROTOCOLS
 def test_a_real_group_explains_itself(klamm: Command, topic: str, group: str, protocol: str) -> None:
-    """Who has what, since when, from whom and why; who stands by."""
+    """The command shows for each member its partitions, since when and why it has them, and which member is idle."""
     for number in range(4):
         words = ("-X", f"client.id=member-{number}", "-X", f"group.protocol={protocol}")
         klamm.start("consume", topic, "-g", group, *words)
     explain = ("group", "explain", group)
-    # The history is written after the change that it tells of.
+    # The broker writes the history after the change.
     wanted = (f"{protocol} protocol, stable", "stays idle", ": since ")
     lines = _until(klamm, explain, lambda text: [text.count(each) for each in wanted] == [1, 1, 3])
     assert lines[0] == f"group {group}"
@@ -43,7 +43,7 @@ def test_a_real_group_explains_itself(klamm: Command, topic: str, group: str, pr
 
 
 def test_one_member_is_explained(klamm: Command, topic: str, group: str) -> None:
-    """By whatever name it goes."""
+    """A single member is explained by its client id or by its member id."""
     klamm.start("consume", topic, "-g", group, "-X", "client.id=somebody")
     lines = _until(klamm, ("group", "explain", group, "somebody"), lambda text: f"has {topic}" in text)
     assert lines[0] == "somebody"
@@ -56,7 +56,7 @@ def test_one_member_is_explained(klamm: Command, topic: str, group: str) -> None
 
 
 def test_a_group_without_members_is_explained(klamm: Command, topic: str, group: str) -> None:
-    """It has offsets, and a lag."""
+    """A group without members is explained with its offsets and its lag."""
     klamm.done("produce", topic, "-p", "0", stdin="a\nb\n")
     klamm.done("consume", topic, "-g", group, "-n", "1")
     lines = [line.strip() for line in klamm.done("group", "explain", group).splitlines()]
@@ -65,7 +65,7 @@ def test_a_group_without_members_is_explained(klamm: Command, topic: str, group:
 
 
 def test_a_rebalance_that_hangs_is_told_with_its_cause(klamm: Command, topic: str, group: str) -> None:
-    """Why it is under way, and for whom it waits; whoever is joining does not stand by."""
+    """A hanging rebalance is shown with its cause; a joining member is not shown as idle."""
     stopped = klamm.start("consume", topic, "-g", group, "-X", "client.id=sleeper")
     explain = ("group", "explain", group)
     _until(klamm, explain, lambda text: f"has {topic}" in text)
@@ -81,14 +81,15 @@ def test_a_rebalance_that_hangs_is_told_with_its_cause(klamm: Command, topic: st
 
 
 def test_a_group_that_is_not_there_is_told(klamm: Command, group: str) -> None:
-    """With what to do next."""
+    """The error for an unknown group says what to do next."""
     finished = klamm("group", "explain", group)
     assert (finished.status, finished.stdout) == (1, "")
     assert finished.stderr == f"klamm group: there is no group {group}; `klamm group list` shows those there are\n"
 
 
 def test_what_the_raw_client_can_not_reach_librdkafka_describes(klamm: Command, topic: str, group: str) -> None:
-    """It tells less, but it speaks TLS and SASL, and takes addresses without a port, as here."""
+    """If klamm's own client can't connect, librdkafka describes the group with less detail. librdkafka supports TLS and
+    SASL, and addresses without a port as in this test."""
     klamm.start("consume", topic, "-g", group, "-X", "client.id=somebody")
     _until(klamm, ("group", "explain", group, "somebody"), lambda text: f"has {topic}" in text)
     address = klamm.environment["KLAMM_BOOTSTRAP_SERVER"]

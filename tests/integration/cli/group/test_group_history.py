@@ -23,13 +23,12 @@ Write = Callable[..., None]
 
 @pytest.fixture
 def write(broker: Broker, group: str) -> Write:
-    """Writes records into the topic as a broker would, which is made if it isn't there, as the broker would make it: it
-    finds its groups in the partitions that they have among the offsets."""
+    """Returns a function that writes history records as a broker does; creates the history topic if it is missing."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     if "__group_history" not in admin.list_topics().topics:
         admin.create_topics([NewTopic("__group_history", 1, 1)])["__group_history"].result(PATIENCE_S)
     count = len(admin.list_topics().topics["__group_history"].partitions)
-    # The one client id that may write to internal topics.
+    # The only client id that may write to internal topics.
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "__admin_client"})
 
     errors: list[object] = []
@@ -51,7 +50,7 @@ def write(broker: Broker, group: str) -> Write:
 
 
 def test_the_groups_changes_are_shown_in_order(klamm: Command, write: Write, group: str) -> None:
-    """Those of other groups in the same partition are not."""
+    """The group's changes are shown in order, without the changes of other groups in the same partition."""
     one, two = member("one", orders=[0, 1]), member("two", orders=[1])
     write(change(epoch=1), of=f"{group}-other")
     write(
@@ -74,7 +73,7 @@ def test_the_groups_changes_are_shown_in_order(klamm: Command, write: Write, gro
 
 
 def test_json_is_the_record_and_what_is_odd_about_it(klamm: Command, write: Write, group: str) -> None:
-    """One object a line."""
+    """With --json each line is one object: the record, and whether it is a repeat or follows a gap."""
     write(change(epoch=1), change(epoch=3, sequence=3), change(epoch=3, sequence=3))
     rows = [json.loads(line) for line in klamm.done("group", "history", group, "--json").splitlines()]
     assert [(row["epoch"], row["gap"], row["is_repeat"]) for row in rows] == [
@@ -86,7 +85,7 @@ def test_json_is_the_record_and_what_is_odd_about_it(klamm: Command, write: Writ
 
 
 def test_since_leaves_out_what_ended_before(klamm: Command, write: Write, group: str) -> None:
-    """A time, or a duration back from now."""
+    """--since takes a time or a duration and leaves out changes that ended earlier."""
     now_ms = time.time_ns() // 1_000_000
     write(change(epoch=1, finished_ms=now_ms - 7_200_000), at_ms=now_ms - 7_200_000)
     write(change(epoch=2, finished_ms=now_ms - 60_000), at_ms=now_ms - 60_000)
@@ -98,7 +97,7 @@ def test_since_leaves_out_what_ended_before(klamm: Command, write: Write, group:
 
 
 def test_follow_goes_on_with_those_to_come(klamm: Command, write: Write, group: str) -> None:
-    """Each as soon as it is written, until it is interrupted, which is no failure."""
+    """With --follow each new change is shown when it is written; an interrupt ends the command with status 0."""
     write(change(epoch=1))
     process = klamm.start("group", "history", group, "--follow", "--json")
     assert process.stdout is not None
@@ -110,7 +109,7 @@ def test_follow_goes_on_with_those_to_come(klamm: Command, write: Write, group: 
 
 
 def test_a_record_that_is_not_understood_is_told(klamm: Command, write: Write, group: str) -> None:
-    """And the others are shown."""
+    """A record that can't be decoded is reported, and the other records are shown."""
     write(change(epoch=1), b"nonsense", change(epoch=2, version=2, sequence=2), change(epoch=2))
     finished = klamm("group", "history", group)
     assert finished.status == 0
@@ -120,7 +119,7 @@ def test_a_record_that_is_not_understood_is_told(klamm: Command, write: Write, g
 
 
 def test_a_group_without_history_is_told(klamm: Command, write: Write, group: str) -> None:
-    """With what to do next."""
+    """The error for a group without history says what to do next."""
     finished = klamm("group", "history", group)
     assert (finished.status, finished.stdout) == (1, "")
     assert finished.stderr == (

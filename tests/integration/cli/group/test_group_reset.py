@@ -17,7 +17,8 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def filled(klamm: Command, broker: Broker, topic: str, group: str) -> str:
-    """A topic with ten records an hour apart in partitions 0 and 1, up to half an hour ago; the group has read all."""
+    """Creates a topic with ten records in partitions 0 and 1, an hour apart, the last one half an hour ago. The group
+    has read all of them."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(10):
         for partition in (0, 1):
@@ -34,7 +35,7 @@ def _committed(klamm: Command, group: str) -> dict[int, int]:
 
 
 def test_without_execute_nothing_changes(klamm: Command, filled: str, group: str) -> None:
-    """It shows what it would do: where each partition stands and where it would go."""
+    """Without --execute the command shows the current and the new offset of each partition and changes nothing."""
     shown = klamm.done("group", "reset", group, "--to-earliest").splitlines()
     assert shown[0].split() == ["TOPIC", "PARTITION", "FROM", "TO"]
     assert [line.split() for line in shown[1:3]] == [[filled, "0", "10", "0"], [filled, "1", "10", "0"]]
@@ -61,7 +62,8 @@ def test_without_execute_nothing_changes(klamm: Command, filled: str, group: str
     ],
 )
 def test_each_way_to_say_where(klamm: Command, filled: str, group: str, where: tuple[str, ...], offset: int) -> None:
-    """Offsets are kept between the log's start and its end; a time past the last record is the end, as Kafka has it."""
+    """New offsets are limited to the range from the log start to the log end; a time after the last record means the
+    end, as in Kafka."""
     klamm.done("group", "reset", group, "--to-offset", "5", "--execute")
     shown = klamm.rows("group", "reset", group, *where, "--execute")
     assert shown == [{"topic": filled, "partition": index, "from": 5, "to": offset} for index in (0, 1)]
@@ -69,7 +71,7 @@ def test_each_way_to_say_where(klamm: Command, filled: str, group: str, where: t
 
 
 def test_a_time_is_local_unless_it_says_otherwise(klamm: Command, filled: str, group: str) -> None:
-    """The first record from that moment on."""
+    """--to-datetime takes local time or a time with an offset, and means the first record since then."""
     moment_s = NOW_MS // 1000 - 3 * HOUR_MS // 1000
     local = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(moment_s))
     utc = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(moment_s))
@@ -79,14 +81,14 @@ def test_a_time_is_local_unless_it_says_otherwise(klamm: Command, filled: str, g
 
 
 def test_the_group_goes_on_from_there(klamm: Command, filled: str, group: str) -> None:
-    """What the next member reads is what lies behind the new offsets."""
+    """The next member reads from the new offsets on."""
     klamm.done("group", "reset", group, "--to-offset", "8", "--execute")
     shown = klamm.done("consume", filled, "-g", group, "-e", "-f", r"%p %o\n").splitlines()
     assert sorted(shown) == ["0 8", "0 9", "1 8", "1 9"]
 
 
 def test_only_the_topics_and_partitions_that_are_named_move(klamm: Command, filled: str, group: str) -> None:
-    """-t names a topic, or some of its partitions; one without a commit gets its first."""
+    """-t limits the reset to a topic or to some of its partitions; a partition without a commit gets its first one."""
     klamm.done("group", "reset", group, "-t", f"{filled}:1", "--to-earliest", "--execute")
     assert _committed(klamm, group) == {0: 10, 1: 0}
     shown = klamm.rows("group", "reset", group, "-t", filled, "--to-latest", "--execute")
@@ -95,7 +97,7 @@ def test_only_the_topics_and_partitions_that_are_named_move(klamm: Command, fill
 
 
 def test_a_new_group_can_be_placed(klamm: Command, filled: str, group: str) -> None:
-    """A group that nobody has used yet gets offsets for the topics that are named."""
+    """A new group gets offsets for the topics that are named with -t."""
     new = f"{group}-new"
     refused = klamm("group", "reset", new, "--to-latest", "--execute")
     assert (refused.status, refused.stdout) == (1, "")
@@ -105,7 +107,7 @@ def test_a_new_group_can_be_placed(klamm: Command, filled: str, group: str) -> N
 
 
 def test_offsets_stay_behind_the_log_start(klamm: Command, broker: Broker, filled: str, group: str) -> None:
-    """Records that are gone are not counted: neither reset nor lag looks before the log's start."""
+    """Deleted records are not counted: neither a reset nor the lag goes below the log start offset."""
     klamm.done("group", "reset", group, "--to-offset", "2", "--execute")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.delete_records([TopicPartition(filled, 0, 6)]).values():
@@ -118,7 +120,7 @@ def test_offsets_stay_behind_the_log_start(klamm: Command, broker: Broker, fille
 
 
 def test_a_group_with_members_is_left_alone(klamm: Command, filled: str, group: str) -> None:
-    """Its members would overwrite the offsets; that is said, also before a dry run is believed."""
+    """A group with live members is refused, also in a dry run, because the members would overwrite the offsets."""
     klamm.start("consume", filled, "-g", group)
     deadline = time.monotonic() + PATIENCE_S
     while not klamm.rows("group", "describe", group, "--members"):
@@ -136,7 +138,7 @@ def test_a_group_with_members_is_left_alone(klamm: Command, filled: str, group: 
     ("scope", "complaint"), [("missing", "there is no topic missing"), ("{topic}:7", "can't look up {topic}-7")]
 )
 def test_what_is_not_there_is_told(klamm: Command, filled: str, group: str, scope: str, complaint: str) -> None:
-    """Nothing moves then."""
+    """An unknown topic or partition is an error, and no offset changes."""
     refused = klamm("group", "reset", group, "-t", scope.format(topic=filled), "--to-earliest", "--execute")
     assert (refused.status, refused.stdout) == (1, "")
     assert complaint.format(topic=filled) in refused.stderr
@@ -144,7 +146,7 @@ def test_what_is_not_there_is_told(klamm: Command, filled: str, group: str, scop
 
 
 def test_messages_keep_out_of_the_machines_way(klamm: Command, filled: str, group: str) -> None:
-    """With -o tsv the plan is on standard output, and what was done is said on standard error."""
+    """With -o tsv the plan is on standard output and the result message on standard error."""
     finished = klamm("group", "reset", group, "--to-offset", "1", "--execute", "-o", "tsv")
     assert finished.stdout == f"topic\tpartition\tfrom\tto\n{filled}\t0\t10\t1\n{filled}\t1\t10\t1\n"
     assert finished.stderr == f"group {group}: 2 offsets set\n"

@@ -20,12 +20,12 @@ from klamm.testing import Broker
 
 
 def _until_said(process: subprocess.Popen[bytes], *wanted: str) -> None:
-    """Reads lines until each of the texts has been in one of them, in whatever order."""
+    """Reads lines until each of the texts has appeared in a line, in any order."""
     assert process.stdout is not None
     missing = set(wanted)
     while missing:
         line = process.stdout.readline().decode()
-        print(line, end="")  # for whoever has to find out why one is missing
+        print(line, end="")  # shows the output if the test fails
         assert line, missing
         missing = {text for text in missing if text not in line}
 
@@ -40,7 +40,8 @@ def _wait_for_owner(klamm: Command, group: str) -> None:
 
 
 def test_without_a_terminal_each_change_is_a_line(klamm: Command, topic: str, group: str) -> None:
-    """Who comes and goes, what moves, and why: the broker's own word comes last."""
+    """Without a terminal each change is a line: members that join and leave, moved partitions, and the broker's reason
+    at the end."""
     klamm.start("consume", topic, "-g", group, "-X", "client.id=first", "-X", "group.protocol=consumer")
     _wait_for_owner(klamm, group)
     watching = klamm.start("group", "watch", group, "--interval", "200ms")
@@ -54,7 +55,7 @@ def test_without_a_terminal_each_change_is_a_line(klamm: Command, topic: str, gr
 
 
 def test_on_a_terminal_it_is_one_screen(klamm: Command, topic: str, group: str) -> None:
-    """It ends with Ctrl-C, and leaves the terminal as it was."""
+    """On a terminal the command shows one screen; Ctrl-C ends it and restores the terminal."""
     klamm.done("produce", topic, "-p", "1", stdin="a\nb\n")
     klamm.start("consume", topic, "-g", group, "-X", "client.id=reader")
     _wait_for_owner(klamm, group)
@@ -85,7 +86,7 @@ def test_on_a_terminal_it_is_one_screen(klamm: Command, topic: str, group: str) 
 
 
 def _read_until(controller: int, wanted: str) -> str:
-    """What comes from the terminal, up to a text."""
+    """Returns the terminal output up to and including a text."""
     shown = ""
     deadline = time.monotonic() + PATIENCE_S
     poll = select.poll()
@@ -95,13 +96,13 @@ def _read_until(controller: int, wanted: str) -> str:
         if poll.poll(1000):
             try:
                 shown += os.read(controller, 65_536).decode(errors="replace")
-            except OSError:  # Linux says so when the other end is closed
+            except OSError:  # Linux raises EIO when the other end is closed
                 break
     return shown
 
 
 def test_wrong_use_is_told(klamm: Command, group: str) -> None:
-    """A group that isn't there, and looking too often."""
+    """An unknown group and a too short interval are errors."""
     finished = klamm("group", "watch", group)
     assert (finished.status, finished.stdout) == (1, "")
     assert finished.stderr == f"klamm group: there is no group {group}; `klamm group list` shows those there are\n"
@@ -111,7 +112,7 @@ def test_wrong_use_is_told(klamm: Command, group: str) -> None:
 
 
 def test_it_goes_on_when_the_broker_comes_back(tmp_path: Path) -> None:
-    """A cluster that doesn't answer is something to watch, too; the group is there again afterwards."""
+    """The command reports a cluster that does not answer, and continues when the cluster answers again."""
     with Broker(tmp_path) as broker:
         klamm = Command(broker.bootstrap_servers)
         try:

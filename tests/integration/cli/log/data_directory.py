@@ -1,4 +1,4 @@
-"""A data directory that a broker has written and left in order, for the commands that work on one."""
+"""A data directory that a broker has written and closed cleanly, for tests of commands that read one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ RECORDS = 40
 
 @pytest.fixture(scope="session")
 def closed_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two partitions with batches of several producers, in two codecs; a group with a commit; history of groups."""
+    """Creates a directory with a topic of two partitions, batches of two producers in two codecs, a group with a
+    commit, and group history."""
     directory = tmp_path_factory.mktemp("closed") / "data"
     config = {"num.partitions": "2", "auto.create.topics.enable": "true", "offsets.topic.num.partitions": "1"}
     with Broker(data_dir=directory, config=config) as broker:
@@ -48,13 +49,13 @@ def closed_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def directory(closed_directory: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """Returns a copy that a test may change."""
     copy = tmp_path / "data"
     shutil.copytree(closed_directory, copy)
     return copy
 
 
 def lines(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> Iterator[dict[str, Any]]:
-    """What a command prints with --json."""
+    """Returns the rows that a command prints with --json."""
     assert main([*words, "--json"]) == status, capsys.readouterr()
     return map(json.loads, capsys.readouterr().out.splitlines())

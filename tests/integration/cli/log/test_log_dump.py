@@ -20,7 +20,7 @@ __all__ = ["closed_directory", "directory"]
 
 
 def test_a_whole_directory_is_shown(closed_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its own files, then those of each partition; nothing in it can't be read."""
+    """The dump of a directory shows its own files and those of each partition, without complaints."""
     rows = list(lines(capsys, "log", "dump", "--records", str(closed_directory)))
     files = {Path(row["path"]).name: row["kind"] for row in rows if row["type"] == "file"}
     assert files["metadata.sqlite"] == "metadata store"
@@ -33,7 +33,7 @@ def test_a_whole_directory_is_shown(closed_directory: Path, capsys: pytest.Captu
 
 
 def test_records_are_shown_with_all_that_they_hold(closed_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever their codec; a range of offsets can be chosen."""
+    """Records are shown completely with any codec; --from and --to choose a range of offsets."""
     partition = str(closed_directory / "orders-0" / f"{0:020d}.log")
     rows = list(lines(capsys, "log", "dump", "--records", partition))
     records = [row for row in rows if row["type"] == "record"]
@@ -50,7 +50,7 @@ def test_records_are_shown_with_all_that_they_hold(closed_directory: Path, capsy
 
 
 def test_internal_topics_are_opened(closed_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the name of the folder, unless it is said otherwise."""
+    """Records of internal topics are decoded by the name of the folder, unless --decode says otherwise."""
     offsets = str(closed_directory / "__consumer_offsets-0")
     records = [row for row in lines(capsys, "log", "dump", "--records", offsets) if row["type"] == "record"]
     (commit,) = (row for row in records if row["name"] == "OffsetCommit")
@@ -61,7 +61,7 @@ def test_internal_topics_are_opened(closed_directory: Path, capsys: pytest.Captu
 
 
 def test_people_get_lines(closed_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without control characters of what is in the records."""
+    """Without --json the dump is readable lines."""
     assert main(["log", "dump", "--records", str(closed_directory / "orders-0")]) == 0
     shown = capsys.readouterr().out
     assert f"{0:020d}.log: segment, " in shown
@@ -73,7 +73,7 @@ def test_people_get_lines(closed_directory: Path, capsys: pytest.CaptureFixture[
 
 
 def test_damage_is_shown_and_the_rest_of_the_file_too(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit status says that something could not be read."""
+    """Damage is shown with its position, the rest of the file too, and the exit status is 1."""
     path = directory / "orders-0" / f"{0:020d}.log"
     content = bytearray(path.read_bytes())
     content[70] ^= 1
@@ -91,7 +91,7 @@ def test_damage_is_shown_and_the_rest_of_the_file_too(directory: Path, capsys: p
 
 
 def test_markers_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What applications never see."""
+    """Transaction markers, which applications never see, are shown as commit or abort."""
     markers = [
         encode_end_transaction_marker(
             EndTransactionMarker(is_commit, 4),
@@ -112,7 +112,7 @@ def test_markers_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_transactions_are_opened() -> None:
-    """Key, value, and a tombstone without one."""
+    """Records of the transaction log are decoded: key, value, and a tombstone without a value."""
     key = encode_record_key(TransactionLogKey(transactional_id="t"))
     value = encode_record_value(TransactionLogValue(producer_id=7, producer_epoch=1), 1)
     opened = DECODERS["transactions"](Record(Offset(0), Millis(0), key, value, ()))
@@ -124,14 +124,14 @@ def test_transactions_are_opened() -> None:
 @pytest.mark.parametrize("decoder", sorted(DECODERS))
 @pytest.mark.parametrize("data", [None, b"", b"\x7f\x7f\x7f", b"\x00\x00"])
 def test_what_is_no_such_record_is_shown_as_it_is(decoder: str, data: bytes | None) -> None:
-    """With a complaint, and never an end of the dump."""
+    """A record that a decoder can't read gets a complaint and does not end the dump."""
     for key, value in ((data, data), (b"\x00\x01", data)):
         meaning = DECODERS[decoder](Record(Offset(0), Millis(0), key, value, ()))
         assert meaning.complaint or meaning.name
 
 
 def test_bytes_that_are_no_text_survive_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In base64."""
+    """With --json, bytes that are not valid text are shown in base64."""
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(encode_batch([(1, b"\xff\x00", None, (("h", b"\xfe"),))]))
     (row,) = (row for row in lines(capsys, "log", "dump", "--records", str(path)) if row["type"] == "record")
@@ -140,7 +140,7 @@ def test_bytes_that_are_no_text_survive_json(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize("name", ["missing.log", "notes.txt", "folder"])
 def test_what_is_no_data_is_refused(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """In one line."""
+    """A path without Kafka data is refused with an error message."""
     (tmp_path / "notes.txt").touch()
     (tmp_path / "folder").mkdir()
     assert main(["log", "dump", str(tmp_path / name)]) == 1

@@ -1,4 +1,5 @@
-"""`klamm log export-kafka` and `klamm log import-kafka`, there and back; Apache Kafka itself is in tests/interop."""
+"""`klamm log export-kafka` and `klamm log import-kafka`, in both directions; tests/interop tests Apache Kafka
+itself."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ __all__ = ["closed_directory", "directory"]
 
 
 def _agreed(image: MetadataImage) -> tuple[object, ...]:
-    """What must outlast a way to Kafka and back."""
+    """Returns the metadata that must survive an export to Kafka and the import back."""
     return image.cluster_id, image.topics, image.configs, image.next_producer_id
 
 
 def test_there_and_back_keeps_everything(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In between klamm does not serve the directory, and takes it over as it takes Kafka's."""
+    """Export and import keep topics, configs and ids. An exported directory is not served by klamm until it is
+    imported."""
     before = _agreed(read_image(directory / "metadata.sqlite"))
     assert main(["log", "export-kafka", str(directory), "--controller", "localhost:19093"]) == 0
     shown = capsys.readouterr().out
@@ -58,7 +60,7 @@ def test_there_and_back_keeps_everything(directory: Path, capsys: pytest.Capture
 
 
 def test_a_dry_run_changes_nothing(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says what would come of it, in both directions."""
+    """A dry run shows the result and changes no file, in both directions."""
     before = sorted(path.name for path in directory.iterdir())
     assert main(["log", "export-kafka", str(directory), "--dry-run"]) == 0
     said = capsys.readouterr().out
@@ -74,7 +76,8 @@ def test_a_dry_run_changes_nothing(directory: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("verb", ["export-kafka", "import-kafka"])
 def test_only_a_directory_at_rest_changes_hands(directory: Path, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not under a running broker, and not after a crash: recovery is for who wrote it."""
+    """Export and import refuse a directory with a running broker, and one after a crash: only the software that wrote
+    it can recover it."""
     if verb == "import-kafka":
         assert main(["log", "export-kafka", str(directory)]) == 0
     before = sorted(path.name for path in directory.iterdir())
@@ -89,7 +92,7 @@ def test_only_a_directory_at_rest_changes_hands(directory: Path, verb: str, caps
 
 
 def test_missing_partitions_are_missed(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In both directions."""
+    """Export and import refuse a directory in which the folder of a partition is missing."""
     folder = directory / "orders-1"
     folder.rename(directory / "elsewhere")
     assert main(["log", "export-kafka", str(directory)]) == 1
@@ -103,7 +106,7 @@ def test_missing_partitions_are_missed(directory: Path, capsys: pytest.CaptureFi
 
 
 def test_other_directories_are_refused(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By what is in them, and no lock file is left there."""
+    """Export and import refuse directories of the wrong kind and leave no lock file there."""
     empty = tmp_path / "empty"
     empty.mkdir()
     assert main(["log", "import-kafka", str(directory)]) == 1

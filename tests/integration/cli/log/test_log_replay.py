@@ -11,7 +11,8 @@ from tests.integration.cli.conftest import Command
 
 @pytest.fixture
 def used(klamm: Command, topic: str, group: str) -> str:
-    """A topic that the group has read in two goes: partition 0 to 2 and then to 3, partition 1 to 1."""
+    """Creates a topic that the group has read in two runs: partition 0 to offset 2 and then 3, partition 1 to offset
+    1."""
     klamm.done("produce", topic, "-p", "0", stdin="a\nb\n")
     klamm.done("produce", topic, "-p", "1", stdin="c\n")
     klamm.done("consume", topic, "-g", group, "-e")
@@ -26,7 +27,7 @@ def _replay(klamm: Command, *words: str) -> list[dict[str, Any]]:
 
 
 def test_it_shows_the_group_after_each_record(klamm: Command, used: str, group: str) -> None:
-    """Members come and go, offsets stay; at last there is a summary."""
+    """The replay shows the group's members and offsets after each record, and a summary at the end."""
     *rows, last = _replay(klamm, "--group", group)
     assert {row["group"] for row in rows} == {group}
     offsets = [row["state"]["offsets"] for row in rows if row["name"] == "OffsetCommit"]
@@ -44,7 +45,7 @@ def test_it_shows_the_group_after_each_record(klamm: Command, used: str, group: 
 
 
 def test_it_stops_where_it_is_told(klamm: Command, used: str, group: str) -> None:
-    """The record at that offset is the last one; the state is that of then."""
+    """With --to the replay ends with the record at that offset and shows the state at that time."""
     *rows, _ = _replay(klamm, "--group", group)
     commits = [row for row in rows if row["name"] == "OffsetCommit"]
     *until, last = _replay(klamm, "--group", group, "--to", str(commits[0]["offset"]))
@@ -54,7 +55,7 @@ def test_it_stops_where_it_is_told(klamm: Command, used: str, group: str) -> Non
 
 
 def test_it_reads_like_a_story(klamm: Command, used: str, group: str) -> None:
-    """Each record in words, the group below it, and all groups at the end."""
+    """Without --json each record is shown in words with the group below it, and all groups at the end."""
     lines = klamm.done("log", "replay", "__consumer_offsets-0", "--group", group).splitlines()
     assert any(line.endswith(f"  OffsetCommit  group {group}") for line in lines)
     assert f"    {used}-0 at 3" in lines
@@ -68,7 +69,7 @@ def test_it_reads_like_a_story(klamm: Command, used: str, group: str) -> None:
 
 
 def test_it_shows_all_groups_of_the_partition(klamm: Command, used: str, group: str) -> None:
-    """Unless one is named."""
+    """Without --group the replay shows all groups of the partition."""
     klamm.done("consume", used, "-g", f"{group}-other", "-e")
     shown = {row["group"] for row in _replay(klamm)[:-1]}
     assert {group, f"{group}-other"} <= shown
@@ -84,14 +85,14 @@ def test_it_shows_all_groups_of_the_partition(klamm: Command, used: str, group: 
     ],
 )
 def test_wrong_use_is_told(klamm: Command, used: str, words: tuple[str, ...], status: int, complaint: str) -> None:
-    """With what to do instead."""
+    """A wrong command line is an error that says what to do instead."""
     finished = klamm("log", "replay", *words)
     assert (finished.status, finished.stdout) == (status, "")
     assert complaint in finished.stderr
 
 
 def test_a_group_that_is_not_there_has_no_records(klamm: Command, used: str) -> None:
-    """That is said."""
+    """The replay says that an unknown group has no records."""
     assert klamm.done("log", "replay", "__consumer_offsets-0", "--group", "missing") == (
         "__consumer_offsets-0 has no records of group missing\n"
     )

@@ -25,7 +25,7 @@ def _flip(path: Path, position: int) -> None:
 
 
 def test_a_sound_directory_is_well(closed_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All of it was looked through."""
+    """An intact directory is read completely and reported as intact, and its partition files do not change."""
     before = {path: path.stat().st_mtime_ns for path in closed_directory.rglob("*") if path.name != ".lock"}
     assert main(["log", "verify", str(closed_directory)]) == 0
     assert "looked through 3 partitions, " in (shown := capsys.readouterr().out), shown
@@ -38,7 +38,8 @@ def test_a_sound_directory_is_well(closed_directory: Path, capsys: pytest.Captur
 
 
 def test_damage_is_shown_and_left(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With file, position and offset; a single partition can be looked at too."""
+    """Damage is shown with file, position and offset, and no file is changed; a single partition can be verified
+    too."""
     _flip(_segment(directory), 70)
     damaged = _segment(directory).read_bytes()
     for path in (directory, directory / "orders-0"):
@@ -50,7 +51,7 @@ def test_damage_is_shown_and_left(directory: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_repaired_directory_is_served(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All partitions are there; of the damaged one all records but those of the damaged batch."""
+    """A broker serves a repaired directory: the damaged partition has all records after the damaged batch."""
     _flip(_segment(directory), 70)
     assert main(["log", "verify", str(directory), "--repair"]) == 0
     shown = capsys.readouterr().out
@@ -82,7 +83,7 @@ def test_a_repaired_directory_is_served(directory: Path, capsys: pytest.CaptureF
 
 
 def test_nothing_is_repaired_while_a_broker_runs(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Looking is allowed; what is being written is no damage."""
+    """A directory with a running broker can be verified but not repaired; an incomplete batch is then not damage."""
     path = _segment(directory)
     path.write_bytes(path.read_bytes() + b"half a batch")
     lock = FileLock(directory)
@@ -99,7 +100,8 @@ def test_nothing_is_repaired_while_a_broker_runs(directory: Path, capsys: pytest
 def test_a_directory_that_cannot_be_locked_can_be_looked_at(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As one on a disk that can only be read; a repair says why it can't be."""
+    """A directory that can't be locked, for example on a read-only disk, can be verified; a repair fails and names the
+    lock file."""
     (directory / ".lock").unlink(missing_ok=True)
     (directory / ".lock").mkdir()
     _flip(_segment(directory), 70)
@@ -110,7 +112,8 @@ def test_a_directory_that_cannot_be_locked_can_be_looked_at(
 
 
 def test_a_torn_tail_is_told_from_damage(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """After a crash it is what the next start cuts; after a clean stop it is damage."""
+    """An incomplete batch at the end is damage after a clean stop. After a crash it is a torn tail, which the next
+    start cuts."""
     path = _segment(directory)
     path.write_bytes(path.read_bytes() + b"half a batch")
     finding, _ = lines(capsys, "log", "verify", str(directory), status=1)
@@ -123,7 +126,7 @@ def test_a_torn_tail_is_told_from_damage(directory: Path, capsys: pytest.Capture
 
 
 def test_files_of_the_directory_are_looked_at(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Checkpoints, whose folder it is, and the metadata."""
+    """The command verifies the directory's own files: checkpoints, meta.properties and the metadata."""
     (directory / "replication-offset-checkpoint").write_text("0\n5\n")
     (directory / "meta.properties").write_text("version=9\n")
     (directory / "metadata.sqlite").write_bytes(b"no database" * 100)
@@ -136,7 +139,7 @@ def test_files_of_the_directory_are_looked_at(directory: Path, capsys: pytest.Ca
 
 
 def test_what_is_no_data_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And nothing is made in it."""
+    """A directory without Kafka data is refused, and no file is created in it."""
     assert main(["log", "verify", str(tmp_path)]) == 1
     assert "neither a data directory nor the folder of a partition" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
@@ -144,7 +147,8 @@ def test_what_is_no_data_directory_is_refused(tmp_path: Path, capsys: pytest.Cap
 
 @pytest.mark.parametrize("is_empty", [False, True])
 def test_lost_metadata_is_damage(directory: Path, is_empty: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    """No broker starts without it. A directory of Apache Kafka has none."""
+    """A missing or empty metadata store is damage, because no broker starts without it. A directory of Apache Kafka has
+    no such store."""
     path = directory / "metadata.sqlite"
     path.unlink()
     if is_empty:

@@ -18,7 +18,7 @@ MINUTES_AGO_MS = int(time.time() - 600) * 1_000
 
 @pytest.fixture
 def filled(broker: Broker, topic: str) -> str:
-    """A topic with ten records in each of two partitions, a second apart, in batches of one."""
+    """Creates a topic with ten records in each of two partitions, a second apart, in batches of one record."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(10):
         for partition in (0, 1):
@@ -35,7 +35,7 @@ def filled(broker: Broker, topic: str) -> str:
 
 
 def _offsets(klamm: Command, *words: str) -> dict[int, list[int]]:
-    """The offsets that a command prints, by partition."""
+    """Returns the offsets that a command prints, by partition."""
     offsets: dict[int, list[int]] = {0: [], 1: []}
     for line in klamm.done("consume", *words, "-f", r"%p %o\n").splitlines():
         partition, offset = line.split()
@@ -44,32 +44,33 @@ def _offsets(klamm: Command, *words: str) -> dict[int, list[int]]:
 
 
 def test_everything_is_read_from_the_earliest_record(klamm: Command, filled: str) -> None:
-    """That is the default; -e ends at the end of all partitions, the empty one too."""
+    """By default reading starts at the earliest record; -e ends at the end of all partitions, including an empty
+    one."""
     both = {0: [*range(10)], 1: [*range(10)]}
     assert _offsets(klamm, filled, "-e") == both
     assert _offsets(klamm, filled, "-e", "--from", "earliest") == both
 
 
 def test_latest_is_the_end(klamm: Command, filled: str) -> None:
-    """From there on nothing has been written yet."""
+    """--from latest starts at the end, so with -e nothing is printed."""
     assert klamm.done("consume", filled, "-e", "--from", "latest", "-f", "%s") == ""
 
 
 def test_an_offset_counts_in_each_partition(klamm: Command, filled: str) -> None:
-    """An offset beyond the end is the end, one before the start is the start."""
+    """--from OFFSET applies to each partition; an offset beyond the end means the end."""
     klamm.done("consume", filled, "-e")
     assert _offsets(klamm, filled, "-e", "--from", "7") == {0: [7, 8, 9], 1: [7, 8, 9]}
     assert _offsets(klamm, filled, "-e", "--from", "99") == {0: [], 1: []}
 
 
 def test_a_negative_offset_counts_from_the_end(klamm: Command, filled: str) -> None:
-    """-N is the last N of each partition, or all there are."""
+    """--from -N reads the last N records of each partition, or all if there are fewer."""
     assert _offsets(klamm, filled, "-e", "--from", "-2") == {0: [8, 9], 1: [8, 9]}
     assert _offsets(klamm, filled, "-e", "--from", "-99") == {0: [*range(10)], 1: [*range(10)]}
 
 
 def test_a_time_is_the_first_record_from_then_on(klamm: Command, filled: str) -> None:
-    """Between two records it is the later one; past the last it is the end."""
+    """--from TIME starts at the first record since that time, or at the end if there is none."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(MINUTES_AGO_MS / 1000 + 4))
     assert _offsets(klamm, filled, "-e", "--from", f"{moment}+00:00")[0] == [*range(4, 10)]
     assert _offsets(klamm, filled, "-e", "--from", f"{moment}.500+00:00")[0] == [*range(5, 10)]
@@ -77,7 +78,7 @@ def test_a_time_is_the_first_record_from_then_on(klamm: Command, filled: str) ->
 
 
 def test_only_the_partitions_asked_for_are_read(klamm: Command, filled: str) -> None:
-    """-p may be repeated; one that isn't there is told."""
+    """-p may be repeated; an unknown partition is an error."""
     assert _offsets(klamm, filled, "-e", "-p", "1") == {0: [], 1: [*range(10)]}
     assert _offsets(klamm, filled, "-e", "-p", "1", "-p", "0", "-p", "1") == {0: [*range(10)], 1: [*range(10)]}
     finished = klamm("consume", filled, "-e", "-p", "1", "-p", "9")
@@ -86,19 +87,19 @@ def test_only_the_partitions_asked_for_are_read(klamm: Command, filled: str) -> 
 
 
 def test_it_stops_after_so_many_records(klamm: Command, filled: str) -> None:
-    """-n needs no end of the partition."""
+    """-n stops after that many records, also before the end of the partition."""
     assert _offsets(klamm, filled, "-p", "1", "-n", "3") == {0: [], 1: [0, 1, 2]}
     assert _offsets(klamm, filled, "-p", "1", "-n", "30", "-e") == {0: [], 1: [*range(10)]}
 
 
 def test_formats_are_those_of_kcat(klamm: Command, filled: str) -> None:
-    """Each token stands for what it stands for in kcat."""
+    """Each format token has the same meaning as in kcat."""
     shown = klamm.done("consume", filled, "-p", "1", "-n", "1", "-f", r"%t|%p|%o|%k|%s|%K|%S|%T|%h|%%|\t|\n")
     assert shown == f"{filled}|1|0|key-0|1-0|5|3|{MINUTES_AGO_MS}|number=0,none=|%|\t|\n"
 
 
 def test_sizes_tell_null_from_empty(klamm: Command, topic: str) -> None:
-    """The size of null is -1."""
+    """The size of a null key or value is -1."""
     klamm.done("produce", topic, "-Z", stdin="\n")
     klamm.done("produce", topic, "-k", "", stdin="\n")
     shown = klamm.done("consume", topic, "-e", "-f", r"%K %S\n")
@@ -106,7 +107,7 @@ def test_sizes_tell_null_from_empty(klamm: Command, topic: str) -> None:
 
 
 def test_bytes_are_printed_as_they_are(klamm: Command, topic: str) -> None:
-    """A format changes nothing about keys and values; columns and JSON show what is no text as such."""
+    """A format prints keys and values as raw bytes; JSON replaces bytes that are not valid text."""
     klamm.done("produce", topic, "-k", "key", stdin=b"\xff\x00\xfe\n")
     printed = subprocess.run(
         [KLAMM, "consume", topic, "-e", "-f", "%s"], capture_output=True, env=klamm.environment, check=True
@@ -116,7 +117,7 @@ def test_bytes_are_printed_as_they_are(klamm: Command, topic: str) -> None:
 
 
 def test_json_is_one_object_a_line(klamm: Command, filled: str) -> None:
-    """With everything there is about a record."""
+    """With -o json each line is one object with all fields of a record."""
     shown = json.loads(klamm.done("consume", filled, "-p", "0", "-n", "1", "-o", "json"))
     shown["timestamp"] = shown["timestamp"][:4]
     assert shown == {
@@ -131,7 +132,7 @@ def test_json_is_one_object_a_line(klamm: Command, filled: str) -> None:
 
 
 def test_a_line_of_columns_stays_a_line(klamm: Command, topic: str) -> None:
-    """Tabs within a value are escaped; null is empty for machines and `none` for people."""
+    """Tabs within a value are escaped; null is empty in tsv and `none` in the table."""
     klamm.done("produce", topic, stdin="a\tb\\c\n")
     tsv = klamm.done("consume", topic, "-e", "-o", "tsv").splitlines()
     assert tsv[0] == "topic\tpartition\toffset\ttimestamp\tkey\tvalue"
@@ -142,7 +143,7 @@ def test_a_line_of_columns_stays_a_line(klamm: Command, topic: str) -> None:
 
 
 def test_several_topics_are_read_together(klamm: Command, filled: str, topic: str) -> None:
-    """The same topic twice is the same topic once; -e waits for all of them."""
+    """Several topics are read together, and -e waits for the end of all of them."""
     other = f"{topic}-other"
     klamm.done("produce", other, stdin="other\n")
     lines = klamm.done("consume", filled, other, "-e", "-f", r"%t\n").splitlines()
@@ -151,7 +152,7 @@ def test_several_topics_are_read_together(klamm: Command, filled: str, topic: st
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_it_reads_on_until_it_is_told_to_stop(klamm: Command, topic: str, signal_number: signal.Signals) -> None:
-    """What is written later is printed at once; a signal ends it with exit status 0."""
+    """New records are printed at once; a signal ends the command with exit status 0."""
     process = klamm.start("consume", topic, "-f", r"%s\n")
     assert process.stdout is not None
     klamm.done("produce", topic, stdin="first\n")
@@ -163,7 +164,10 @@ def test_it_reads_on_until_it_is_told_to_stop(klamm: Command, topic: str, signal
 
 
 def test_a_reader_that_has_enough_ends_it(klamm: Command, filled: str) -> None:
-    """`klamm consume | head` leaves no complaint behind."""
+    """`klamm consume
+
+    head` ends with status 0 and no error message.
+    """
     process = klamm.start("consume", filled, "-f", r"%s\n" + "x" * 100_000)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -186,7 +190,7 @@ def test_a_reader_that_has_enough_ends_it(klamm: Command, filled: str) -> None:
     ],
 )
 def test_wrong_use_is_told(klamm: Command, words: tuple[str, ...], complaint: str) -> None:
-    """Nothing is read then, and the exit status is 2."""
+    """A wrong command line exits with status 2 and reads nothing."""
     finished = klamm("consume", *words)
     assert (finished.status, finished.stdout) == (2, "")
     assert complaint in finished.stderr

@@ -1,4 +1,4 @@
-"""`klamm consume -g`: it goes on where its group stands, and commits what it has printed."""
+"""`klamm consume -g` continues at the group's committed offsets, and commits the records that it has printed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.integration.cli.conftest import PATIENCE_S, Command
 
 @pytest.fixture
 def filled(klamm: Command, topic: str) -> str:
-    """A topic with the values 0 to 9 in its partition 1."""
+    """Creates a topic with the values 0 to 9 in its partition 1."""
     klamm.done("produce", topic, "-p", "1", stdin="".join(f"{number}\n" for number in range(10)))
     return topic
 
@@ -21,13 +21,13 @@ def _read(klamm: Command, topic: str, group: str, *words: str) -> list[int]:
 
 
 def _committed(klamm: Command, group: str) -> list[int | None]:
-    """Of the partitions in which there is something to read."""
+    """Returns the committed offsets of the partitions that contain records."""
     rows = klamm.rows("group", "describe", group)
     return [row["committed"] for row in rows if row["topic"] is not None and row["high_watermark"]]
 
 
 def test_it_goes_on_where_the_group_stands(klamm: Command, filled: str, group: str) -> None:
-    """What was printed is committed, no more and no less; a second run prints the rest, a third nothing."""
+    """Exactly the printed records are committed; a second run prints the rest, a third run nothing."""
     assert _read(klamm, filled, group, "-n", "3") == [0, 1, 2]
     assert _committed(klamm, group) == [3]
     assert _read(klamm, filled, group, "-e") == [*range(3, 10)]
@@ -36,7 +36,7 @@ def test_it_goes_on_where_the_group_stands(klamm: Command, filled: str, group: s
 
 
 def test_groups_do_not_disturb_each_other(klamm: Command, filled: str, group: str) -> None:
-    """Each sees everything; reading without a group moves none."""
+    """Each group reads all records; reading without a group changes no committed offset."""
     assert _read(klamm, filled, f"{group}-a", "-e") == [*range(10)]
     assert _read(klamm, filled, f"{group}-b", "-n", "4") == [*range(4)]
     klamm.done("consume", filled, "-e")
@@ -45,7 +45,7 @@ def test_groups_do_not_disturb_each_other(klamm: Command, filled: str, group: st
 
 
 def test_latest_counts_where_nothing_is_committed(klamm: Command, filled: str, group: str) -> None:
-    """With --from latest a new group begins at the end; a group that stands somewhere stays there."""
+    """With --from latest a new group begins at the end; a group with a commit continues from its commit."""
     assert _read(klamm, filled, group, "-e", "--from", "latest") == []
     other = f"{group}-other"
     assert _read(klamm, filled, other, "-n", "4") == [*range(4)]
@@ -56,7 +56,7 @@ def test_latest_counts_where_nothing_is_committed(klamm: Command, filled: str, g
 def test_a_signal_commits_what_was_printed(
     klamm: Command, filled: str, group: str, signal_number: signal.Signals
 ) -> None:
-    """Told to stop, it leaves the group and prints nothing twice the next time."""
+    """After a signal the command commits the printed records and leaves the group."""
     process = klamm.start("consume", filled, "-g", group, "-f", r"%s\n")
     assert process.stdout is not None
     for number in range(10):
@@ -68,7 +68,7 @@ def test_a_signal_commits_what_was_printed(
 
 
 def test_what_nobody_read_is_not_committed(klamm: Command, filled: str, group: str) -> None:
-    """When the reader of its output goes away, the group stays before what was not taken."""
+    """If the reader of the command's output closes the pipe, records that it did not read are not committed."""
     process = klamm.start("consume", filled, "-g", group, "-f", "%s" + "x" * 100_000 + r"\n")
     assert process.stdout is not None
     assert process.stdout.read(1) == b"0"
@@ -78,7 +78,7 @@ def test_what_nobody_read_is_not_committed(klamm: Command, filled: str, group: s
 
 
 def test_a_member_hands_over_what_it_has_not_printed(klamm: Command, filled: str, group: str) -> None:
-    """A second member takes partitions over without printing again what the first has printed."""
+    """A second member takes over partitions and does not print the first member's records again."""
     first = klamm.start("consume", filled, "-g", group, "-f", r"%s\n", "-X", "client.id=first")
     assert first.stdout is not None
     for number in range(10):

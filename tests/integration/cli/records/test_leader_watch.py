@@ -1,4 +1,4 @@
-"""What `klamm produce` and `klamm consume` say when a partition that they wait for has no leader."""
+"""Messages of `klamm produce` and `klamm consume` about a partition without a leader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ SAID = "orders-0 has no leader and is waited for"
 
 @pytest.fixture
 def klamm(directory: Path) -> Iterator[Command]:
-    """The command, and a broker on which orders-0 is offline: its log is gone, as after damage to the disk."""
+    """Returns the command for a broker on which orders-0 is offline: its log is missing, as after damage to the
+    disk."""
     for path in (directory / "orders-0").glob("*.log"):
         path.unlink()
     with Broker(data_dir=directory) as broker:
@@ -29,14 +30,15 @@ def klamm(directory: Path) -> Iterator[Command]:
 
 @pytest.mark.parametrize("words", [("-p", "0"), ()])
 def test_consume_says_for_what_it_waits(klamm: Command, words: tuple[str, ...]) -> None:
-    """Once, and of that partition only."""
+    """`klamm consume` says that it waits for a partition without a leader."""
     process = klamm.start("consume", "orders", *words)
     assert process.stderr is not None
     assert process.stderr.readline().decode().startswith(f"klamm consume: {SAID}")
 
 
 def test_produce_says_for_what_it_waits(klamm: Command) -> None:
-    """Before the record is given up, which is an error; another partition is written to without a word."""
+    """`klamm produce` says once that it waits for a partition without a leader, then fails. A record for another
+    partition is sent without a message."""
     finished = klamm("produce", "orders", "-p", "0", "-X", "message.timeout.ms=8000", stdin="lost\n")
     assert finished.status == 1
     assert finished.stderr.count(f"klamm produce: {SAID}") == 1

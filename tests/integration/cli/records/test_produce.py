@@ -12,18 +12,18 @@ from tests.integration.cli.conftest import Command
 
 from klamm.testing import Broker
 
-# What tests/interop/test_partitioning.py finds the Java client to choose for key-0 to key-9 among six partitions.
+# The partitions that the Java client chooses for key-0 to key-9 of six, from tests/interop/test_partitioning.py.
 JAVA_PARTITIONS = [1, 0, 2, 5, 3, 2, 2, 1, 1, 3]
 
 
 def _records(klamm: Command, topic: str) -> list[dict[str, Any]]:
-    """All records of a topic, in the order of partition and offset."""
+    """Returns all records of a topic, in the order of partition and offset."""
     lines = klamm.done("consume", topic, "-e", "-o", "json").splitlines()
     return sorted((json.loads(line) for line in lines), key=lambda row: (row["partition"], row["offset"]))
 
 
 def test_every_line_is_a_record(klamm: Command, topic: str) -> None:
-    """Lines become values, whatever ends them; how many went where is shown."""
+    """Each line becomes a value, with any line ending; the command shows how many records each partition got."""
     shown = klamm.done("produce", topic, "-p", "1", "-o", "json", stdin="one\ntwo\r\n\nthree")
     assert json.loads(shown) == [{"partition": 1, "records": 4, "first_offset": 0, "last_offset": 3}]
     assert [record["value"] for record in _records(klamm, topic)] == ["one", "two", "", "three"]
@@ -31,7 +31,7 @@ def test_every_line_is_a_record(klamm: Command, topic: str) -> None:
 
 
 def test_a_file_is_read_instead_of_standard_input(klamm: Command, topic: str, tmp_path: Path) -> None:
-    """A second argument names the file."""
+    """A second argument names a file to read instead of standard input."""
     file = tmp_path / "lines.txt"
     file.write_text("from a file\n", encoding="utf-8")
     klamm.done("produce", topic, str(file), stdin="not this\n")
@@ -39,7 +39,7 @@ def test_a_file_is_read_instead_of_standard_input(klamm: Command, topic: str, tm
 
 
 def test_keys_come_from_the_option_or_from_the_line(klamm: Command, topic: str) -> None:
-    """-k gives every record its key, -K takes it from the line up to the first delimiter."""
+    """-k sets the key of every record; -K takes the key from the line, up to the first delimiter."""
     klamm.done("produce", topic, "-p", "0", "-k", "always", stdin="a\n")
     klamm.done("produce", topic, "-p", "0", "-K", ":", stdin="anna:1:castle\n:nobody\n")
     klamm.done("produce", topic, "-p", "0", "-K", r"\t", stdin="bert\tbeer\n")
@@ -52,7 +52,7 @@ def test_keys_come_from_the_option_or_from_the_line(klamm: Command, topic: str) 
 
 
 def test_keys_go_where_java_puts_them(klamm: Command) -> None:
-    """The partition is murmur2 of the key, modulo the partitions; the numbers are the Java client's."""
+    """Keys go to the same partitions as with the Java client: murmur2 of the key, modulo the number of partitions."""
     topic = f"keys-{uuid.uuid4().hex}"
     klamm.done("topic", "create", topic, "-p", "6")
     klamm.done("produce", topic, "-K", ":", stdin="".join(f"key-{number}:x\n" for number in range(10)))
@@ -61,14 +61,15 @@ def test_keys_go_where_java_puts_them(klamm: Command) -> None:
 
 
 def test_headers_go_with_every_record(klamm: Command, topic: str) -> None:
-    """-H may be repeated, with the same name too; a value may hold an equals sign."""
+    """-H adds a header to every record. It may be repeated with the same name, and a value may contain an equals
+    sign."""
     klamm.done("produce", topic, "-H", "trace=a=b", "-H", "trace=c", "-H", "empty=", stdin="x\ny\n")
     headers = [["trace", "a=b"], ["trace", "c"], ["empty", ""]]
     assert [record["headers"] for record in _records(klamm, topic)] == [headers, headers]
 
 
 def test_an_empty_value_may_stand_for_null(klamm: Command, topic: str) -> None:
-    """With -Z an empty value is a tombstone; without it is an empty value."""
+    """With -Z an empty value becomes a tombstone; without -Z it is an empty value."""
     klamm.done("produce", topic, "-p", "0", "-K", ":", stdin="gone:\n")
     klamm.done("produce", topic, "-p", "0", "-K", ":", "-Z", stdin="gone:\nstays:here\n")
     assert [record["value"] for record in _records(klamm, topic)] == ["", None, "here"]
@@ -76,7 +77,7 @@ def test_an_empty_value_may_stand_for_null(klamm: Command, topic: str) -> None:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_batches_are_compressed(klamm: Command, broker: Broker, topic: str, codec: str) -> None:
-    """-z names the codec, which is what lies on the broker's disk."""
+    """-z sets the codec of the batches on the broker's disk."""
     klamm.done("produce", topic, "-p", "0", "-z", codec, stdin="klamm " * 500 + "\n")
     batch = (broker.data_dir / f"{topic}-0" / f"{0:020}.log").read_bytes()
     attributes = int.from_bytes(batch[21:23], "big")
@@ -86,14 +87,14 @@ def test_batches_are_compressed(klamm: Command, broker: Broker, topic: str, code
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_acknowledgements_are_chosen(klamm: Command, topic: str, acks: str) -> None:
-    """Offsets are shown where somebody told them: with --acks 0 nobody does."""
+    """Offsets are shown if the broker returned them; with --acks 0 it returns none."""
     shown = json.loads(klamm.done("produce", topic, "-p", "0", "--acks", acks, "-o", "json", stdin="x\n"))
     offset = None if acks == "0" else 0
     assert shown == [{"partition": 0, "records": 1, "first_offset": offset, "last_offset": offset}]
 
 
 def test_bytes_are_sent_as_they_are(klamm: Command, topic: str) -> None:
-    """What is no UTF-8 arrives unchanged."""
+    """Bytes that are not valid UTF-8 are sent unchanged."""
     data = bytes(byte for byte in range(256) if byte not in b"\r\n")
     klamm.done("produce", topic, stdin=data + b"\n")
     lines = klamm.done("consume", topic, "-e", "-f", "%S")
@@ -101,7 +102,7 @@ def test_bytes_are_sent_as_they_are(klamm: Command, topic: str) -> None:
 
 
 def test_a_line_without_delimiter_stops_the_command(klamm: Command, topic: str) -> None:
-    """The lines before it were sent, and that is shown; the exit status is that of wrong use."""
+    """A line without the delimiter stops the command with status 2; the earlier lines were sent and are shown."""
     finished = klamm("produce", topic, "-K", ":", "-o", "json", stdin="a:1\nb:2\nc\nd:4\n")
     assert finished.status == 2
     assert sum(row["records"] for row in json.loads(finished.stdout)) == 2
@@ -110,7 +111,7 @@ def test_a_line_without_delimiter_stops_the_command(klamm: Command, topic: str) 
 
 
 def test_a_record_that_is_refused_fails_the_command(klamm: Command, topic: str) -> None:
-    """Kafka's code and message are shown, with exit status 1."""
+    """A refused record fails the command with Kafka's error code and exit status 1."""
     klamm.done("topic", "alter", topic, "-c", "max.message.bytes=100")
     finished = klamm("produce", topic, stdin="x" * 1000 + "\n")
     assert (finished.status, finished.stdout) == (1, "")
@@ -118,7 +119,7 @@ def test_a_record_that_is_refused_fails_the_command(klamm: Command, topic: str) 
 
 
 def test_a_partition_that_is_not_there_fails_the_command(klamm: Command, topic: str) -> None:
-    """Librdkafka finds out itself."""
+    """An unknown partition fails the command; librdkafka detects the error itself."""
     finished = klamm("produce", topic, "-p", "7", stdin="x\n")
     assert (finished.status, finished.stdout) == (1, "")
     assert finished.stderr.startswith("klamm produce: UNKNOWN_PARTITION")
@@ -137,7 +138,7 @@ def test_a_partition_that_is_not_there_fails_the_command(klamm: Command, topic: 
     ],
 )
 def test_wrong_use_is_told(klamm: Command, words: tuple[str, ...], complaint: str) -> None:
-    """Nothing is sent then, and the exit status is 2."""
+    """A wrong command line exits with status 2 and sends nothing."""
     finished = klamm("produce", "topic", *words, stdin="x\n")
     assert (finished.status, finished.stdout) == (2, "")
     assert complaint in finished.stderr

@@ -1,4 +1,4 @@
-"""Rows become records of an embedded broker, with the producer of the process."""
+"""The row sender writes rows as records to an embedded broker, with the producer of the process."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from klamm.testing import Broker
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker for the tests of this file."""
+    """Runs a broker for the tests of this file."""
     with Broker() as running:
         yield running
 
 
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> Topic:
-    """A topic of three partitions."""
+    """Creates a topic with three partitions."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     name = f"topic-{abs(hash(request.node.name))}"
     return create_topic(admin, broker.bootstrap_servers, name, 3, {})
 
 
 def options(topic: Topic, **more: str) -> SinkOptions:
-    """Options that write into the topic; two underscores in a name stand for a dot."""
+    """Returns options that write to the topic; two underscores in a name mean a dot."""
     given = {key.replace("__", "."): value for key, value in more.items()}
     return SinkOptions.parse({"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name, **given})
 
 
 def rows(topic: Topic, values: list[str], partitions: list[int | None] | None = None) -> TopicRows:
-    """Rows with these values, and with keys that equal them."""
+    """Returns rows with these values, and with keys equal to the values."""
     column = pa.array([value.encode() for value in values])
     places = None if partitions is None else pa.array(partitions, pa.int32())
     return TopicRows(topic.name, column, column, None, places)
@@ -60,7 +60,7 @@ def send(chosen: SinkOptions, *tables: TopicRows) -> BorrowedProducer:
 
 
 def test_rows_go_to_their_partitions(topic: Topic) -> None:
-    """All of them are acknowledged when the task ends."""
+    """Each row goes to its partition, and all rows are acknowledged when the task ends."""
     send(options(topic), rows(topic, ["a", "b"], [2, 0]), rows(topic, ["c", "d"], [2, None]))
 
     records = topic.records()
@@ -71,14 +71,14 @@ def test_rows_go_to_their_partitions(topic: Topic) -> None:
 
 @pytest.mark.parametrize("partition", [-1, 3])
 def test_a_partition_that_is_not_there_is_refused(topic: Topic, partition: int) -> None:
-    """Before any row of the table is sent."""
+    """An unknown partition is refused before any row of the table is sent."""
     with pytest.raises(RowRefused, match=f"partition {partition} of the topic .* whose partitions are 0 to 2"):
         send(options(topic), rows(topic, ["a", "b"], [0, partition]))
     assert topic.records() == [[], [], []]
 
 
 def test_a_partition_that_was_added_is_found(topic: Topic) -> None:
-    """By a producer that knew the topic before."""
+    """A producer that already knows the topic finds a partition that was added later."""
     send(options(topic), rows(topic, ["a"], [0]))
     topic.grow(4)
 
@@ -88,7 +88,7 @@ def test_a_partition_that_was_added_is_found(topic: Topic) -> None:
 
 
 def test_keys_can_be_ignored(topic: Topic) -> None:
-    """Then one key goes to all partitions."""
+    """With partitioner.ignore.keys the rows are spread over all partitions."""
     value = "x" * 100
     chosen = options(topic, kafka__partitioner__ignore__keys="true", kafka__batch__size="1000")
 
@@ -98,7 +98,8 @@ def test_keys_can_be_ignored(topic: Topic) -> None:
 
 
 def test_tasks_share_a_producer_until_one_fails(topic: Topic) -> None:
-    """The next task after an error has another producer, and so does a child process."""
+    """Tasks of a process share a producer. The next task after an error gets another producer, and so does a child
+    process."""
     chosen = options(topic, kafka__client__id="shared", kafka__max__request__size="1000")
     first = send(chosen, rows(topic, ["a"])).producer
     assert send(chosen, rows(topic, ["b"])).producer is first
@@ -115,7 +116,7 @@ def test_tasks_share_a_producer_until_one_fails(topic: Topic) -> None:
 
 
 def test_a_failed_delivery_fails_the_task(topic: Topic) -> None:
-    """With the broker's answer."""
+    """A failed delivery fails the task with the broker's error."""
     topic_of_small_records: Any = create_topic(
         topic.admin, topic.bootstrap_servers, f"{topic.name}-small", 1, {"max.message.bytes": "1000"}
     )
@@ -125,7 +126,7 @@ def test_a_failed_delivery_fails_the_task(topic: Topic) -> None:
 
 
 def test_no_broker_is_told_at_the_end_of_the_patience(topic: Topic) -> None:
-    """With the option that sets it."""
+    """Without a broker the task fails after max.block.ms, and the error names that option."""
     away = SinkOptions.parse({"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.max.block.ms": "300"})
 
     with pytest.raises(PartitionMissing, match=r"within max\.block\.ms=300: does it exist"):

@@ -1,4 +1,5 @@
-"""A query's membership where no coordinator can be had; `tests/spark/test_query_member.py` has the others."""
+"""A query's group membership without an available coordinator; other cases are in
+`tests/spark/test_query_member.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from klamm.spark.source.group_member import QueryMember
 
 
 def test_a_query_that_waits_for_a_coordinator_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    """What the broker said, and what to look for: once, however often it is asked."""
+    """A query that waits for a coordinator logs the broker's error and what to check, only once for repeated
+    requests."""
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def nobody(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -47,7 +49,7 @@ def test_a_query_that_waits_for_a_coordinator_says_why(caplog: pytest.LogCapture
 
 
 def test_a_member_that_has_left_keeps_no_connection() -> None:
-    """Also one whose thread was between two heartbeats, and opened a connection after the others were closed."""
+    """A member that has left keeps no connection open, also if its thread opens one after the others were closed."""
     with ScriptedBroker() as broker:
         member = QueryMember(
             ClientConfig((broker.address,)),

@@ -1,4 +1,4 @@
-"""A task's record batches, from a leader that refuses for a while what it has."""
+"""A task's record batches from a leader that temporarily refuses valid offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from klamm.client.errors import GaveUp
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_an_offset_that_is_refused_and_there_is_asked_for_again(monkeypatch: pytest.MonkeyPatch, fail: bool) -> None:
-    """A leader that was elected just now may refuse what it has. Nothing is lost, and nobody waits for ever."""
+    """A new leader may refuse an offset that it has; the reader retries until its timeout and loses no record."""
     log = FakeLog(monkeypatch, batch(0, 10))
     haste = replace(CONFIG, retry_backoff_ms=1, retry_backoff_max_ms=1)
     log.refusals = 3

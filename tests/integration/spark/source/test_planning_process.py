@@ -1,4 +1,4 @@
-"""How the process ends in which Spark plans a query."""
+"""The end of the process in which Spark plans a query."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# As PySpark's runner: serves calls, and stops the reader when it ends, for whatever reason.
+# Like PySpark's runner: serves calls, and stops the reader when the process ends for any reason.
 _PROCESS = """
 import os, signal, sys, time
 from klamm.spark.source.planning_process import end_in_order, is_the_end
@@ -44,8 +44,8 @@ finally:
 
 @pytest.mark.parametrize("when", ["before", "first", "later", "never"])
 def test_the_reader_is_stopped_whenever_the_signal_comes(when: str) -> None:
-    """Spark hangs up and sends SIGTERM, twice: a signal that comes when the reader is being stopped breaks nothing
-    off."""
+    """The reader is stopped completely, although Spark closes the connection and sends SIGTERM twice, before or during
+    the stop."""
     command = [sys.executable, "-c", _PROCESS.format(when=when)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert ended.stdout == "left\n", ended.stderr

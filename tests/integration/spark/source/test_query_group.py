@@ -1,4 +1,4 @@
-"""A query's dealings with a group whose broker hangs."""
+"""A query's commit to a group whose broker hangs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from klamm.spark.source.query_group import QueryGroup
 
 
 def test_a_commit_waits_no_longer_than_it_may_for_a_broker_that_hangs() -> None:
-    """`kafka.request.timeout.ms` is for those that answer: half a minute of it would be one of the query's."""
+    """A commit to a hanging broker gives up after its own short limit. Waiting for `kafka.request.timeout.ms`, usually
+    half a minute, would delay the query."""
     is_over = threading.Event()
 
     def hang(request: FindCoordinatorRequest) -> None:

@@ -1,4 +1,4 @@
-"""The exchange of segments, by a process that ends in the middle of it."""
+"""Segments are exchanged safely although the process ends in the middle."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ PROJECT = Path(__file__).parents[4]
 
 
 def test_a_process_that_ends_anywhere_in_a_cleaning_leaves_every_value(tmp_path: Path) -> None:
-    """I8, I9, I10: after each, all is as before or as after for every group of segments; the next cleaning gets
-    everything to the end; and nothing is left lying about."""
+    """I8, I9, I10: a process may end at any step of a cleaning.
+
+    Each group of segments is then either completely old or completely new, the next cleaning succeeds, and no temporary
+    file remains.
+    """
     folder = LogFolder(tmp_path / "origin", CONFIG)
     folder.create()
     fill(folder, 20)
@@ -43,7 +46,7 @@ def test_a_process_that_ends_anywhere_in_a_cleaning_leaves_every_value(tmp_path:
 
 
 def _after_crash(path: Path) -> Values:
-    """What is in the log once it is open again; checks that it can be lived with."""
+    """Opens the log of a copy, checks that it is intact, and returns its values."""
     folder = LogFolder(path, CONFIG)
     log = folder.log()
     assert not log.is_offline

@@ -1,5 +1,4 @@
-"""A repair that ends half-way: at every change of the disk there is the old segment or the mended one, and no byte of
-what was taken out is lost."""
+"""A repair that ends at any step leaves the old or the repaired segment on the disk and loses no removed byte."""
 
 from __future__ import annotations
 
@@ -50,7 +49,8 @@ def _filled(path: Path) -> LogFolder:
 
 @pytest.mark.parametrize("damaged", [3, 29])
 def test_every_step_leaves_all_that_can_be_read(tmp_path: Path, damaged: int) -> None:
-    """Whether a segment is replaced or cut; a second repair finishes it."""
+    """A repair that ends at any step, while it replaces or cuts a segment, keeps all readable batches; a second repair
+    completes it."""
     original = tmp_path / "original"
     (segment,) = _filled(original).log_files()
     content = bytearray(segment.read_bytes())

@@ -1,4 +1,4 @@
-"""What all simulated clients have in common."""
+"""The common part of all simulated clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["PASSING", "PAUSE_S", "Participant", "Refused"]
 M = TypeVar("M", bound=Message)
 
 PAUSE_S = 0.03
-"""How long a client rests before it tries again."""
+"""The pause of a client before its next attempt, in seconds."""
 
 PASSING = frozenset(
     {
@@ -47,11 +47,11 @@ PASSING = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""Errors after which the same is asked again."""
+"""Errors after which a client repeats its request."""
 
 
 class Refused(Exception):
-    """A request was answered with an error that does not pass."""
+    """An answer with an error that a repeated request does not fix."""
 
     def __init__(self, request: str, code: ErrorCode) -> None:
         super().__init__(f"{request} was answered {code.name}")
@@ -59,15 +59,15 @@ class Refused(Exception):
 
 
 def error_code_of(answer: Message) -> tuple[int, ...]:
-    """The one error code of an answer."""
+    """Returns the only error code of an answer, as a tuple."""
     return (answer.error_code,)  # type: ignore[attr-defined]
 
 
 class Participant(ABC):
-    """A client of the world: it goes on until it is told to come to an end, and says when it has."""
+    """A client of the world. It works until the world tells it to finish, and then sets `is_finished`."""
 
     is_reader = False
-    """Whether it only reads, and so comes to its end when nothing is written any more."""
+    """Whether the client finishes only after all writers have finished."""
 
     def __init__(self, world: BrokerWorld, name: str, isolation_level: IsolationLevel = "read_uncommitted") -> None:
         self.name = name
@@ -95,15 +95,15 @@ class Participant(ABC):
         world.add(self)
 
     def ceilings(self) -> Mapping[int, int]:
-        """The highest versions that this client knows, by API."""
+        """Returns the highest version that this client knows of each API, by API key."""
         return {}
 
     @abstractmethod
     async def live(self) -> None:
-        """All that the client does."""
+        """Runs the client until it is finished."""
 
     def take_larger_answers(self) -> None:
-        """At the end there is much to read, and small pieces show nothing new."""
+        """Raises the size limits of answers: at the end there is much to read, and small pieces show nothing new."""
         config = self.client.config
         self.client.config = replace(config, fetch_max_bytes=1_000_000, max_partition_fetch_bytes=1_000_000)
 
@@ -116,7 +116,7 @@ class Participant(ABC):
     async def until_answered(
         self, request: Message, answer: type[M], codes_of: Callable[[M], Iterable[int]] = error_code_of
     ) -> M:
-        """Asks until there is an answer without errors that pass. Raises `Refused` for others."""
+        """Repeats a request until the answer has no temporary error. Raises `Refused` for other errors."""
         while True:
             try:
                 found = await self.client.ask(request, answer)
@@ -131,7 +131,7 @@ class Participant(ABC):
             await self.rest(min(codes))
 
     def note(self, template: str, *values: object) -> None:
-        """Adds to the world's notes."""
+        """Adds a line to the world's notes."""
         self.world.notes.add(f"{self.name} {template}", *map(_in_words, values))
 
 

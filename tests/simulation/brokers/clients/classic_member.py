@@ -1,4 +1,4 @@
-"""A member of a classic group: it joins, and its leader shares the partitions, at random."""
+"""A member of a classic group. When it is the leader, it assigns the partitions at random."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PROTOCOL: Final = "range"
 
 
 class ClassicMember(Member):
-    """Gives up all that it has before it joins (eager)."""
+    """A member that gives up all its partitions before it joins (eager)."""
 
     def forget(self) -> None:
         super().forget()

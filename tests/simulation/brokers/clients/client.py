@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 
 def _ignore(pending: Pending, body: memoryview) -> None:
-    """Nobody wants to know at once."""
+    """Ignores the arrival of an answer."""
 
 
 class _Waiting(NamedTuple):
-    """A request whose answer is waited for."""
+    """A request that waits for its answer."""
 
     pending: Pending
     future: asyncio.Future[memoryview]
@@ -34,7 +34,7 @@ class _Waiting(NamedTuple):
 
 
 class _Conversation(Conversation):
-    """A client that knows no later version of an API than `ceilings` say."""
+    """A conversation that uses no API version above `ceilings`."""
 
     ceilings: Mapping[int, int]
 
@@ -43,7 +43,9 @@ class _Conversation(Conversation):
 
 
 class ClientConnection:
-    """One connection, over which several requests may be under way. Any trouble ends it: `ConnectionFailed`."""
+    """One connection, with several requests at a time. Any failure closes the connection, and raises
+    `ConnectionFailed`.
+    """
 
     def __init__(self, network: Network, config: ClientConfig, ceilings: Mapping[int, int]) -> None:
         self.peer = "broker:9092"
@@ -57,13 +59,14 @@ class ClientConnection:
         self._link: Link | None = network.connect(self)
 
     async def open(self) -> None:
-        """Exchanges versions."""
+        """Exchanges the supported API versions with the broker."""
         if self._link is None:
             self.is_closed = True
             raise ConnectionFailed("the connection is refused")
         conversation = self._conversation
         if self._network.offers and self._network.events.chance(0.9):
-            # It is what nearly every answer would say, and to say it takes longer than anything else.
+            # Nearly all answers are equal, and this exchange takes longer than anything else. So most connections reuse
+            # an earlier answer.
             conversation.offers, conversation.is_open = self._network.offers, True
             return
         dialogue = conversation.opening()
@@ -84,8 +87,10 @@ class ClientConnection:
         return self._send(self._conversation.frame(api_key, version, body, flexible=flexible))
 
     def send(self, request: Message, arrived: Callable[[Pending, memoryview], None] = _ignore) -> Pending:
-        """Sends a request in the highest version that both sides know; `arrived` is called the moment that its answer
-        is there, and whoever awaits it goes on some time later."""
+        """Sends a request in the highest version that both sides know.
+
+        `arrived` is called as soon as the answer is there. The code that awaits the answer continues some time later.
+        """
         return self._send(self._conversation.request(request), arrived)
 
     def _send(self, frame: Frame, arrived: Callable[[Pending, memoryview], None] = _ignore) -> Pending:
@@ -98,7 +103,7 @@ class ClientConnection:
         return pending
 
     async def receive(self, pending: Pending) -> memoryview:
-        """The body of the answer."""
+        """Returns the body of the answer."""
         future = self._waiting[pending.correlation_id].future
         if future.done():
             return self._waiting.pop(pending.correlation_id).future.result()
@@ -115,7 +120,7 @@ class ClientConnection:
         return self.decode(answer, pending, await self.receive(pending))
 
     def decode(self, answer: type[M], pending: Pending, body: memoryview) -> M:
-        """An answer's body, decoded."""
+        """Decodes the body of an answer."""
         return self._conversation.read(answer, pending.version, body)
 
     def abandon(self, pending: Pending) -> None:
@@ -153,13 +158,13 @@ class ClientConnection:
                     arrived(pending, body)
 
     def lost(self) -> None:
-        """The link broke, or was given up."""
+        """Closes the connection: the link broke, or the client closed it."""
         self.is_closed = True
         self._link = None
         for _, future, _ in self._waiting.values():
             if not future.done():
                 future.set_exception(ConnectionFailed("the connection broke"))
-                future.exception()  # Nobody may be waiting for it.
+                future.exception()  # No code may be waiting for the future; asyncio would then report its exception.
 
     def _time_out(self, future: asyncio.Future[memoryview]) -> None:
         if not future.done():
@@ -167,7 +172,7 @@ class ClientConnection:
 
 
 class Client(ClusterView):
-    """What one client knows of the cluster, and its connection."""
+    """One client's view of the cluster, and its connection."""
 
     def __init__(self, network: Network, config: ClientConfig, ceilings: Mapping[int, int]) -> None:
         super().__init__(config)
@@ -176,7 +181,7 @@ class Client(ClusterView):
         self._connection: ClientConnection | None = None
 
     async def connection(self) -> ClientConnection:
-        """An open connection. Raises `ConnectionFailed`."""
+        """Returns an open connection. Raises `ConnectionFailed`."""
         connection = self._connection
         if connection is None or connection.is_closed:
             connection = self._connection = ClientConnection(self._network, self.config, self._ceilings)
@@ -184,7 +189,7 @@ class Client(ClusterView):
         return connection
 
     def disconnect(self) -> None:
-        """Hangs up."""
+        """Closes the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -194,7 +199,7 @@ class Client(ClusterView):
         return await (await self.connection()).ask(request, answer)
 
     async def run(self, steps: Steps[T]) -> T:
-        """Takes the steps of one of klamm's operations, as `AsyncCluster.run` does."""
+        """Runs the steps of one of klamm's operations, as `AsyncCluster.run` does."""
         reply: Any = None
         while True:
             try:

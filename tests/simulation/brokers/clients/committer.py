@@ -1,4 +1,4 @@
-"""Commits offsets for a group without members, each higher than the last, and reads them back."""
+"""A client that commits rising offsets for a group without members, and fetches them again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Committer"]
 
 
 class Committer(Participant):
-    """The last offset that was acknowledged is what is read, unless a later one was asked for (I17)."""
+    """A client that must find the last offset that it committed (I17)."""
 
     def ceilings(self) -> dict[int, int]:
         return {8: 9, 9: 9}
@@ -55,7 +55,7 @@ class Committer(Participant):
             )
             found = answer.groups[0].topics[0].partitions[0].committed_offset
             self.note("has committed %d, and finds %d", asked, found)
-            # Requests that are late may bring former offsets back.
+            # A delayed request may restore an earlier offset.
             is_late_possible = self.world.plan.has_stalled_links
             if found > asked or (found < asked and not is_late_possible and not self.world.may_have_lost_since(life)):
                 raise Violation(17, f"{self.name} has committed {asked}, and finds {found}")

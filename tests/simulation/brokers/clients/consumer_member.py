@@ -1,4 +1,4 @@
-"""A member of a consumer group (KIP-848): it beats, and the coordinator shares the partitions."""
+"""A member of a consumer group (KIP-848): it sends heartbeats, and the coordinator assigns the partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAVING: Final = -1
 
 
 class ConsumerMember(Member):
-    """Chooses its member id itself, a new one after each death."""
+    """A member that chooses its own member id, and a new one after each crash."""
 
     def forget(self) -> None:
         super().forget()

@@ -1,4 +1,4 @@
-"""Asks where partitions begin and end, which offset a time has, and where a leader epoch ended."""
+"""A client that looks up the ends of partitions, offsets by time, and the ends of leader epochs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["Lookups"]
 
 _MAX_TIMESTAMP = Millis(-3)
 _MARKERS_MS = 500.0
-"""Where nothing is wrong with the disk, markers are written within that time."""
+"""Without disk faults, markers are written within this time."""
 
 
 class Lookups(Participant):
-    """Whatever is answered must agree with what is known of the partition."""
+    """A client that checks each answer against what is known of the partition."""
 
     is_reader = True
 
@@ -74,7 +74,9 @@ class Lookups(Participant):
             partition.check_time(str(where), time_ms, found.offset, found.timestamp_ms, before)
 
     async def _see_the_end(self, where: TopicPartition, *, is_committed: bool) -> None:
-        """At last all is committed, and decided."""
+        """Waits until the reported end is the end of the log: at the end all records are committed, and all
+        transactions decided.
+        """
         while (found := await self._ask(where, LATEST, is_committed=is_committed)) is not None:
             if found.offset == self.world.end_of(where):
                 return
@@ -96,10 +98,10 @@ class Lookups(Participant):
             raise Violation(11, f"{where} is stable up to {found.offset}; a transaction is open from {undecided} on")
 
     def _check_ended(self, where: TopicPartition, stable_offset: int, asked_ms: float) -> None:
-        """No transaction that has ended holds the last stable offset for long (I14)."""
+        """Checks that no ended transaction holds the last stable offset for long (I14)."""
         plan = self.world.plan
         if plan.has_full_disk or plan.has_failed_syncs:
-            return  # Its marker may have to wait.
+            return  # The marker of an ended transaction may have to wait for the disk.
         for batch in self.world.model.partitions[where].batches:
             ended = None if batch.transaction is None else batch.transaction.ended
             if batch.first_offset == stable_offset and ended is not None:

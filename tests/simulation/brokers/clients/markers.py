@@ -1,4 +1,4 @@
-"""Markers that come once more: what a coordinator has sent, and the network delivers again later."""
+"""Repeated markers: the network delivers markers of a coordinator again later."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Markers"]
 
 
 class Markers(Participant):
-    """Repeats the markers of transactions of version 2, which nothing may come of."""
+    """A client that repeats the markers of version 2 transactions. A repeated marker must have no effect."""
 
     is_reader = True
 
@@ -34,7 +34,7 @@ class Markers(Participant):
         self._known: list[WritableTxnMarker] = []
 
     def remember(self, transaction: Transaction, identity: ProducerIdentity, *, is_commit: bool) -> None:
-        """A transaction has ended; its markers have the epoch that its producer has now."""
+        """Stores the markers of an ended transaction. They have the epoch that its producer has now."""
         topics: dict[str, WritableTxnMarkerTopic] = {}
         for where in {batch.where: None for batch in transaction.batches}:
             topic = topics.setdefault(where.topic, WritableTxnMarkerTopic(name=where.topic))

@@ -1,8 +1,8 @@
-"""A member of the group: it is given partitions, reads them and commits where it is. How it becomes a member is up to
-its protocol: `classic_member`, `consumer_member`.
+"""A member of the group: it reads its assigned partitions, and commits its positions.
 
-Some die and come back as somebody else, some leave, some stand still for longer than their session may last and go on
-as if nothing had been.
+The protocol decides how a process becomes a member: see `classic_member` and `consumer_member`. Some members die and
+come back with a new member id. Some leave. Some pause for longer than their session timeout, and then continue as
+before.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Member(Participant, ABC):
-    """One process of the group, over all its lives."""
+    """One process of the group, with all its restarts."""
 
     def __init__(self, world: BrokerWorld, name: str, ledger: GroupLedger) -> None:
         super().__init__(world, name)
@@ -65,14 +65,14 @@ class Member(Participant, ABC):
         return {8: 9, 9: 9}
 
     def forget(self) -> None:
-        """It is no member any more."""
+        """Resets the state: the process is not a member any more."""
         self.generation = -1
-        """Or the member epoch."""
+        """The generation or the member epoch; -1 if the process is not a member."""
         self.life = 0
-        """In which life of the broker it was answered last."""
+        """The life of the broker that sent the last answer."""
         self.positions: dict[TopicPartition, int] = {}
         self.safe_until_ms = 0.0
-        """The coordinator can't have taken the member out before that."""
+        """The coordinator can't have removed the member before this time."""
         self.ledger.gives_up(self.name)
 
     async def live(self) -> None:
@@ -91,7 +91,7 @@ class Member(Participant, ABC):
         self.is_finished = True
 
     async def _go_on(self) -> None:
-        """A while as a member."""
+        """Runs one round of a member."""
         draw = 1.0 if self.world.is_ending else self.random.random()
         if draw < 0.03:
             self.note("dies")
@@ -111,7 +111,7 @@ class Member(Participant, ABC):
                 await self.commit()
         if self.generation >= 0:
             await self.beat()
-        # A session does not wait for as long as others may rest at the end.
+        # At the end, `think` pauses for longer than the session timeout, so members use this shorter pause.
         await asyncio.sleep(self.random.random() * self.world.plan.think_ms / 1000)
 
     async def _pause(self) -> None:
@@ -121,20 +121,20 @@ class Member(Participant, ABC):
 
     @abstractmethod
     async def join(self) -> None:
-        """One attempt to become a member."""
+        """Makes one attempt to become a member."""
 
     @abstractmethod
     async def beat(self) -> None:
-        """Says that it is there, and hears what it has."""
+        """Sends a heartbeat, and applies the answer."""
 
     @abstractmethod
     async def leave(self) -> None:
-        """Says that it goes."""
+        """Leaves the group."""
 
-    # Asking
+    # Requests
 
     async def ask(self, request: Message, answer: type[M]) -> M:
-        """Asks until there is an answer without an error that passes."""
+        """Repeats a request until the answer has no temporary error."""
         while True:
             try:
                 connection = await self.client.connection()
@@ -153,7 +153,7 @@ class Member(Participant, ABC):
     # Offsets
 
     async def begin_reading(self, assigned: Iterable[TopicPartition]) -> None:
-        """Asks where to begin with partitions that it was given."""
+        """Fetches the committed offsets of newly assigned partitions, and sets the positions."""
         topics: dict[str, OffsetFetchRequestTopics] = {}
         for where in sorted(assigned):
             topic = topics.setdefault(where.topic, OffsetFetchRequestTopics(name=where.topic))
@@ -169,7 +169,7 @@ class Member(Participant, ABC):
                 self.positions[where] = max(partition.committed_offset, 0)
 
     async def commit(self) -> None:
-        """Commits all its positions; what comes of it, it learns from its heartbeats."""
+        """Commits all positions. It ignores errors, because the member also learns of them from its heartbeats."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         positions = dict(self.positions)
         if not positions:
@@ -207,7 +207,7 @@ class Member(Participant, ABC):
     # Records
 
     async def _read_some(self) -> None:
-        """One Fetch of a partition that it has."""
+        """Fetches once from one assigned partition."""
         if not self.positions:
             return
         where = self.random.choice(sorted(self.positions))

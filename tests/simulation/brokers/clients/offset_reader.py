@@ -1,4 +1,4 @@
-"""Reads what transactional producers have committed for their groups."""
+"""A client that reads the offsets which transactional producers have committed for their groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["OffsetReader"]
 
 
 class OffsetReader(Participant):
-    """Looks at all groups, again and again, and at the end once more."""
+    """A client that fetches the offsets of all groups repeatedly, and once more at the end."""
 
     is_reader = True
 

@@ -1,4 +1,6 @@
-"""A producer outside of transactions: batches in order, several under way at once, again until they are written."""
+"""A producer without transactions: it sends batches in order, several at a time, and repeats them until they are
+written.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,14 @@ _PRODUCE = 0
 
 
 class ProducerIdentity(NamedTuple):
-    """Who a batch says it is from; -1 for nobody."""
+    """The producer id and epoch of a batch; -1 for a batch without a producer id."""
 
     producer_id: int = -1
     epoch: int = -1
 
 
 class Unsent(NamedTuple):
-    """A batch that is to be written, with the number of its first record."""
+    """A batch that must be written, with the sequence number of its first record."""
 
     batch: Batch
     sequence: int
@@ -55,7 +57,7 @@ def produce_request(
     acks: int = ALL,
     transactional_id: str | None = None,
 ) -> ProduceRequest:
-    """The request for one batch."""
+    """Returns the request for one batch."""
     where = unsent.batch.where
     data = encode_batch(
         unsent.records,
@@ -82,9 +84,9 @@ async def send_in_order(
     requests: Sequence[ProduceRequest],
     answered: Callable[[int, PartitionProduceResponse], None],
 ) -> list[ErrorCode | ConnectionFailed]:
-    """Sends all requests before the first answer is awaited; what became of each.
+    """Sends all requests before it awaits the first answer, and returns the outcome of each request.
 
-    `answered` is called the moment that an answer is there, with the place of its request.
+    `answered` is called as soon as an answer is there, with the index of its request.
     """
     outcomes: list[ErrorCode | ConnectionFailed] = [ConnectionFailed("it was not sent")] * len(requests)
 
@@ -109,7 +111,7 @@ async def send_in_order(
 
 
 class Producer(Participant):
-    """One producer. An idempotent one writes each record once; the other may write it again."""
+    """One producer. An idempotent producer writes each record once; another producer may write a record again."""
 
     def __init__(self, world: BrokerWorld, name: str) -> None:
         super().__init__(world, name)
@@ -166,13 +168,13 @@ class Producer(Participant):
         return Unsent(batch, sequence, [(now_ms, self._make_key(), value, ()) for value in values])
 
     def _make_key(self) -> bytes | None:
-        """A key that makes the batch as large as the world wants it."""
+        """Returns a key that makes the batch as large as the world wants it."""
         if not self.world.plan.has_large_batches:
             return None
         return bytes(self.world.sizes.choice((0, 0, 0, 1_000, 40_000, 100_000)))
 
     async def _write(self, where: TopicPartition, unsent: list[Unsent]) -> None:
-        """Writes all of it, whatever it takes."""
+        """Repeats the batches until all are written, or until the producer has lost its place in the log."""
         life, count = self.world.life, len(unsent)
         while unsent:
             try:
@@ -183,7 +185,8 @@ class Producer(Participant):
                 await self.rest(error)
                 continue
             unsent, reason = self._sort_out(unsent, outcomes)
-            # A start knows of a producer's last batch only, as in Kafka: it does not recognise the ones before.
+            # After a start the broker knows only the last batch of a producer, as in Kafka. It does not recognise
+            # earlier batches.
             may_be_lost = self.world.model.partitions[where].cuts > 0 or (self.world.life > life and count > 1)
             if unsent and not self._may_go_on(where, reason, may_be_lost=may_be_lost):
                 return
@@ -200,14 +203,14 @@ class Producer(Participant):
     def _sort_out(
         self, unsent: list[Unsent], outcomes: list[ErrorCode | ConnectionFailed]
     ) -> tuple[list[Unsent], object]:
-        """What has to be sent again, from the first batch on that was not written, and why."""
+        """Returns the batches to send again, from the first unwritten batch on, and the error of that batch."""
         for place, outcome in enumerate(outcomes):
             if outcome is not ErrorCode.NONE and outcome is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 return unsent[place:], outcome
         return [], None
 
     def _may_go_on(self, where: TopicPartition, reason: object, *, may_be_lost: bool) -> bool:
-        """False when this producer has lost its place in the log, and begins anew as another one."""
+        """Returns False if the producer has lost its place in the log, and must continue with a new producer id."""
         if isinstance(reason, ConnectionFailed) or reason in PASSING:
             return True
         assert isinstance(reason, ErrorCode)

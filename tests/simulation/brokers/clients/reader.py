@@ -1,4 +1,4 @@
-"""A consumer of all partitions, by fetch sessions: it must see everything, in order, and each record once."""
+"""A consumer of all partitions with fetch sessions: it must see all records, in order, and each record once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FLEXIBLE_FROM: Final = 12
 
 
 class Reader(Participant):
-    """Reads until it has everything."""
+    """A consumer that reads until it has all records."""
 
     is_reader = True
 
@@ -53,19 +53,19 @@ class Reader(Participant):
         self.is_committed = isolation_level == "read_committed"
         self.positions = dict.fromkeys(world.partitions, 0)
         self.visible: Mapping[TopicPartition, dict[int, bytes]] = {where: {} for where in world.partitions}
-        """What the application is shown, by offset."""
+        """The records that the application gets, by offset."""
         self._epochs: dict[TopicPartition, int] = {}
-        """Under which leader epoch the last record was written that came."""
+        """The leader epoch of the last record that was read."""
         self._validated: dict[TopicPartition, int] = {}
-        """Under which leader epoch the position was found to be there."""
+        """The leader epoch under which the position was validated."""
         self._session = FetchSession()
         self._of_connection: ClientConnection | None = None
         self._told: dict[TopicPartition, FetchPartition] = {}
-        """What the broker's session asks for, as far as this side knows."""
+        """The partitions in the broker's fetch session, as far as the client knows."""
         self._is_paused: set[TopicPartition] = set()
 
     def ceilings(self) -> dict[int, int]:
-        # Before version 9 a client does not notice that records are gone and others stand in their place (KIP-320).
+        # Before version 9 a client does not notice that records were lost and replaced by other records (KIP-320).
         lowest = 11 if self.world.plan.may_lose else 8
         return {_FETCH: self.random.choice((lowest, 11, 12, 18, 18))}
 
@@ -167,7 +167,7 @@ class Reader(Participant):
                 yield where, partition
 
     def _take(self, where: TopicPartition, partition: FetchPartitionResponse) -> ErrorCode | None:
-        """Takes a partition's records; what went wrong with it, if anything did."""
+        """Takes a partition's records; returns the partition's error, or None."""
         code = error_code(partition.error_code)
         if code in PASSING or code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._validated.pop(where, None)
@@ -210,7 +210,7 @@ class Reader(Participant):
     # After a change of leader epochs (KIP-320)
 
     async def _validate(self) -> None:
-        """Looks whether what has been read is still there."""
+        """Validates the positions, and goes back where the log was truncated below the position."""
         topics: dict[str, OffsetForLeaderTopic] = {}
         asked = []
         for where, position in self.positions.items():
@@ -246,7 +246,7 @@ class Reader(Participant):
             self._validated[where] = epoch
 
     def _go_back(self, where: TopicPartition, offset: int) -> None:
-        """The log was cut below the position."""
+        """Sets the position back, because the log was truncated below it."""
         self.note("goes back in %s to %d", where, offset)
         if not self.world.model.partitions[where].cuts:
             raise Violation(8, f"{self.name} is told that {where} was cut at {offset}, and it was not")
@@ -255,4 +255,4 @@ class Reader(Participant):
 
 
 class Passing(Exception):
-    """Something that new metadata will mend."""
+    """A temporary error that a metadata refresh fixes."""

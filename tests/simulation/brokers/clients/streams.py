@@ -1,4 +1,6 @@
-"""klamm's own client reads ranges of partitions: `PartitionStream` decides, this moves the bytes."""
+"""Reads of partition ranges by klamm's own client: `PartitionStream` makes the decisions, and this module moves the
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ __all__ = ["StreamReader"]
 
 
 class StreamReader(Participant):
-    """Reads ranges that are known to be there, again and again, and at the end everything."""
+    """A client that reads existing ranges repeatedly, and everything at the end."""
 
     is_reader = True
 
@@ -34,7 +36,7 @@ class StreamReader(Participant):
         super().__init__(world, name, isolation_level)
         self.is_committed = isolation_level == "read_committed"
         self.found: dict[TopicPartition, dict[int, bytes]] = {}
-        """At the end: all records, by offset."""
+        """All records by offset, read at the end."""
 
     async def live(self) -> None:
         world = self.world
@@ -60,7 +62,7 @@ class StreamReader(Participant):
                 raise Violation(26, f"{self.name} reads what is there, and: {error}") from error
 
     async def _read(self, where: TopicPartition, start: int, end: int) -> dict[int, bytes]:
-        """The records that an application sees, by offset."""
+        """Returns the records that an application sees, by offset."""
         stream = PartitionStream(self.client, where, Offset(start), Offset(end))
         shown: dict[int, bytes] = {}
         connection: ClientConnection | None = None
@@ -70,7 +72,7 @@ class StreamReader(Participant):
         try:
             while not stream.is_finished:
                 if self.world.model.partitions[where].cuts != cuts:
-                    return {}  # What is asked for may be gone.
+                    return {}  # The requested records may be lost.
                 try:
                     if connection is None or under_way is None:
                         connection, under_way = await self._send(stream, where)
@@ -87,7 +89,7 @@ class StreamReader(Participant):
                     await asyncio.sleep(stream.pause_at_end())
                     continue
                 if not stream.is_finished and not connection.is_closed:
-                    under_way = stream.send(connection)  # Ahead of the application, as the faces do.
+                    under_way = stream.send(connection)  # Fetches ahead of the application, as klamm's clients do.
                 position = self._take(where, fetched, start, position, shown)
                 under_way = stream.resumed(connection, under_way)
         finally:

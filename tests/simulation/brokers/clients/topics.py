@@ -1,4 +1,4 @@
-"""Makes the topics of a world before anybody uses them."""
+"""Creates the topics of a world before any client uses them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["create_topics"]
 
 
 async def create_topics(world: BrokerWorld) -> None:
-    """Creates the world's topics, and notes their ids."""
+    """Creates the world's topics, and stores their ids."""
     client = Client(world.network, ClientConfig(bootstrap_servers=(("broker", 9092),)), {})
     request = CreateTopicsRequest(
         timeout_ms=10_000,

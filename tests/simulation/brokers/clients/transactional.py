@@ -1,7 +1,7 @@
-"""A transactional producer: records in several partitions, and offsets, in one transaction after the other.
+"""A transactional producer: each of its transactions writes records to several partitions, and commits offsets.
 
-With transaction version 1 it adds partitions and groups itself; with version 2 the broker does, and each transaction
-has an epoch of its own (KIP-890).
+With transaction version 1 the producer adds partitions and groups itself. With version 2 the broker adds them, and each
+transaction has an epoch of its own (KIP-890).
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _OVER: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""The transaction can't go on, and neither can this producer without a new epoch."""
+"""Errors that end the transaction. The producer needs a new epoch to continue."""
 
 
 class TransactionalProducer(Participant):
-    """One transactional id, over all lives of its producer. The name of its group is the same."""
+    """One transactional id, with all restarts of its producer. Its group has the same name."""
 
     def __init__(self, world: BrokerWorld, name: str, version: int) -> None:
         self._version = version
@@ -116,7 +116,7 @@ class TransactionalProducer(Participant):
     # One transaction
 
     async def _transact(self, transaction: Transaction) -> bool:
-        """False if the producer dies in the midst of it."""
+        """Runs a transaction; returns False if the producer dies before the end of it."""
         self._added.clear()
         self.note("begins %s", transaction)
         world, random = self.world, self.random
@@ -128,7 +128,7 @@ class TransactionalProducer(Participant):
         if random.random() < 0.6:
             await self._commit_offsets(transaction)
         draw = random.random()
-        # Where logs forget who does not write for long, many do not.
+        # If logs forget idle producers before a transaction times out, more producers pause.
         if draw > (0.6 if world.plan.producer_expiry_ms < world.plan.transaction_timeout_ms else 0.9):
             await self._pause()
         elif draw < 0.1:
@@ -139,7 +139,7 @@ class TransactionalProducer(Participant):
         return True
 
     async def _pause(self) -> None:
-        """Stands still, maybe for longer than a transaction may last."""
+        """Pauses, possibly for longer than the transaction timeout."""
         for _ in range(self.random.randint(1, 60)):
             if not self.world.is_ending:
                 await self.world.think()

@@ -1,4 +1,4 @@
-"""What klamm's own tools are told beside what Kafka's answers have."""
+"""Response fields that only klamm's own tools get, in addition to Kafka's fields."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from klamm.testing import Broker
 
 @pytest.fixture(scope="module")
 def quick() -> Iterator[Broker]:
-    """A broker whose groups do not wait for more members."""
+    """Runs a broker whose groups do not wait for more members."""
     with Broker(config={"group.initial.rebalance.delay.ms": "0"}) as broker:
         yield broker
 
 
 def join(group: str, member_id: str = "", metadata: bytes = b"") -> JoinGroupRequest:
-    """A member comes, or comes again."""
+    """Returns the request of a member that joins or rejoins."""
     return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=30_000,
@@ -45,10 +45,10 @@ def join(group: str, member_id: str = "", metadata: bytes = b"") -> JoinGroupReq
 
 
 def enter(wire: Wire, group: str) -> JoinGroupResponse:
-    """A member comes, as soon as there is a coordinator."""
+    """Joins the group as a new member as soon as the group has a coordinator."""
     for _ in range(1000):
         wire.call(FindCoordinatorResponse, 4, FindCoordinatorRequest(coordinator_keys=[group]))
-        # Version 3 is the last one in which a member need not come twice to get its id.
+        # Version 3 is the last one in which a member gets its id without a second join request.
         answer = wire.call(JoinGroupResponse, 3, join(group))
         if not ErrorCode(answer.error_code).retriable:
             break
@@ -57,7 +57,7 @@ def enter(wire: Wire, group: str) -> JoinGroupResponse:
 
 
 def described(broker: Broker, group: str, awaited: object) -> DescribedGroup:
-    """The group as klamm's own client sees it, once it waits for those."""
+    """Returns klamm's own description of the group once the group waits for the given members."""
     descriptions = GroupDescriptions(
         Cluster(ClientConfig.from_mapping({"bootstrap.servers": broker.bootstrap_servers})), group
     )
@@ -73,7 +73,7 @@ def described(broker: Broker, group: str, awaited: object) -> DescribedGroup:
 
 
 def test_own_tools_are_told_for_whom_a_classic_group_waits(quick: Broker) -> None:
-    """First for who has not joined again, then for the leader; other clients get Kafka's answer and nothing beside."""
+    """The awaited members are those that have not rejoined, then the leader; other clients get only Kafka's fields."""
     group = f"group-{uuid.uuid4().hex[:8]}"
     with Wire(quick.bootstrap_servers, "one") as one, Wire(quick.bootstrap_servers, "other") as other:
         leader = enter(one, group)

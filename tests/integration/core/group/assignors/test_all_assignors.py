@@ -1,4 +1,4 @@
-"""What holds for every assignor, across processes."""
+"""Properties of every assignor across processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Prints what every assignor makes of a group and its successor; ids have no order of their own in Python's sets.
+# Prints each assignor's target for a group and after two members leave. Python's sets have no stable order of ids.
 PROGRAM = """
 from klamm.core.group.assignors.built_in import BUILT_IN
 from klamm.core.group.assignors.partition_order import in_order
@@ -28,7 +28,7 @@ for mixed in (False, True):
 
 
 def test_answers_do_not_depend_on_the_hash_seed() -> None:
-    """Processes whose strings hash differently make the same targets, with the same order in them."""
+    """Every assignor computes the same targets in the same order, for any PYTHONHASHSEED."""
     root = Path(__file__).parents[5]
     outputs = [
         subprocess.run(

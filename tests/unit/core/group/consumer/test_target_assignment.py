@@ -43,7 +43,7 @@ def test_joins_that_come_together_make_two_targets() -> None:
     assert {len(driver.assigned(each)[EVENTS]) for each in "abcde"} == {1, 2}
 
 
-def test_heartbeat_that_comes_first_makes_the_target() -> None:
+def test_target_is_made_once_after_the_interval() -> None:
     """After the interval the target is made once, and no later timer appends another one."""
     driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
     driver.enter("a")
@@ -272,7 +272,7 @@ def test_task_that_was_never_started_is_not_waited_for(large: ConsumerDriver) ->
     assert len(large.tasks) == 1
 
 
-def test_task_of_a_group_that_is_gone_ends_quietly(large: ConsumerDriver) -> None:
+def test_task_of_a_group_that_became_empty_ends_quietly(large: ConsumerDriver) -> None:
     """The task and the timer of a group that has become empty start no further task."""
     large.enter("a")
     large.go("a")

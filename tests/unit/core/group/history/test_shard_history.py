@@ -355,8 +355,8 @@ def test_member_that_dies_again_and_again_is_in_a_crash_loop(driver: ShardHistor
     assert driver.texts()[0].endswith("it is in a crash loop: 4 deaths without a commit")
 
 
-def test_commit_ends_a_crash_loop(driver: ShardHistory) -> None:
-    """A commit marks the member as having committed, which ends a crash loop."""
+def test_commit_marks_the_member(driver: ShardHistory) -> None:
+    """A commit marks the member as having committed, so that its end is no sign of a crash loop."""
     (a,) = begin(driver, 1)
     member = driver.group().members[a]
     assert not member.has_committed
