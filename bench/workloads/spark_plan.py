@@ -17,7 +17,7 @@ __all__ = ["WORKLOAD"]
 
 _PARTITIONS = 1_000
 _TOPIC = "many-partitions"
-# The number of partitions in the target.
+# The target for the planning time.
 _LIMIT_S = 1.0
 
 _programs: dict[tuple[str, str], SparkProgram] = {}

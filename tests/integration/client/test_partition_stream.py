@@ -113,7 +113,7 @@ class Log:
 
 
 class Manner(NamedTuple):
-    """How a broker answers."""
+    """The way in which a broker responds."""
 
     plan: list[int | str]
     """Number of batches in the response to each request, or the failure."""

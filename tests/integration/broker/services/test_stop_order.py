@@ -36,7 +36,7 @@ COMPONENTS: list[tuple[type, str, str]] = [
     (Listener, "start", "stop"),
     (MetricsListener, "start", "stop"),
 ]
-"""Each component with the methods that begin and end its work, in the order of the start."""
+"""Each component with its start method and its stop method, in the order of the start."""
 NAMES = [component.__name__ for component, _, _ in COMPONENTS]
 
 
