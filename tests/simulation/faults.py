@@ -167,7 +167,7 @@ class Faults:
             member.be_slow_to_assign(self._loop.between(500, 14_000))
 
     def _held_assignment(self) -> None:
-        """Delays the commit of a classic group's next assignment. Meanwhile one of its members, or all of them, are
+        """Delays the commit of a classic group's next assignment. During the delay one or all of its members are
         removed or restart.
         """
         disk, loop = self._world.disk, self._loop

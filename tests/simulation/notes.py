@@ -1,6 +1,6 @@
 """Notes of what happened: a failure shows the last ones, `--trace` shows all.
 
-A note costs little until it is read: its values are turned into text at that time.
+A note costs nothing until it is read: its values are turned into text at that time.
 """
 
 from __future__ import annotations

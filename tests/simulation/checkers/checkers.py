@@ -70,7 +70,7 @@ class _Fetch(NamedTuple):
 
     allowed: Allowed
     reads: dict[tuple[str, int], _Read] | None = None
-    """By topic and partition, when the fetch is decided and not answered yet."""
+    """The expected results by topic and partition, if the fetch is decided and not answered yet."""
 
 
 class _Commit(NamedTuple):
@@ -158,7 +158,7 @@ class Checkers:
             self._judge(lambda: self.shadow.on_appended(partition, batch))
 
     def on_refused(self, partition: PartitionIndex) -> None:
-        """Restarts the allowed times of the partition's groups: after a failed append the coordinator decides again."""
+        """Restarts the time limits of the partition's groups: after a failed append the coordinator decides again."""
         self._forgive(partition)
 
     def _forgive(self, partition: PartitionIndex) -> None:
@@ -212,7 +212,7 @@ class Checkers:
         self._is_touched = True
 
     def on_broker_goes_on(self, broker: Broker) -> None:
-        """Restarts the allowed times of all groups, because a stopped broker runs again."""
+        """Restarts the time limits of all groups, because a stopped broker runs again."""
         for group in self._groups.values():
             group.forgive(self._loop.now_ms)
 

@@ -53,7 +53,7 @@ class Moment(NamedTuple):
 
 
 class GroupChecker:
-    """What one group has sent to its members, and what it may do next."""
+    """The checker of one group: what its members were told, and what the group may do next."""
 
     def __init__(self, group_id: str, session_timeout_ms: int) -> None:
         self.sessions = Sessions()
@@ -90,7 +90,7 @@ class GroupChecker:
         self.consumer.begin_round(now_ms)
 
     def forgive(self, now_ms: float) -> None:
-        """Restarts the allowed times: the coordinator was stopped, or could not write."""
+        """Restarts all time limits: the coordinator was stopped, or could not write."""
         self.sessions.forgive(now_ms)
 
     # Requests
@@ -242,8 +242,8 @@ class GroupChecker:
         member = None if group is None else group.members.get(owner.member_id)
         if member is None:
             return True
-        # A member that does not know its current epoch is fenced too, unless the group still assigns the partition to
-        # it.
+        # A member that does not know its current epoch is fenced too, unless the partition is still assigned to that
+        # member.
         is_behind = self._told_epoch.get(owner.member_id, owner.epoch) < member.member_epoch
         return is_behind and member.assignment_epoch(partition[0], PartitionIndex(partition[1])) is None
 

@@ -26,12 +26,10 @@ class Sessions:
         self.left: set[str] = set()
         """Member ids and instance ids that a request removes in this step."""
         self.returning: set[str] = set()
-        """Those of the instance ids in `left` with which a process joins a consumer group, to take the place of a
-        static member.
-        """
+        """The instance ids in `left` with which a process joins a consumer group to replace a static member."""
 
     def forgive(self, now_ms: float) -> None:
-        """Restarts the allowed times: the coordinator was stopped, or could not write."""
+        """Restarts all time limits: the coordinator was stopped, or could not write."""
         self.forgiven_ms = now_ms
 
     def see(self, member_id: str, at_ms: float) -> None:

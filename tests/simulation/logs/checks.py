@@ -160,7 +160,7 @@ def check_timestamps(log: Log, found: list[Written], random: Random) -> None:
     youngest = found_by_time(log.search_max_timestamp())
     largest = max(timestamp for timestamp, *_ in records)
     # Records below the log start in its first segment count as well, as they do in Apache Kafka. A batch that a cleaner
-    # has emptied keeps its timestamp and counts too: then both find no record.
+    # has emptied keeps its timestamp and counts too: then klamm and Kafka find no record.
     is_emptied = any(not batch.records and batch.header.max_timestamp >= largest for batch in found)
     if youngest is None and is_emptied:
         return

@@ -457,8 +457,8 @@ class LogWorld:
         batch = model.batch_at(offset)
         end = offset if batch is None else batch.header.base_offset
         if end > log.high_watermark or end < log.log_start_offset:
-            # A truncation here would forget which transactions are decided but not committed yet, as in Apache Kafka.
-            # And a crash forgets a log start that falls with the end, in Kafka as in klamm.
+            # A truncation here would forget which transactions are decided but not committed yet, as in Apache Kafka. A
+            # crash also forgets a log start that falls with the end, in Kafka as in klamm.
             return
         model.may_end_at = end
         try:

@@ -1,8 +1,8 @@
-"""How leaders of classic groups turn subscriptions into assignments.
+"""The assignments that leaders of classic groups compute from subscriptions.
 
 There are two ways: a new round robin each time, and sticky assignment with moves in two steps (KIP-429). A cooperative
-leader never gives a partition to one member while another member reports that it owns it. First the partition is taken
-away, and the next rebalance assigns it.
+leader never gives a partition to one member while another member reports that it owns the partition. First the leader
+takes the partition away, and assigns it in the next rebalance.
 """
 
 from __future__ import annotations

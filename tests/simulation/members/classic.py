@@ -204,8 +204,8 @@ class ClassicMember(Member):
             shares = self._assign(answer) if self._is_leader else {}
             if not answer.leader:
                 # In a consumer group the coordinator assigns. If the group becomes classic, its leader does not know
-                # that it is the leader, and Apache Kafka's consumers then miss topics that grow. These consumers ask
-                # from time to time.
+                # that it is the leader, and Apache Kafka's consumers then miss topics that grow. The simulated
+                # consumers ask from time to time.
                 self._is_leader = True
                 self._seen_counts = self._partition_counts(dict.fromkeys(self.topics, 0))
                 self._insist_at_ms = self._loop.now_ms + self.plan.rebalance_timeout_ms
@@ -251,7 +251,7 @@ class ClassicMember(Member):
         )
         # A member that must revoke partitions joins again, and then all members get the rest. But a static member that
         # restarts in between has nothing to revoke, and does not join again. Apache Kafka's consumers then wait for the
-        # next change; this leader asks.
+        # next change; the simulated leader asks.
         if has_left_out:
             self._insist_at_ms = self._loop.now_ms + self.plan.rebalance_timeout_ms
         return shares

@@ -22,7 +22,7 @@ _LEAVING: Final = -1
 
 
 class ConsumerMember(Member):
-    """A member that chooses its own member id, and a new one after each crash."""
+    """A member that chooses its own member id, and a new one after each crash or leave."""
 
     def forget(self) -> None:
         super().forget()
