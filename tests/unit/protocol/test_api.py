@@ -27,8 +27,7 @@ specs = pytest.mark.parametrize("spec", API_SPECS.values(), ids=lambda spec: spe
     ],
 )
 def test_ranges_are_those_of_a_current_broker(key: ApiKey, low: int, high: int, flexible_from: int | None) -> None:
-    """Each API has Kafka's stable versions; an unstable version, such as the last one of InitProducerId, is left
-    out."""
+    """Each API has Kafka's stable versions; unstable ones, such as the last one of InitProducerId, are left out."""
     spec = API_SPECS[key]
     assert (spec.min_version, spec.max_version, spec.flexible_from) == (low, high, flexible_from)
 

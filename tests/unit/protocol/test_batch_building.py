@@ -1,5 +1,4 @@
-"""Tests batches built from columns: they hold the rows, with Python and compiled loops, and wrong columns are
-refused."""
+"""Tests batches built from columns: Python and compiled loops give batches with the rows, and refuse wrong columns."""
 
 from __future__ import annotations
 
@@ -165,8 +164,7 @@ def test_keys_have_the_partitions_of_java() -> None:
 
 @pytest.mark.usefixtures("loops")
 def test_columns_may_be_left_out() -> None:
-    """Without columns for keys, headers and timestamps, records have no key and no headers, and all the same
-    timestamp."""
+    """Without columns for keys, headers and timestamps, records have no key, no headers and the same timestamp."""
     build = BatchBuilder(2, bytes_column(pa.array([b"one", None], pa.binary())), timestamp_ms=Millis(7))
     places = build.no_places()
     assert build.place(places, 3) == 2
@@ -217,8 +215,7 @@ def test_wrong_columns_are_refused(arguments: dict[str, Any], message: str) -> N
 
 @pytest.mark.usefixtures("loops")
 def test_wrong_places_are_refused() -> None:
-    """A partition that the topic does not have, too few partitions for the rows, and a topic without partitions are
-    refused."""
+    """A partition outside the topic, too few partitions for the rows, and a topic without partitions are refused."""
     build = BatchBuilder(2, _GOOD)
     for places in (array("i", [0, 3]), array("i", [-1, 0])):
         with pytest.raises(ValueError, match="its partition does not exist"):

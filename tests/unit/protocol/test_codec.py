@@ -296,8 +296,7 @@ def test_a_tagged_field_longer_than_the_message_is_malformed() -> None:
 
 
 def test_a_known_tagged_field_of_another_size_is_malformed() -> None:
-    """A tagged field whose size differs from its content is malformed; later fields would be read at wrong
-    positions."""
+    """A tagged field whose size differs from its content is malformed, because later fields would be misread."""
     message = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", topic_config_error_code=5)])
     encoded = encode(message, 5)
     assert encoded.endswith(b"\x01\x00\x02\x00\x05\x00")
@@ -320,16 +319,14 @@ def test_a_value_that_the_version_has_no_field_for_is_refused() -> None:
 
 
 def test_a_value_that_may_be_ignored_is_dropped() -> None:
-    """The encoder drops the throttle time in version 0 of a response: the field is ignorable, and version 0 lacks
-    it."""
+    """The encoder drops the ignorable throttle time in version 0 of a response, which has no field for it."""
     message = DescribeGroupsResponse(throttle_time_ms=7)
     assert decode(DescribeGroupsResponse, 0, encode(message, 0))[0].throttle_time_ms == 0
     assert decode(DescribeGroupsResponse, 1, encode(message, 1))[0].throttle_time_ms == 7
 
 
 def test_null_in_a_version_that_has_none_is_refused() -> None:
-    """Version 0 of Metadata refuses a null topic list (an empty list means all topics there); version 1 accepts
-    null."""
+    """Version 0 of Metadata refuses a null topic list (there, an empty list means all topics); version 1 allows it."""
     with pytest.raises(UnsupportedField):
         encode(MetadataRequest(topics=None), 0)
     assert decode(MetadataRequest, 1, encode(MetadataRequest(topics=None), 1))[0].topics is None
@@ -435,7 +432,7 @@ def test_encoding_into_a_buffer_appends() -> None:
 
 
 def test_unstable_versions_are_left_out() -> None:
-    """Kafka 4.3 has InitProducerId up to version 5; version 6 is unstable there."""
+    """Unstable versions are left out: Kafka 4.3 has InitProducerId up to version 5, and version 6 is unstable."""
     assert not any(field.versions[0] > cls.VERSIONS[1] for cls in MESSAGES for field in fields_of(cls))
     versions = {cls.NAME: cls.VERSIONS for cls in MESSAGES}
     assert versions["InitProducerIdRequest"] == versions["InitProducerIdResponse"] == (0, 5)

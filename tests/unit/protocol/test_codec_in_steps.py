@@ -206,7 +206,7 @@ def test_dictionaries_of_dictionaries_are_freed_in_steps() -> None:
 
 
 def test_what_is_small_is_told_from_what_is_not() -> None:
-    """`is_small` judges an object by its size and the sizes of its elements, and takes every message for large."""
+    """`is_small` judges an object by its size and the sizes of its elements; a message never counts as small."""
     assert is_small([1, 2, 3])
     assert is_small({"a": [1], "b": {2}})
     assert is_small(None)

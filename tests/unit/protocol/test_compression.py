@@ -67,8 +67,7 @@ def test_level_is_the_codecs_own(codec: Compression, level: int) -> None:
 
 
 def test_snappy_is_framed_as_java_frames_it() -> None:
-    """Snappy data has Java's framing: magic, version 1, compatible version 1, then blocks of 32 KiB, each after its
-    length."""
+    """Snappy data has Java's framing: magic, version 1, compatible version 1, then blocks of 32 KiB with a length."""
     closed = compress(Compression.SNAPPY, noise(40_000))
     assert closed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
     (length,) = struct.unpack_from(">i", closed, 16)

@@ -58,8 +58,8 @@ def test_a_response_header_is_what_the_schema_says(api: tuple[ApiKey, int], corr
 
 
 def test_api_versions_of_the_future_has_a_header_that_can_be_read() -> None:
-    """The header of an ApiVersions request in an unknown version is readable, because its response tells the client the
-    broker's versions (KIP-511)."""
+    """An ApiVersions request in an unknown version has a readable header. The broker must understand the request,
+    because its response tells the client the broker's versions (KIP-511)."""
     frame = encode_request_header(ApiKey.API_VERSIONS, 99, 7, "newer") + b"what comes then is unknown"
     header = decode_request_header(frame)
     assert (header.api_version, header.correlation_id, header.client_id) == (99, 7, "newer")

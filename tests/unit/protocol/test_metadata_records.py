@@ -113,7 +113,7 @@ def test_bytes_that_are_no_record_raise_one_error(value: bytes) -> None:
     ],
 )
 def test_what_is_wrong_is_said(value: bytes, words: str) -> None:
-    """The error names the fault, so that records of a later Kafka can be told from damaged records."""
+    """The error names the fault, so that a reader can distinguish records of a later Kafka from damaged records."""
     with pytest.raises(MalformedMessage, match=words):
         decode_metadata_record(value)
 
@@ -125,8 +125,7 @@ def test_only_metadata_records_are_written() -> None:
 
 
 def test_a_transactions_marker_is_no_message() -> None:
-    """A transaction marker decodes to its control record type without a message; a key that is too short is
-    malformed."""
+    """A transaction marker decodes to its control record type without a message; a too short key is malformed."""
     batch = encode_end_transaction_marker(
         EndTransactionMarker(True, 5),
         producer_id=ProducerId(1),

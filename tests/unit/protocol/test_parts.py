@@ -115,8 +115,8 @@ def test_message_without_arrays_is_one_part() -> None:
 
 
 def test_equal_elements_stay_as_many() -> None:
-    """Elements that are requested twice are answered twice, although their answers are equal; merging joins only
-    elements that were split."""
+    """An element that is requested twice is answered twice, although the answers are equal. Merging joins only elements
+    that were split."""
     request = DescribeGroupsRequest(groups=["g"] * 5)
     merged = DescribeGroupsResponse()
     for part in parts_of(request, 2):

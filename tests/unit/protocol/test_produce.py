@@ -1,5 +1,4 @@
-"""Tests the Produce codecs of client and broker against each other, kio and the generic codec, and with malformed
-bytes."""
+"""Tests the Produce codecs of both sides, against each other, kio and the generic codec, and with malformed bytes."""
 
 from __future__ import annotations
 

@@ -118,8 +118,7 @@ def test_sequences_wrap() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_magic_is_seen(magic: int) -> None:
-    """The header of a message of magic 0 or 1, however small, shows its magic, so that the broker can name the
-    error."""
+    """The header of a small message of magic 0 or 1 shows its magic, so that the broker can name the error."""
     builder = LegacyRecordBatchBuilder(magic=magic, compression_type=0, batch_size=1000)
     builder.append(offset=0, timestamp=None if magic == 0 else 5, key=None, value=b"")
     header = read_batch_header(bytes(builder.build()))

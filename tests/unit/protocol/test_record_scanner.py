@@ -1,5 +1,4 @@
-"""Tests the record scanner: Python and compiled loops find the records of a batch, and rewrite batches as Kafka
-does."""
+"""Tests the record scanner: its Python and compiled loops find a batch's records, and rewrite batches as Kafka does."""
 
 from __future__ import annotations
 
@@ -114,8 +113,7 @@ def test_sees_what_java_wrote(loops: ModuleType, codec: Compression) -> None:
 def test_sees_what_was_closed(
     loops: ModuleType, records: list[UnstampedRecord], codec: Compression, prefix: bytes
 ) -> None:
-    """The scanner reads an encoded batch under every codec, anywhere in a buffer, and ignores the bytes around the
-    batch."""
+    """The scanner reads a batch of any codec at any place in a buffer, and ignores the bytes around the batch."""
     use(loops)
     batch = encode_batch(records, base_offset=77, compression=codec)
     spans = scan_records(memoryview(prefix + batch + prefix), len(prefix))
@@ -234,8 +232,7 @@ def rewritten(batch: bytes, keep: Sequence[int], **options: Any) -> bytes:
 def test_rewriting_keeps_what_is_marked(
     loops: ModuleType, records: list[UnstampedRecord], codec: Compression, data: st.DataObject
 ) -> None:
-    """A rewritten batch has the marked records with their offsets, and the header fields of the producer and the
-    log."""
+    """A rewritten batch has the marked records at their offsets, and the producer's and the log's header fields."""
     use(loops)
     keep = data.draw(st.lists(st.sampled_from([0, 1, 255]), min_size=len(records), max_size=len(records)))
     append_time = data.draw(st.none() | st.integers(0, 2**40))
@@ -320,8 +317,7 @@ def test_an_empty_batch_tells_the_producers_sequence(loops: ModuleType) -> None:
 
 @each_loops
 def test_a_delete_horizon_is_set_once(loops: ModuleType) -> None:
-    """The first cleaning that keeps a tombstone sets the delete horizon; later ones keep it, and no timestamp
-    changes."""
+    """The first cleaning that keeps a tombstone sets the delete horizon; later ones keep it. No timestamp changes."""
     use(loops)
     batch = JAVA_BATCHES[Compression.LZ4]
     records = decode_batch(batch)
@@ -337,8 +333,7 @@ def test_a_delete_horizon_is_set_once(loops: ModuleType) -> None:
 
 @each_loops
 def test_a_marker_gets_its_horizon_when_its_transaction_is_gone(loops: ModuleType) -> None:
-    """A marker gets a delete horizon only if the caller says that its transaction is empty, because markers have
-    values."""
+    """A marker (which has a value) gets a delete horizon only if the caller says that its transaction is empty."""
     use(loops)
     batch = encode_batch([(5, b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00", ())], is_control=True)
     assert rewritten(batch, [1], new_delete_horizon_ms=_LATER) == batch
@@ -368,8 +363,7 @@ def test_marks_fit_the_records() -> None:
 
 
 def test_compiled_loops_check_the_arrays_that_they_get() -> None:
-    """The compiled loops refuse spans that do not fit together, so that no byte outside the arrays is read or
-    written."""
+    """The compiled loops refuse spans that do not fit together, so that they access no byte outside the arrays."""
     loops = compiled_loops()
     spans = scan_records(JAVA_BATCHES[Compression.NONE])
     with pytest.raises(ValueError, match="shorter"):
@@ -424,8 +418,8 @@ def next_offset(log: bytes | bytearray) -> int:
 
 @each_loops
 def test_what_can_be_no_batch_is_refused_when_it_stands_first(loops: ModuleType) -> None:
-    """Bytes that are no batch raise an error if they come first, and otherwise end the run after the whole batches.
-    Part of a batch gives None."""
+    """Bytes that are no batch raise an error if they come first; otherwise the run ends before them. An incomplete
+    first batch gives None."""
     use(loops)
     batch = JAVA_BATCHES[Compression.NONE]
     damaged = bytearray(batch)
@@ -443,7 +437,7 @@ def test_what_can_be_no_batch_is_refused_when_it_stands_first(loops: ModuleType)
         assert batches_from(memoryview(batch)[:size], 0) is None
 
 
-# --- choosing -------------------------------------------------------------------------------------------------------
+# --- finding records ------------------------------------------------------------------------------------------------
 
 
 def test_default_bound_is_that_of_records() -> None:
@@ -556,8 +550,7 @@ def test_both_forms_find_the_same_in_altered_batches(  # noqa: PLR0917 - what hy
 
 @each_loops
 def test_a_walk_pauses(loops: ModuleType) -> None:
-    """A search pauses after a number of records, because the Python loops hold the interpreter's lock while they
-    run."""
+    """A search pauses after a number of records, because the Python loops hold the interpreter's lock."""
     use(loops)
     count = 3 * loops.RECORDS_AT_ONCE + 1
     opened = OpenedData(memoryview(b"\x0c\x00\x00\x00\x01\x01\x00" * count), True)

@@ -201,8 +201,7 @@ def test_log_append_time_stands_on_every_record() -> None:
 
 
 def test_decode_records_reads_across_batches_up_to_a_partial_one() -> None:
-    """`decode_records` gives the records of all whole batches and leaves out a partial one; a fetch may end
-    anywhere."""
+    """`decode_records` gives the records of all whole batches and ignores a partial one, which may end a fetch."""
     first = encode_batch(JAVA_RECORDS, base_offset=0, compression=Compression.ZSTD)
     second = encode_batch(JAVA_RECORDS, base_offset=3)
     both = stamped(JAVA_RECORDS, 0) + stamped(JAVA_RECORDS, 3)
@@ -301,8 +300,7 @@ def test_records_that_lie_are_invalid(payload: bytes, count: int) -> None:
 
 
 def test_records_come_one_at_a_time() -> None:
-    """`iterate_records` makes each record when the caller asks for it, so that a large batch is never in memory as
-    objects."""
+    """`iterate_records` makes each record on demand, so that a large batch is never in memory as objects."""
     record = b"\x0c\x00\x00\x00\x01\x01\x00"
     payload = compress(Compression.ZSTD, record * 100_000 + b"\x01" * 7)
     batch = with_payload(

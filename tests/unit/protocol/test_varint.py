@@ -97,8 +97,7 @@ def test_varint_of_six_bytes_is_malformed() -> None:
 
 
 def test_tagged_fields_are_read_and_skipped() -> None:
-    """Reading tagged fields gives the tag and bytes of each field and the position after them; skipping gives the
-    position."""
+    """Reading tagged fields gives their tags, their bytes and the position after them; skipping gives the position."""
     view = memoryview(b"." + b"\x02\x00\x02ab\x81\x01\x00" + b"rest")
     fields, position = read_tagged_fields(view, 1)
     assert [(tag, bytes(field)) for tag, field in fields] == [(0, b"ab"), (129, b"")]

@@ -54,8 +54,7 @@ class ManualTimers:
         return sum(alarm.callback is not None for _, _, alarm in self._alarms)
 
     def call_soon(self, callback: Callable[[], None]) -> Alarm:
-        """Registers a callback for the next turn of the event loop; a turn ends with `advance`, also with
-        `advance(0)`."""
+        """Registers a callback for the next turn of the event loop, which begins with `advance` (also `advance(0)`)."""
         return self.call_at(self._now_ms, callback)
 
     def wall_clock(self) -> Millis:

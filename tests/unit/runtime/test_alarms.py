@@ -46,8 +46,7 @@ def test_alarms_ring_in_the_order_of_their_times() -> None:
 
 
 def test_alarm_that_moves_later_rings_later() -> None:
-    """A heartbeat moves its session's alarm many times; the alarm rings at the last time and has one entry in the
-    heap."""
+    """An alarm that each heartbeat moves later rings at its last time only, and has one entry in the heap."""
     bell = Bell()
     for _ in range(100):
         bell.alarms.arm(A, 1000)
@@ -135,8 +134,7 @@ def test_nothing_rings_in_the_moment_after_a_stall() -> None:
 
 
 def test_alarm_armed_right_after_a_stall_is_not_extended_by_it() -> None:
-    """An alarm that is armed between a stall and the queue's next wake-up is not extended: its timeout starts after the
-    stall."""
+    """A stall does not extend an alarm that is armed after the stall, but before the queue's next wake-up."""
     bell = Bell()
     bell.alarms.arm(B, 100)
     bell.timers.call_at(50, lambda: bell.alarms.arm(A, 6000))

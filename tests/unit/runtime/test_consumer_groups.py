@@ -113,8 +113,7 @@ def test_unknown_assignor_is_refused(world: CoordinatorWorld) -> None:
 
 
 def test_coordinator_that_is_not_there_says_so(world: CoordinatorWorld) -> None:
-    """A coordinator that does not lead the group's partition answers NOT_COORDINATOR; a stopped one answers
-    COORDINATOR_NOT_AVAILABLE."""
+    """A coordinator without leadership answers NOT_COORDINATOR; a stopped one answers COORDINATOR_NOT_AVAILABLE."""
     other = CoordinatorWorld(is_loaded=False)
     other.coordinator.on_resignation(P0)
     assert enter(other, "a").error_code == ErrorCode.NOT_COORDINATOR
@@ -127,8 +126,7 @@ def test_coordinator_that_is_not_there_says_so(world: CoordinatorWorld) -> None:
 
 
 def test_group_lives_on_a_log_of_bytes(world: CoordinatorWorld) -> None:
-    """A group follows its records through joins, a shared assignment, a restart, the loss of a member, and new
-    partitions."""
+    """A group shares its partitions through joins, a restart of the coordinator, a lost member and new partitions."""
     assert assigned(enter(world, "a")) == [0, 1, 2, 3]
     world.timers.advance(1000)
     assert assigned(enter(world, "b")) == []
@@ -203,7 +201,7 @@ def test_look_at_topics_that_are_as_they_were_is_the_only_one(world: Coordinator
 
 
 def test_removal_that_is_written_but_late_does_not_cost_the_member_that_came_back(world: CoordinatorWorld) -> None:
-    """I15: a member that rejoins while its removal is not yet committed is not removed again when the commit fails."""
+    """I15: a member that rejoins before its removal is committed is not removed again when that commit times out."""
     enter(world, "a")
     world.log.holds_high_watermark = True
     world.timers.advance(46_000)

@@ -35,8 +35,7 @@ def batches(
 
 
 def test_batches_over_a_quarter_of_a_kilobyte_are_compressed() -> None:
-    """A batch of more than 256 bytes is compressed with `offsets.topic.compression.codec`; a smaller one gains
-    nothing."""
+    """Batches above 256 bytes are compressed with `offsets.topic.compression.codec`; smaller ones gain nothing."""
     ((_, one),) = batches(tombstones(1), Compression.NONE)
     topic = "x" * (6 + 256 - one.size_bytes - 1)  # The record's length field takes one more byte, too.
     ((_, largest),) = batches(tombstones(1, topic), Compression.NONE)
@@ -82,8 +81,7 @@ def test_records_that_belong_together_are_one_batch() -> None:
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
 def test_records_that_were_framed_before_make_the_same_batch(codec: Compression) -> None:
-    """Records that were framed earlier give the same batch byte for byte; later records are framed when the batch is
-    built."""
+    """Records that were framed earlier give the same batch byte for byte; the other records are framed later."""
     records, serde = tombstones(100), GroupRecordSerde()
 
     def batch(framed: FramedRecords | None) -> bytes:

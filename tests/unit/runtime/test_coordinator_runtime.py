@@ -18,8 +18,7 @@ from klamm.protocol.types import LeaderEpoch, PartitionIndex
 
 
 def test_answer_is_there_at_once_where_nothing_has_to_be_waited_for() -> None:
-    """On a single node answers are available at once, without a promise, because each append raises the high
-    watermark."""
+    """On a single node each append raises the high watermark, so answers are available at once, without a promise."""
     world = CoordinatorWorld()
     assert not isinstance(world.commit(1), Pledge)
     assert not isinstance(world.fetch(), Pledge)
@@ -40,8 +39,7 @@ def test_decision_is_one_batch() -> None:
 
 
 def test_answer_waits_for_the_high_watermark() -> None:
-    """A write, and a read of what was written, are answered only after the commit, because the record may still be
-    lost."""
+    """A write, and a read of what was written, are answered after the commit, because the record may be lost before."""
     world = CoordinatorWorld()
     world.log.holds_high_watermark = True
     commit, fetch = world.commit(7), world.fetch()
@@ -102,8 +100,7 @@ def test_append_that_finds_all_committed_releases_who_waited() -> None:
     ],
 )
 def test_append_errors_are_mapped_for_the_client(log_says: ErrorCode, client_hears: ErrorCode) -> None:
-    """An append error is mapped to an error that clients of a coordinator know, and a failed append changes no
-    state."""
+    """An append error is mapped to an error that a coordinator's clients know, and the append changes no state."""
     world = CoordinatorWorld()
     world.commit(1)
     world.log.append_error = log_says
@@ -183,8 +180,8 @@ def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
 
 
 def test_expiry_of_much_is_spread_over_batches() -> None:
-    """The expiry of many offsets is spread over batches within the topic's limit; a decision that must be one batch is
-    refused above the limit."""
+    """The expiry of many offsets is spread over batches within the topic's limit. A commit above the limit is refused,
+    because it must be one batch."""
     config = GroupCoordinatorConfig(offsets_retention_ms=1, offsets_retention_check_interval_ms=1000)
     world = CoordinatorWorld(config=config, log=MemoryLog(max_batch_bytes=400))
     for index in range(30):
@@ -200,8 +197,7 @@ def test_expiry_of_much_is_spread_over_batches() -> None:
 
 
 def test_partition_that_is_not_led_is_somebody_elses() -> None:
-    """A partition that the broker does not lead answers NOT_COORDINATOR, which sends the client to find the
-    coordinator."""
+    """A partition that the broker does not lead answers NOT_COORDINATOR, so that the client finds the coordinator."""
     world = CoordinatorWorld()
     world.coordinator.on_resignation(P0)
     assert world.commit_code(1) is ErrorCode.NOT_COORDINATOR
@@ -209,8 +205,7 @@ def test_partition_that_is_not_led_is_somebody_elses() -> None:
 
 
 def test_whoever_waits_hears_that_leadership_is_lost() -> None:
-    """When leadership is lost, a waiting join and a commit that waits for replicas are answered with
-    NOT_COORDINATOR."""
+    """When leadership is lost, a waiting join and a commit that waits for replicas get NOT_COORDINATOR."""
     world = CoordinatorWorld()
     joining = world.join(world.now(world.join()).member_id)
     world.log.holds_high_watermark = True
@@ -221,8 +216,7 @@ def test_whoever_waits_hears_that_leadership_is_lost() -> None:
 
 
 def test_leadership_that_comes_back_starts_from_the_log() -> None:
-    """When leadership comes back, the state is loaded from the log, and timers of the earlier leadership do not
-    ring."""
+    """When leadership comes back, the state is loaded from the log, and earlier timers do not ring."""
     world = CoordinatorWorld()
     ids = world.stable_group(session_timeout_ms=6000)
     world.timers.advance(5000)
@@ -264,8 +258,7 @@ def test_silent_member_is_dropped_by_the_clock() -> None:
 
 
 def test_stalled_broker_does_not_drop_its_members() -> None:
-    """A broker stopped (SIGSTOP) for longer than the session timeout removes no member: heartbeats wait in the
-    sockets."""
+    """A broker that is stopped (SIGSTOP) beyond the session timeout keeps its members: heartbeats wait in sockets."""
     world = CoordinatorWorld()
     ids = world.stable_group(session_timeout_ms=6000)
     world.timers.stall(60_000)
@@ -273,8 +266,7 @@ def test_stalled_broker_does_not_drop_its_members() -> None:
 
 
 def test_clock_that_jumps_does_not_drop_members() -> None:
-    """A jump of the wall clock removes no member, because deadlines use the monotonic clock; only timestamps follow the
-    wall clock."""
+    """A jump of the wall clock removes no member: it changes timestamps, but deadlines use the monotonic clock."""
     world = CoordinatorWorld()
     ids = world.stable_group(session_timeout_ms=6000)
     for jump in (3_600_000, -7_200_000):
@@ -298,8 +290,7 @@ def test_partitions_are_independent() -> None:
 
 
 def test_what_was_written_is_told_once_though_the_replicas_did_not_follow_in_time() -> None:
-    """A leave that is not committed in time fails for the client, but its event is published once when the record
-    commits."""
+    """A leave that commits after its timeout fails for the client, but its event is published once."""
     world = CoordinatorWorld(config=GroupCoordinatorConfig(initial_rebalance_delay_ms=0))
     (member_id,) = world.stable_group(1)
     world.events.clear()

@@ -76,8 +76,7 @@ def test_what_is_set_on_the_group_goes_before() -> None:
 
 
 def test_bounds_that_have_changed_since_cap_what_is_set(caplog: pytest.LogCaptureFixture) -> None:
-    """A setting outside the broker's current bounds is capped, as in Kafka's `GroupConfig.evaluate`, with a line in the
-    log."""
+    """A setting outside the broker's bounds is capped, as in Kafka's `GroupConfig.evaluate`, and a log line says so."""
     settings = group_config(
         CONFIG, {"consumer.session.timeout.ms": "1000", "consumer.assignment.interval.ms": "20000"}, GROUP
     )
@@ -137,8 +136,7 @@ def test_commits_linger_as_kafkas_key_says_unless_klamms_own_does(changes: dict[
 
 
 def test_ephemeral_groups_are_those_that_the_broker_names() -> None:
-    """Groups that match an ephemeral pattern have their own retention time; other groups have
-    `offsets.retention.minutes`."""
+    """Groups that match an ephemeral pattern have their own retention; others have `offsets.retention.minutes`."""
     config = group_coordinator_config(
         replace(
             CONFIG,

@@ -47,8 +47,7 @@ def test_empty_group_id_is_refused_where_members_are_involved() -> None:
     ],
 )
 def test_session_timeout_has_bounds(session_timeout_ms: int, code: ErrorCode) -> None:
-    """A session timeout is valid from `group.min.session.timeout.ms` to `group.max.session.timeout.ms`, both
-    included."""
+    """Session timeouts are valid from `group.min.session.timeout.ms` to `group.max.session.timeout.ms`, inclusive."""
     world = CoordinatorWorld()
     assert world.now(world.join(session_timeout_ms=session_timeout_ms)).error_code == code
 
@@ -95,8 +94,7 @@ def test_groups_on_several_partitions_are_deleted(world: CoordinatorWorld) -> No
 
 
 def test_answer_of_several_partitions_waits_for_the_last(world: CoordinatorWorld) -> None:
-    """An answer about several partitions waits until the last one is committed, because it must not show data that may
-    be lost."""
+    """An answer about several partitions waits for the last commit, because it must not show data that may be lost."""
     world.log.holds_high_watermark = True
     world.commit(99, group_id=GROUPS[0])
     pending = world.coordinator.describe_groups(DescribeGroupsRequest(groups=GROUPS), world.client(6))

@@ -83,8 +83,7 @@ def story() -> ToldStory:
 
 
 def test_change_is_written_under_the_group_and_the_partition_of_its_coordinator(story: ToldStory) -> None:
-    """A change is written with its end time, the coordinator's epoch, and the offsets that were committed at that
-    time."""
+    """A change is written with its end time, the coordinator's epoch, and the offsets committed at that time."""
     story.committed["events"] = {PartitionIndex(1): committed(42)}
     story.now = 2000
     story.start({"a": parts(0, 1)})
@@ -130,8 +129,8 @@ def test_nothing_is_made_for_groups_without_a_change() -> None:
 
 
 def test_topic_that_can_not_be_made_costs_the_records_that_wait(caplog: pytest.LogCaptureFixture) -> None:
-    """If the topic cannot be created, waiting records are dropped. The next change tries again, and its sequence shows
-    the gap."""
+    """If the topic cannot be created, waiting records are dropped. The next change tries again and has a later
+    sequence."""
     story = ToldStory(HistoryInMemory(is_ready=False))
     story.start({"a": parts(0)})
     story.timers.advance(SECOND_MS)
@@ -144,8 +143,7 @@ def test_topic_that_can_not_be_made_costs_the_records_that_wait(caplog: pytest.L
 
 
 def test_log_that_refuses_costs_the_record(story: ToldStory, caplog: pytest.LogCaptureFixture) -> None:
-    """A record that the log refuses is dropped with one line in the broker's log, and the caller of `publish` gets no
-    error."""
+    """A record that the log refuses is dropped with one line in the broker's log, and `publish` raises no error."""
     story.log.append_error = ErrorCode.KAFKA_STORAGE_ERROR
     story.start({"a": parts(0)})
     story.timers.advance(SECOND_MS)
@@ -157,8 +155,7 @@ def test_log_that_refuses_costs_the_record(story: ToldStory, caplog: pytest.LogC
 
 
 def test_only_so_much_may_wait(caplog: pytest.LogCaptureFixture) -> None:
-    """If too many changes wait, the latest ones are dropped: one log line reports the first, and one gives the
-    number."""
+    """If too many changes wait, the latest ones are dropped. One log line reports the beginning, and one the number."""
     story = ToldStory(HistoryInMemory(is_ready=False))
     members = {f"member-{index}": parts() for index in range(1000)}
     story.start(members)
@@ -180,8 +177,7 @@ def test_only_so_much_may_wait(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 50_000), (10_000, 1)])
 def test_committed_offsets_that_are_kept_count_in_what_may_wait(topics: int, partitions: int) -> None:
-    """The limit for waiting changes includes their copies of all committed offsets of the group, also for small
-    groups."""
+    """The limit for waiting changes includes their copies of the group's committed offsets, also for small groups."""
     story = ToldStory(HistoryInMemory(is_ready=False))
     of_topic = {PartitionIndex(index): committed(index) for index in range(partitions)}
     story.committed = {f"events-{number}": of_topic for number in range(topics)}
@@ -201,8 +197,7 @@ def test_committed_offsets_that_are_kept_count_in_what_may_wait(topics: int, par
 
 
 def test_change_of_a_small_group_with_very_many_offsets_is_put_into_words_at_once() -> None:
-    """A change of a small group with very many offsets is encoded at once, because only offsets of moved partitions are
-    read."""
+    """A small group's change is encoded at once despite many offsets, as only those of moved partitions are read."""
     story = ToldStory(HistoryInMemory())
     story.committed["events"] = {PartitionIndex(index): committed(index) for index in range(10_000)}
     story.start({"a": parts(0)})
@@ -223,8 +218,7 @@ def large_story() -> ToldStory:
 
 
 def test_change_of_a_large_group_is_put_into_words_elsewhere() -> None:
-    """A change of a large group is encoded by the executor; later changes wait for it, so that the history keeps its
-    order."""
+    """A large group's change is encoded by the executor; later changes wait, so that the history keeps its order."""
     story = large_story()
     before = len(story.written())
     story.timers.advance(10 + ENCODING_MS - 1)
@@ -267,8 +261,7 @@ def test_names_that_are_not_ascii_are_written_as_they_are(story: ToldStory) -> N
 
 
 def test_coordinator_that_resigns_forgets_the_groups(story: ToldStory) -> None:
-    """A coordinator that resigns forgets its groups; when it leads again, the sequence starts at 0 under another
-    epoch."""
+    """A coordinator that resigns forgets its groups; when it leads again, sequences start at 0 in another epoch."""
     story.start({"a": parts(0)})
     story.writer.on_resignation(P3)
     story.epoch_of_coordinator = 7
@@ -303,8 +296,7 @@ def test_making_the_topic_is_called_off_at_the_end() -> None:
 def test_a_failure_of_its_own_is_not_the_groups(
     story: ToldStory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failure of the history writer does not reach the group; the partition's history starts again, and the log
-    reports it."""
+    """A failure of the writer does not reach the group. The partition's history starts again, with a log line."""
 
     def fail(*args: object) -> Any:
         raise ZeroDivisionError

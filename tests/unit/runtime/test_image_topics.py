@@ -51,8 +51,7 @@ def test_any_earlier_picture_may_be_compared_with() -> None:
 
 
 def test_other_racks_may_change_every_topic() -> None:
-    """A change of a broker's rack changes its topics, because any assignment may depend on the racks of the
-    replicas."""
+    """A change of a broker's rack changes its topics, because assignments may depend on the racks of replicas."""
     before = ImageTopics(image(STAYS))
     now = ImageTopics(image(STAYS, rack="b"), before)
     assert now.changes_since(before).names == {"stays"}

@@ -74,8 +74,7 @@ def test_commits_of_one_turn_are_written_at_its_end() -> None:
 
 
 def test_turn_after_a_busy_one_waits_from_its_first_commit() -> None:
-    """After a turn with several commits, the first commit of the next turn lingers too, until a turn has only one
-    commit."""
+    """After a turn with several commits even the first commit lingers, until a turn has only one commit."""
     w = world()
     for offset in (1, 2):
         w.commit(offset)
@@ -127,8 +126,7 @@ def test_without_linger_every_commit_is_written_at_once() -> None:
 
 
 def test_last_arrival_wins_and_everybody_is_answered() -> None:
-    """The last of several merged commits is written, even if its offset is smaller; all are answered when it is
-    committed."""
+    """The last of several merged commits is written, even if it is smaller, and its commit answers all of them."""
     w = world()
     w.log.holds_high_watermark = True
     answers = [w.commit(offset) for offset in (1, 9, 4)]
@@ -267,8 +265,7 @@ def test_changes_of_the_cluster_are_decided_after_what_lingers() -> None:
 
 
 def test_decision_on_a_commit_is_made_after_what_lingers() -> None:
-    """When an assignment commits, commits of another group that linger are written before what follows from the
-    assignment."""
+    """Lingering commits of another group are written before the coordinator acts on a committed assignment."""
     w = world(linger_ms=50_000)
     ids = [w.now(w.join(group_id="members")).member_id for _ in range(2)]
     for member_id in ids:
@@ -381,8 +378,8 @@ def test_whoever_lingers_hears_that_leadership_is_lost() -> None:
 
 
 def test_replicas_that_do_not_follow_fail_all_who_were_merged() -> None:
-    """All merged commits fail after `offsets.commit.timeout.ms` if the replicas do not follow; the record stays and may
-    commit."""
+    """Merged commits fail if replicas do not follow within `offsets.commit.timeout.ms`; their record may commit
+    later."""
     w = world()
     w.log.holds_high_watermark = True
     answers = [w.commit(offset) for offset in (1, 2, 3)]

@@ -56,7 +56,7 @@ def test_small_partition_is_loaded_in_the_call() -> None:
 
 
 def test_a_step_takes_a_few_milliseconds() -> None:
-    """A load step takes a few milliseconds; then the event loop can serve requests."""
+    """A load step takes a few milliseconds, and then the event loop can serve other requests."""
     world = World()
     world.add(0, steps=10)
     assert world.timers.now_ms() == 4

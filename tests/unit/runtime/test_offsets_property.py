@@ -42,7 +42,8 @@ class Offsets(RuleBasedStateMachine):
 
     @rule(group=groups, offsets=st.lists(st.tuples(topics, st.integers(0, 2)), min_size=1, max_size=4))
     def commit(self, group: str, offsets: list[tuple[str, int]]) -> None:
-        """Commits several offsets at once, so that some meet, from few different values, so that many repeat."""
+        """Commits a few offsets at once, so that some meet. The values are few, so that many commits repeat an
+        offset."""
         for topic, offset in offsets:
             answer = self.world.commit(offset, group_id=group, topic=topic)
             self.possible[group, topic].append(offset)

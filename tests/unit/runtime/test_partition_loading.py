@@ -98,8 +98,7 @@ def test_leadership_lost_while_loading() -> None:
 
 
 def test_records_of_other_group_types_are_skipped() -> None:
-    """Records of other group types, which a log from Kafka may have, create no classic group and do not stop the
-    load."""
+    """Records of other group types, as Kafka writes them, create no classic group and do not stop the load."""
     log = MemoryLog()
     log.append(P0, offset_batch(5))
     key: Message = ConsumerGroupMetadataKey(group_id="modern")
@@ -192,8 +191,8 @@ def test_records_of_unknown_types_are_told_once(caplog: pytest.LogCaptureFixture
 
 
 def test_a_log_that_can_not_be_read_has_no_coordinator(caplog: pytest.LogCaptureFixture) -> None:
-    """A partition whose log cannot be read answers NOT_COORDINATOR, because a wrong answer is worse; a later leadership
-    tries again."""
+    """A partition whose log cannot be read answers NOT_COORDINATOR instead of a wrong state. A later leadership loads
+    the log again."""
     log = MemoryLog()
     log.append(P0, offset_batch(5))
     with patch.object(log, "read", side_effect=KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a bad disk")):

@@ -59,8 +59,7 @@ def test_words_that_stand_for_nothing_are_not_kept(stable: Stable) -> None:
 
 
 def test_session_begins_anew_with_each_answer(stable: Stable) -> None:
-    """A cached answer restarts the session timeout. A member that misses the timeout is removed with its cached
-    answer."""
+    """A cached answer restarts the session timeout. A member that misses it is removed with its cached answer."""
     for _ in range(5):
         stable.world.timers.advance(9_000)
         assert stable.repeat() == ALIVE
@@ -99,8 +98,7 @@ def test_one_answer_is_kept_of_each_member(stable: Stable) -> None:
 
 
 def test_long_requests_are_not_kept(stable: Stable) -> None:
-    """Answers to requests above `LARGEST_REQUEST_BYTES` are not cached, because clients choose the length of a
-    request."""
+    """Answers to requests above `LARGEST_REQUEST_BYTES` are not cached, because clients choose the request length."""
     longest = b"x" * LARGEST_REQUEST_BYTES
     stable.say(longest + b"x")
     assert stable.repeat(longest + b"x") is None
@@ -122,8 +120,7 @@ def test_nothing_is_repeated_after_the_end(stable: Stable) -> None:
 
 
 def test_what_is_not_committed_comes_first(stable: Stable) -> None:
-    """No cached answer is given while records are not committed, because an answer waits for all records written before
-    it."""
+    """No cached answer is given while records are uncommitted, because an answer waits for all earlier records."""
     stable.world.log.holds_high_watermark = True
     commit = stable.world.commit(3, group_id="another")
     assert stable.repeat() is None

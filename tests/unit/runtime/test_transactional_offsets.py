@@ -89,8 +89,7 @@ def test_offsets_count_when_their_transaction_is_committed(committed: bool, expe
 
 
 def test_the_log_says_whose_the_offsets_are() -> None:
-    """The log has one transactional batch of the producer and a control batch for the marker, both as Kafka writes
-    them."""
+    """The log has a transactional batch of the producer and a control batch for the marker, as Kafka writes them."""
     world = CoordinatorWorld()
     commit_code(world, 9)
     world.now(mark(world, committed=True))
@@ -140,8 +139,7 @@ def test_a_zombie_is_fenced_by_its_generation() -> None:
 
 
 def test_a_rebalance_holds_up_no_transaction() -> None:
-    """Unlike other commits, a transactional commit is accepted from a member that has joined and has no assignment
-    yet."""
+    """Unlike other commits, a transactional one is accepted from a member that has joined and has no assignment yet."""
     world = CoordinatorWorld()
     member = world.now(world.join()).member_id
     world.join(member)
@@ -150,8 +148,7 @@ def test_a_rebalance_holds_up_no_transaction() -> None:
 
 
 def test_a_group_that_is_not_known_is_a_simple_one() -> None:
-    """A transactional commit creates a simple group if the group is unknown, as other commits do; with a generation it
-    is refused."""
+    """A transactional commit to an unknown group creates a simple group, but is refused if it has a generation."""
     world = CoordinatorWorld()
     assert commit_code(world, 1, generation=3, member="m") is ErrorCode.ILLEGAL_GENERATION
     assert commit_code(world, 1) is ErrorCode.NONE
@@ -180,8 +177,7 @@ def test_what_the_log_refuses_changes_nothing() -> None:
 
 
 def test_a_marker_waits_until_it_is_committed() -> None:
-    """A marker is answered only when it is committed, because the transaction coordinator then forgets the
-    partition."""
+    """A marker is answered when it is committed, because the transaction coordinator then forgets the partition."""
     world = CoordinatorWorld()
     commit_code(world, 1)
     world.log.holds_high_watermark = True
@@ -192,8 +188,7 @@ def test_a_marker_waits_until_it_is_committed() -> None:
 
 
 def test_a_partition_that_is_not_loaded_takes_no_marker() -> None:
-    """A partition that is not led refuses a marker with NOT_LEADER_OR_FOLLOWER, which makes the transaction coordinator
-    try again."""
+    """A partition that is not led answers a marker with NOT_LEADER_OR_FOLLOWER, so that it is sent again."""
     world = CoordinatorWorld()
     world.coordinator.on_resignation(P0)
     assert world.now(mark(world, committed=True)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -214,8 +209,8 @@ _STEPS = st.lists(
 
 @given(_STEPS)
 def test_memory_is_what_the_log_says(steps: list[tuple[str, int, int]]) -> None:
-    """I17: after commits, transactions and markers in any order, the last record that took effect is fetched, and a
-    replay gives the same state."""
+    """I17: after any order of commits, transactions and markers, a fetch gives the last record that took effect. A
+    replay of the log gives the same state."""
     world = CoordinatorWorld()
     expected: tuple[int, int] | None = None
     open_offsets: dict[int, tuple[int, int]] = {}

@@ -122,8 +122,7 @@ class Transactions(RuleBasedStateMachine):
         producer.added, producer.is_open = set(), False
 
     def _answer(self, answer: Any) -> Any:
-        """Returns the answer, or None if it waits for replicas: the client then gives up, and the outcome is
-        unknown."""
+        """Returns the answer, or None if it waits for replicas: the client gives up, and the outcome is unknown."""
         if isinstance(answer, Pledge) and answer.result is None:
             answer.is_abandoned = True
             return None

@@ -1,4 +1,4 @@
-"""The placement of groups is Kafka's: Java's hash of the group id, over the partitions of `__consumer_offsets`."""
+"""Tests that groups are placed as in Kafka: by Java's hash of the group id over the `__consumer_offsets` partitions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from klamm.core.coordinator.java_hash import java_hash, partition_for
     ],
 )
 def test_hash_is_that_of_java_strings(text: str, expected: int) -> None:
-    """Values are those that `String.hashCode` gives, over UTF-16 units: an emoji counts as its two surrogates."""
+    """Hashes are those of `String.hashCode` over UTF-16 units: an emoji counts as its two surrogates."""
     assert java_hash(text) == expected
 
 
 def test_minimum_hash_counts_as_zero() -> None:
-    """Kafka's `Utils.abs` maps the one number without a positive counterpart to 0."""
+    """The minimum hash, which has no positive counterpart, counts as 0, as in Kafka's `Utils.abs`."""
     assert partition_for("polygenelubricants", 50) == 0
 
 
 def test_partition_is_within_count() -> None:
-    """Negative hashes are mirrored before the remainder is taken."""
+    """A negative hash becomes positive before the remainder is taken."""
     assert partition_for("console-consumer", 50) == 648006740 % 50

@@ -1,4 +1,4 @@
-"""The hashes over topics are Kafka's: the figures here were printed by hash4j, the library that Kafka uses."""
+"""Tests the hashes over topics against figures that hash4j, the library of Kafka, printed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ORDERS = 4650268362809691747
 
 
 def test_a_topics_hash_covers_name_id_partitions_and_racks() -> None:
-    """Name, id, partition count and sorted racks, with characters as Java has them."""
+    """A topic's hash covers its name, id, partition count and sorted racks, with characters as in Java."""
     racks = ({"b", "a"}, (), {"rück"})
     assert topic_hash("orders", TOPIC_ID, 3, racks) == ORDERS
     assert topic_hash("orders", TOPIC_ID, 3, ()) != ORDERS
@@ -18,6 +18,6 @@ def test_a_topics_hash_covers_name_id_partitions_and_racks() -> None:
 
 
 def test_a_groups_hash_goes_by_topic_name() -> None:
-    """The order in which topics are named does not matter; a group without topics has 0."""
+    """A group's hash sorts its topics by name, so their order does not matter; a group without topics has hash 0."""
     assert group_hash([("z", -5), ("orders", ORDERS)]) == 7106315223891613732
     assert group_hash([]) == 0

@@ -1,4 +1,4 @@
-"""What a leader finds in a batch that it opens, what it refuses for that, and what it makes of the rest."""
+"""Tests batches that a leader opens: the records for which it refuses them, and the batches that it stores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HOUR_MS = 3_600_000
 
 
 def _store(records: bytes, config: TopicConfig, now_ms: int = NOW_MS) -> bytes:
-    """The batch as a leader stores it."""
+    """Returns the batch as a leader stores it."""
     header = read_batch_header(records)
     if is_stored_as_it_came(header, config, Millis(now_ms), True):
         assert not must_be_opened(header, config, Millis(now_ms), True)
@@ -61,18 +61,18 @@ def _refusal(records: bytes, **config: Any) -> ErrorCode:
 
 
 def _with_payload(records: bytes, payload: bytes) -> bytes:
-    """The batch with other records in it, and a CRC that fits."""
+    """Returns the batch with other records and a CRC that fits."""
     return pack_header(read_batch_header(records), payload) + payload
 
 
 def _changed(records: bytes, **fields: Any) -> bytes:
-    """The batch with other header fields and a CRC that fits them."""
+    """Returns the batch with other header fields and a CRC that fits."""
     payload = records[HEADER_SIZE_BYTES:]
     return pack_header(read_batch_header(records)._replace(**fields), payload) + payload
 
 
 def test_a_compacted_topic_needs_keys() -> None:
-    """The answer says which records lack one."""
+    """A compacted topic refuses records without a key, and the error names these records."""
     records = encode_batch([(NOW_MS, b"k", b"v", ()), (NOW_MS, None, b"v", ()), (NOW_MS, None, None, ())])
     _check(records)
     with pytest.raises(InvalidRecords) as refused:
@@ -87,7 +87,8 @@ def test_a_compacted_topic_needs_keys() -> None:
 
 
 def test_each_record_with_a_bad_time_is_named() -> None:
-    """And a record without a key beside it, on a compacted topic; the time decides the code (KIP-467)."""
+    """The error names each record with a bad timestamp and, on a compacted topic, each record without a key; a bad
+    timestamp decides the error code (KIP-467)."""
     records = encode_batch([(NOW_MS - 5, b"k", b"v", ()), (NOW_MS, b"k", b"v", ()), (NOW_MS, None, b"v", ())])
     with pytest.raises(InvalidRecords) as refused:
         _check(records, message_timestamp_before_max_ms=4, message_timestamp_after_max_ms=7)
@@ -105,12 +106,12 @@ def test_each_record_with_a_bad_time_is_named() -> None:
 
 
 def test_a_header_that_only_claims_a_bad_time_is_no_reason() -> None:
-    """The records are asked before they are refused."""
+    """A batch is accepted if only its header has a bad timestamp, because the records themselves are checked."""
     _check(_changed(batch(), max_timestamp=NOW_MS + 2 * HOUR_MS))
 
 
 def test_not_every_record_of_a_large_bad_batch_is_named() -> None:
-    """An answer to a small batch stays small."""
+    """The error names at most 1000 records, so that the response to a small batch stays small."""
     with pytest.raises(InvalidRecords) as refused:
         _check(batch(5000, timestamp_ms=NOW_MS + 2 * HOUR_MS))
     assert len(refused.value.record_errors) == 1000
@@ -129,7 +130,7 @@ def test_not_every_record_of_a_large_bad_batch_is_named() -> None:
     ],
 )
 def test_timestamps_must_be_near_the_clock(timestamp: int, before: int, is_refused: bool) -> None:
-    """message.timestamp.before.max.ms and after.max.ms; records without a timestamp are left alone."""
+    """Timestamps outside message.timestamp.before.max.ms and after.max.ms are refused; missing ones are accepted."""
     records = batch(timestamp_ms=timestamp)
     if is_refused:
         assert _refusal(records, message_timestamp_before_max_ms=before) is ErrorCode.INVALID_TIMESTAMP
@@ -138,13 +139,14 @@ def test_timestamps_must_be_near_the_clock(timestamp: int, before: int, is_refus
 
 
 def test_the_first_record_may_be_the_one_that_is_too_old() -> None:
-    """Both ends of a batch are looked at, as far as its header tells them."""
+    """A batch whose first record is too old is refused, because the header has its first and its largest timestamp."""
     records = encode_batch([(NOW_MS - 2000, b"k", b"v", ()), (NOW_MS, b"k", b"v", ())])
     assert _refusal(records, message_timestamp_before_max_ms=1000) is ErrorCode.INVALID_TIMESTAMP
 
 
 def test_producers_do_not_set_log_append_time() -> None:
-    """On such a topic it is INVALID_TIMESTAMP; elsewhere Kafka takes the batch for one of CreateTime."""
+    """A producer's batch of LogAppendTime is INVALID_TIMESTAMP on a topic of LogAppendTime. On other topics it is
+    stored as CreateTime, as in Kafka."""
     records = batch(log_append_time_ms=NOW_MS)
     assert _refusal(records, message_timestamp_type="LogAppendTime") is ErrorCode.INVALID_TIMESTAMP
     _check(records)
@@ -154,14 +156,14 @@ def test_producers_do_not_set_log_append_time() -> None:
 
 
 def test_a_batch_is_stored_as_it_came_where_nothing_asks_for_more() -> None:
-    """compression.type=producer, or the codec that it has already."""
+    """A batch is stored unchanged if compression.type is producer or the codec that the batch already has."""
     records = batch(compression=Compression.LZ4)
     assert _store(records, TopicConfig()) is records
     assert _store(records, TopicConfig(compression_type="lz4")) is records
 
 
 def test_log_append_time_is_set_without_opening_the_batch() -> None:
-    """Readers see it on every record."""
+    """LogAppendTime is set without opening the batch, and readers see it on every record."""
     records = batch(2, compression=Compression.ZSTD, timestamp_ms=5)
     config = TopicConfig(message_timestamp_type="LogAppendTime")
     assert not must_be_opened(read_batch_header(records), config, NOW_MS, True)
@@ -173,7 +175,7 @@ def test_log_append_time_is_set_without_opening_the_batch() -> None:
 
 @pytest.mark.parametrize("name", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 def test_a_topic_may_have_a_codec_of_its_own(name: str) -> None:
-    """compression.type: the records stay what they were (I9)."""
+    """compression.type gives the stored batch the topic's codec; the records stay the same (I9)."""
     records = batch(5, compression=Compression.GZIP if name != "gzip" else Compression.LZ4, value=bytes(200))
     config = TopicConfig(compression_type=name)
     stored = _store(records, config)
@@ -184,7 +186,7 @@ def test_a_topic_may_have_a_codec_of_its_own(name: str) -> None:
 
 
 def test_a_batch_that_grows_beyond_the_limit_is_refused() -> None:
-    """The limit holds for what is stored."""
+    """A batch that grows beyond the size limit when stored with the topic's codec is refused."""
     records = batch(50, compression=Compression.ZSTD, value=bytes(1000))
     config = TopicConfig(compression_type="uncompressed", max_message_bytes=10_000)
     with pytest.raises(KafkaError) as refused:
@@ -193,7 +195,7 @@ def test_a_batch_that_grows_beyond_the_limit_is_refused() -> None:
 
 
 def _expected_errors(records: list[tuple[int, bytes | None]], compact: bool, before: int) -> list[int]:
-    """The records to be refused, each looked at by itself."""
+    """Returns the numbers of the records to be refused, each record checked by itself."""
     return [
         number
         for number, (timestamp, key) in enumerate(records)
@@ -218,12 +220,13 @@ def _expected_errors(records: list[tuple[int, bytes | None]], compact: bool, bef
 def test_the_records_to_be_refused_are_those_that_kafka_refuses(
     records: list[tuple[int, bytes | None]], codec: Compression, compact: bool, before: int
 ) -> None:
-    """Wherever in the batch they stand and whatever the codec; with none of them the batch is stored as it came."""
+    """The refused records are those that Kafka refuses, at any position and under any codec. Without such records the
+    batch is stored unchanged."""
     sent = encode_batch([(timestamp, key, b"value", ()) for timestamp, key in records], compression=codec)
     policy = frozenset({"compact" if compact else "delete"})
     config = TopicConfig(message_timestamp_before_max_ms=before, cleanup_policy=policy)
     expected = _expected_errors(records, compact, before)
-    # A header tells the first and the largest timestamp: what lies between them is not looked at.
+    # A header has the first and the largest timestamp only, so timestamps between them are not checked.
     if must_be_opened(read_batch_header(sent), config, NOW_MS, True) and expected:
         with pytest.raises(InvalidRecords) as refused:
             _store(sent, config)
@@ -236,7 +239,8 @@ COMPACT = TopicConfig(cleanup_policy=frozenset({"compact"}))
 
 
 def test_more_records_than_a_leader_looks_at_are_too_many() -> None:
-    """MESSAGE_TOO_LARGE has Java's producers split the batch. Whoever raises `max.message.bytes` raises the bound."""
+    """A batch with too many records to open is MESSAGE_TOO_LARGE, at which Java's producers split it. A higher
+    `max.message.bytes` raises the limit."""
     count = MAXIMUM_OPENED_RECORDS
     _store(batch_of(records_in_sequence(count), count), COMPACT)
     too_many = batch_of(records_in_sequence(count + 1), count + 1)
@@ -248,7 +252,7 @@ def test_more_records_than_a_leader_looks_at_are_too_many() -> None:
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
 def test_more_bytes_than_a_leader_opens_are_too_many(codec: Compression) -> None:
-    """Damaged data is something else: CORRUPT_MESSAGE."""
+    """A batch that decompresses to too many bytes is MESSAGE_TOO_LARGE; damaged data is CORRUPT_MESSAGE instead."""
     value = bytes(MAXIMUM_OPENED_BYTES * 2 // 3)
     body = b"\x00\x00\x00\x02k" + encode_varint(len(value)) + value + b"\x00"
     record = encode_varint(len(body)) + body
@@ -267,7 +271,7 @@ def test_more_bytes_than_a_leader_opens_are_too_many(codec: Compression) -> None
 
 
 def test_the_first_records_decide_if_they_can() -> None:
-    """A batch with more than is looked at is refused for its records if the first ones are to be refused."""
+    """A batch with too many records is refused with INVALID_RECORD if its first records are to be refused."""
     count = MAXIMUM_OPENED_RECORDS + 1
     with pytest.raises(InvalidRecords) as refused:
         _store(batch_of(SMALLEST_RECORD * count, count), COMPACT)
@@ -275,7 +279,7 @@ def test_the_first_records_decide_if_they_can() -> None:
 
 
 def test_a_codec_of_the_topics_own_is_bounded_by_what_is_stored() -> None:
-    """What can't be stored uncompressed is not opened to its end."""
+    """A batch that must be stored uncompressed is opened only up to the size that can be stored."""
     sent = batch_of(KEYED_RECORD * 500_000, 500_000)
     config = TopicConfig(compression_type="uncompressed")
     opening = BatchOpening(sent, read_batch_header(sent), config, NOW_MS, ORDERS, True)
@@ -286,7 +290,7 @@ def test_a_codec_of_the_topics_own_is_bounded_by_what_is_stored() -> None:
 
 
 def test_what_a_coordinator_reads_back_opens_to_no_more_than_a_message() -> None:
-    """It is read on the event loop."""
+    """A batch for a coordinator may open to at most the size of a message, because it is read on the event loop."""
     sent = batch_of(records_in_sequence(500_000), 500_000)
     opening = BatchOpening(sent, read_batch_header(sent), COMPACT, NOW_MS, ORDERS, True, is_for_coordinator=True)
     with pytest.raises(KafkaError) as refused:
@@ -296,16 +300,17 @@ def test_what_a_coordinator_reads_back_opens_to_no_more_than_a_message() -> None
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_count_that_is_wrong_is_found_where_the_batch_is_opened(count: int) -> None:
-    """INVALID_RECORD: more or fewer records than the header says."""
+    """An opened batch with more or fewer records than its header says is INVALID_RECORD."""
     sent = _changed(batch(3), records_count=count, last_offset_delta=count - 1)
     _store(sent, TopicConfig())
     assert _refusal(sent, cleanup_policy=frozenset({"compact"})) is ErrorCode.INVALID_RECORD
 
 
 def test_offsets_that_do_not_follow_each_other_are_refused_in_compressed_batches() -> None:
-    """As in Kafka, which says UNKNOWN_SERVER_ERROR, and numbers the records of other batches as they come.
+    """A compressed batch with wrong record offsets raises UNKNOWN_SERVER_ERROR; other batches are renumbered, as in
+    Kafka.
 
-    Records that are to be refused for what they are come first.
+    Records that are refused for their content are reported first.
     """
     identical = KEYED_RECORD * 3
     _store(batch_of(identical, 3, Compression.NONE, base_timestamp=NOW_MS), COMPACT)
@@ -321,7 +326,7 @@ def test_offsets_that_do_not_follow_each_other_are_refused_in_compressed_batches
 
 @pytest.mark.parametrize("record", [SMALLEST_RECORD, KEYED_RECORD])
 def test_the_beginning_of_a_batch_may_be_enough_to_refuse_it(record: bytes) -> None:
-    """A thousand records that are refused, or are out of sequence, are as many as an answer names."""
+    """A thousand records that are refused or out of sequence decide a batch, because an error names no more of them."""
     sent = batch_of(record * 4_000_000, 4_000_000)
     opening = BatchOpening(sent, read_batch_header(sent), COMPACT, NOW_MS, ORDERS, True)
     with pytest.raises(KafkaError):

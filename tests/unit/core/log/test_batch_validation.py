@@ -1,4 +1,4 @@
-"""What a leader refuses, and with which code."""
+"""Tests which batches a leader refuses, and with which error code."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def _refusal(records: bytes, *, from_client: bool = True, **config: Any) -> Erro
 
 
 def _changed(records: bytes, **fields: Any) -> bytes:
-    """The batch with other header fields and a CRC that fits them."""
+    """Returns the batch with other header fields and a CRC that fits."""
     payload = records[HEADER_SIZE_BYTES:]
     return pack_header(read_batch_header(records)._replace(**fields), payload) + payload
 
 
 def _old_message(magic: int) -> bytes:
-    """A message of magic 0 or 1 with a value of three bytes."""
+    """Returns a message of magic 0 or 1 with a value of three bytes."""
     body = bytes([magic, 0]) + (bytes(8) if magic else b"") + Struct(">ii").pack(-1, 3) + b"abc"
     return Struct(">qiI").pack(0, len(body) + 4, 0) + body
 
 
 def test_a_batch_as_clients_send_it_passes() -> None:
-    """With every codec, with and without a producer id."""
+    """A valid batch is accepted with every codec, with and without a producer id."""
     for compression in Compression:
         _check(batch(3, compression=compression))
     _check(batch(3, sequence=5, producer_id=1, epoch=0))
@@ -46,19 +46,19 @@ def test_a_batch_as_clients_send_it_passes() -> None:
 
 @pytest.mark.parametrize("records", [b"", bytes(11), batch()[:-1], batch()[:40], batch() * 2, batch() + batch()])
 def test_there_must_be_exactly_one_whole_batch(records: bytes) -> None:
-    """None, part of one and two are INVALID_RECORD."""
+    """No batch, part of a batch, and two batches are INVALID_RECORD."""
     assert _refusal(records) is ErrorCode.INVALID_RECORD
 
 
 def test_part_of_a_batch_behind_the_first_is_left_out() -> None:
-    """As in Kafka, which trims it."""
+    """Part of a batch after the first one is ignored, as in Kafka, which trims it."""
     _check(batch() + batch()[:30])
     _check(batch() + b"junk")
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_message_formats_are_refused_by_name(magic: int) -> None:
-    """Whether one or several, whether shorter than a header of today or not."""
+    """Messages of an old format, one or several, are refused with an error that names magic version 2."""
     assert _refusal(_old_message(magic)) is ErrorCode.INVALID_RECORD
     with pytest.raises(KafkaError, match="magic version 2"):
         _check(_old_message(magic) * 3)
@@ -76,7 +76,7 @@ def test_old_message_formats_are_refused_by_name(magic: int) -> None:
     ids=["magic", "short length", "negative length", "payload", "crc"],
 )
 def test_bytes_that_are_no_batch_are_corrupt(records: bytes) -> None:
-    """CORRUPT_MESSAGE, which makes a client send it again."""
+    """Bytes that are no batch are CORRUPT_MESSAGE, at which a client sends the batch again."""
     assert _refusal(records) is ErrorCode.CORRUPT_MESSAGE
 
 
@@ -94,17 +94,17 @@ def test_bytes_that_are_no_batch_are_corrupt(records: bytes) -> None:
     ids=str,
 )
 def test_a_header_that_contradicts_itself_is_refused(fields: dict[str, int]) -> None:
-    """Base offset, count, control bit, sequence: INVALID_RECORD."""
+    """A header with a wrong base offset, count, control bit or sequence is INVALID_RECORD."""
     assert _refusal(_changed(batch(3), **fields)) is ErrorCode.INVALID_RECORD
 
 
 def test_what_the_broker_writes_may_be_a_control_batch() -> None:
-    """Markers come from the coordinator."""
+    """The broker itself may write a control batch, because the coordinator's markers are control batches."""
     _check(batch(is_control=True, is_transactional=True), from_client=False)
 
 
 def test_a_batch_larger_than_the_topic_allows_is_refused_before_its_crc_is_looked_at() -> None:
-    """MESSAGE_TOO_LARGE makes a client split the batch."""
+    """A batch larger than the topic allows is MESSAGE_TOO_LARGE, at which a client splits the batch."""
     records = batch(value=bytes(100))
     assert _refusal(records, max_message_bytes=len(records) - 1) is ErrorCode.MESSAGE_TOO_LARGE
     _check(records, max_message_bytes=len(records))
@@ -112,5 +112,5 @@ def test_a_batch_larger_than_the_topic_allows_is_refused_before_its_crc_is_looke
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_a_codec_that_there_is_not_is_refused(codec: int) -> None:
-    """Nobody could read it again. Kafka stumbles here, with UNKNOWN_SERVER_ERROR."""
+    """A batch with an unknown codec, which no reader could open, is refused with Kafka's code UNKNOWN_SERVER_ERROR."""
     assert _refusal(_changed(batch(), attributes=codec)) is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""What becomes of a batch when its segment is cleaned."""
+"""Tests what happens to each batch when its segment is cleaned."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def _judge(*aborted: AbortedEntry, last: dict[ProducerId, LastBatch] | None = No
 
 
 def test_records_of_an_aborted_transaction_go_and_its_marker_stays_as_long_as_it_had_any() -> None:
-    """The transaction index of the cleaned segment says so too, for consumers that still have the records."""
+    """Records of an aborted transaction are dropped, but its marker stays if it had records in this cleaning. The
+    transaction index of the cleaned segment keeps the entry, for consumers that still have the records."""
     transactions = CleanedTransactions([_aborted(A, 0, 4)])
     judge = BatchJudge(transactions, NOW_MS)
     assert judge.judge(_data(0, A), None, is_last=False).drops_records
@@ -71,7 +72,7 @@ def test_records_of_an_aborted_transaction_go_and_its_marker_stays_as_long_as_it
 
 
 def test_a_producer_may_abort_and_commit_by_turns() -> None:
-    """Each transaction is known by its offsets."""
+    """A producer may alternate between aborts and commits, because offsets identify its aborted transactions."""
     judge = _judge(_aborted(A, 0, 1), _aborted(A, 4, 5))
     fates = [
         judge.judge(_data(0, A), None, is_last=False),
@@ -85,7 +86,7 @@ def test_a_producer_may_abort_and_commit_by_turns() -> None:
 
 
 def test_a_marker_without_records_gets_a_delete_horizon_and_goes_when_it_has_passed() -> None:
-    """KIP-534, for commits and aborts alike."""
+    """KIP-534: a commit or abort marker without records gets a delete horizon, and is dropped after the horizon."""
     for is_commit in (True, False):
         judge = _judge()
         assert judge.judge(_marker(0, A), is_commit=is_commit, is_last=False) == BatchFate(False, False, True)
@@ -96,7 +97,8 @@ def test_a_marker_without_records_gets_a_delete_horizon_and_goes_when_it_has_pas
 
 
 def test_a_commit_marker_stays_while_records_of_its_transaction_do() -> None:
-    """Even when its horizon has passed: then it got that while it looked empty."""
+    """A commit marker stays while records of its transaction stay, even after its delete horizon. Such a horizon was
+    set while the transaction looked empty."""
     judge = _judge()
     judge.judge(_data(0, A), None, is_last=False)
     fate = judge.judge(_horizon(_marker(1, A), 0), is_commit=True, is_last=False)
@@ -104,14 +106,15 @@ def test_a_commit_marker_stays_while_records_of_its_transaction_do() -> None:
 
 
 def test_an_emptied_marker_goes_and_one_of_an_unknown_kind_stays() -> None:
-    """What a later version writes is not ours to drop."""
+    """An emptied marker is dropped; a marker of an unknown kind stays, because a later version may have written it."""
     judge = _judge()
     assert judge.judge(_horizon(_marker(0, A, count=0), 0), None, is_last=False).drops_records
     assert not judge.judge(_horizon(_marker(1, A), 0), None, is_last=False).drops_records
 
 
 def test_the_last_batch_of_a_producer_stays_even_empty() -> None:
-    """It tells the producer's last sequence; a producer that only wrote a marker is known by the marker's epoch."""
+    """A producer's last batch stays, even if empty, because it has the last sequence. If the producer has only a
+    marker, the marker with its epoch stays."""
     judge = _judge(last={A: LastBatch(Offset(7), ProducerEpoch(0)), B: LastBatch(Offset(-1), ProducerEpoch(3))})
     assert judge.judge(_header(7, A), None, is_last=False).stays_empty
     assert not judge.judge(_header(6, A), None, is_last=False).stays_empty
@@ -122,5 +125,5 @@ def test_the_last_batch_of_a_producer_stays_even_empty() -> None:
 
 
 def test_the_last_batch_of_a_segment_stays_even_empty() -> None:
-    """So that offsets are not lost at its end."""
+    """The last batch of a segment stays, even if empty, so that the segment keeps its last offset."""
     assert _judge().judge(_header(3), None, is_last=True).stays_empty

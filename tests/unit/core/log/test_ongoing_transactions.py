@@ -1,4 +1,4 @@
-"""How far a log is decided (the last stable offset), and which batches and markers of transactions it takes."""
+"""Tests the last stable offset of a log, and which batches and markers of transactions the log accepts."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def _marker_refusal(state: ProducerState, epoch: int, version: int, coordinator_
     return None
 
 
-# -- how far all is decided --------------------------------------------------------------------------------------------
+# -- the last stable offset --------------------------------------------------------------------------------------------
 
 
 def test_the_oldest_open_transaction_holds_the_last_stable_offset() -> None:
-    """Whichever ends first; and a decided one counts until the high watermark has passed its marker."""
+    """The oldest open transaction holds the last stable offset; an ended one does so until its marker is committed."""
     transactions = OngoingTransactions()
     assert transactions.first_unstable_offset(Offset(100)) is None
     transactions.begin(ProducerId(1), Offset(10))
@@ -77,7 +77,7 @@ def test_the_oldest_open_transaction_holds_the_last_stable_offset() -> None:
 
 
 def test_what_is_stable_is_forgotten_though_nobody_asks() -> None:
-    """A topic without readers takes no memory for the transactions it has seen."""
+    """Stable transactions are forgotten even if no reader asks for the last stable offset, to save memory."""
     transactions = OngoingTransactions()
     for offset in range(0, 3_000, 3):
         transactions.begin(ProducerId(1), Offset(offset))
@@ -87,7 +87,7 @@ def test_what_is_stable_is_forgotten_though_nobody_asks() -> None:
 
 
 def test_what_is_found_in_a_log_is_stable_together() -> None:
-    """However many transactions a crash left above what is known to be committed, they are remembered as one."""
+    """Ended transactions that a crash left above the high watermark are one entry, and become stable together."""
     transactions = OngoingTransactions()
     for offset in range(0, 300, 3):
         transactions.begin(ProducerId(1), Offset(offset))
@@ -100,7 +100,7 @@ def test_what_is_found_in_a_log_is_stable_together() -> None:
 
 
 def test_the_index_says_how_far_all_is_decided_after_a_marker() -> None:
-    """Up to the next open transaction of another producer; else the marker is the end of what was open."""
+    """After a marker, the last stable offset is the start of the next open transaction, or the marker's next offset."""
     transactions = OngoingTransactions()
     transactions.begin(ProducerId(1), Offset(10))
     transactions.begin(ProducerId(2), Offset(20))
@@ -112,7 +112,7 @@ def test_the_index_says_how_far_all_is_decided_after_a_marker() -> None:
 
 
 def test_open_transactions_outlast_a_restart() -> None:
-    """The snapshot holds them, in whatever order, and the next marker finds its beginning."""
+    """Open transactions are restored from a snapshot in any order, and the next marker ends its transaction."""
     state = ProducerState(DAY_MS)
     _open(state, 10, producer_id=9)
     _open(state, 12, producer_id=7)
@@ -123,7 +123,7 @@ def test_open_transactions_outlast_a_restart() -> None:
 
 
 def test_who_has_a_transaction_open_is_not_forgotten() -> None:
-    """However long ago it wrote; without it the marker would end nothing."""
+    """A producer with an open transaction does not expire, because its marker would then end nothing."""
     state = ProducerState(DAY_MS)
     _open(state)
     assert state.expire(Millis(NOW_MS + 2 * DAY_MS)) == 0
@@ -132,7 +132,7 @@ def test_who_has_a_transaction_open_is_not_forgotten() -> None:
 
 
 def test_a_marker_without_records_ends_nothing() -> None:
-    """It only tells the epochs."""
+    """A marker without records ends no transaction, and only sets the producer epoch and the coordinator epoch."""
     state = ProducerState(DAY_MS)
     assert state.record(_marker(4), Offset(0), ABORT) is None
     entry = state.get(ProducerId(7))
@@ -141,7 +141,7 @@ def test_a_marker_without_records_ends_nothing() -> None:
 
 
 def test_a_control_batch_that_a_cleaner_emptied_changes_nothing() -> None:
-    """The transaction that it ended is gone from the log, too."""
+    """A control batch that a cleaner has emptied changes nothing, because its transaction is no longer in the log."""
     state = ProducerState(DAY_MS)
     assert state.record(_marker(4), Offset(0)) is None
     assert len(state) == 0
@@ -151,7 +151,7 @@ def test_a_control_batch_that_a_cleaner_emptied_changes_nothing() -> None:
 
 
 def test_a_transaction_begins_only_where_the_coordinator_knows_of_it() -> None:
-    """KIP-890: without a guard, or with one that is out of date, its first batch is refused."""
+    """KIP-890: the first batch of a transaction is refused without a verification guard or with an outdated guard."""
     state = ProducerState(DAY_MS)
     assert _refusal(state, _header()) is ErrorCode.INVALID_TXN_STATE
     guard = _verify(state)
@@ -161,7 +161,7 @@ def test_a_transaction_begins_only_where_the_coordinator_knows_of_it() -> None:
 
 
 def test_an_open_transaction_needs_no_more_guards() -> None:
-    """Nobody is asked again until it ends."""
+    """An open transaction needs no verification until it ends."""
     state = ProducerState(DAY_MS)
     _open(state)
     assert _verify(state) == NO_GUARD
@@ -169,7 +169,7 @@ def test_an_open_transaction_needs_no_more_guards() -> None:
 
 
 def test_a_guard_does_not_outlast_the_transaction_that_it_was_given_for() -> None:
-    """The answer of the coordinator may come after the abort marker."""
+    """A marker invalidates the guard, because the coordinator's verification may arrive after the abort marker."""
     state = ProducerState(DAY_MS)
     guard = _verify(state)
     _end(state, 10)
@@ -177,7 +177,8 @@ def test_a_guard_does_not_outlast_the_transaction_that_it_was_given_for() -> Non
 
 
 def test_a_marker_of_the_transaction_before_leaves_the_guard_of_the_next() -> None:
-    """Under version 2 the marker has the epoch of the next transaction, whose producer need not wait for it."""
+    """Under version 2 a marker has the epoch of the next transaction. It leaves the guard of that transaction valid,
+    because the producer need not wait for the marker."""
     state = ProducerState(DAY_MS)
     _open(state, epoch=0)
     guard = _verify(state, epoch=1, adds_partitions=True)
@@ -186,7 +187,7 @@ def test_a_marker_of_the_transaction_before_leaves_the_guard_of_the_next() -> No
 
 
 def test_a_batch_may_not_overtake_one_that_is_being_verified() -> None:
-    """It would be taken for the first of the producer, and the one before it refused for ever."""
+    """A batch must not overtake a lower sequence that is being verified, or the lower one would be refused for ever."""
     state = ProducerState(DAY_MS)
     guard = _verify(state, 5)
     assert _verify(state, 3) == guard
@@ -195,7 +196,7 @@ def test_a_batch_may_not_overtake_one_that_is_being_verified() -> None:
 
 
 def test_a_higher_epoch_begins_its_sequences_anew() -> None:
-    """What was asked under the epoch before holds nothing back."""
+    """A verification under an earlier epoch does not hold back the sequences of a higher epoch."""
     state = ProducerState(DAY_MS)
     _verify(state, 0)
     guard = _verify(state, 4, epoch=1)
@@ -203,14 +204,15 @@ def test_a_higher_epoch_begins_its_sequences_anew() -> None:
 
 
 def test_an_unknown_producer_of_version_2_begins_at_zero() -> None:
-    """Its epoch is new with each transaction, so nothing can have been forgotten of it."""
+    """An unknown producer of version 2 must begin at sequence 0. Each of its transactions has a new epoch, so no
+    sequence can have been forgotten."""
     state = ProducerState(DAY_MS)
     guard = _verify(state, 2, adds_partitions=True)
     assert _refusal(state, _header(2), guard) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_an_old_epoch_is_refused_before_it_is_verified() -> None:
-    """With a code that its producer can recover from, rather than INVALID_TXN_STATE."""
+    """An old epoch gets INVALID_PRODUCER_EPOCH, from which its producer can recover, and not INVALID_TXN_STATE."""
     state = ProducerState(DAY_MS)
     _end(state, 10, epoch=5)
     with pytest.raises(KafkaError) as refused:
@@ -220,7 +222,7 @@ def test_an_old_epoch_is_refused_before_it_is_verified() -> None:
 
 
 def test_a_retry_of_a_transaction_that_ended_is_answered() -> None:
-    """I10: the answer was lost, the batch is there."""
+    """I10: a retry of a batch in an ended transaction, whose first answer was lost, is answered as a duplicate."""
     state = ProducerState(DAY_MS)
     _open(state)
     _end(state, 11)
@@ -230,19 +232,19 @@ def test_a_retry_of_a_transaction_that_ended_is_answered() -> None:
 
 
 def test_without_verification_any_transaction_may_begin() -> None:
-    """`transaction.partition.verification.enable` is off."""
+    """If `transaction.partition.verification.enable` is off, any transaction may begin."""
     assert ProducerState(DAY_MS).check(_header(), UNVERIFIED) is None
 
 
 def test_a_plain_batch_has_no_place_in_a_transaction() -> None:
-    """A producer is transactional or it is not."""
+    """A batch without the transactional flag is refused while its producer has an open transaction."""
     state = ProducerState(DAY_MS)
     _open(state)
     assert _refusal(state, _header(1, is_transactional=False)) is ErrorCode.INVALID_TXN_STATE
 
 
 def test_verifications_that_led_nowhere_are_forgotten() -> None:
-    """With the producers, after producer.id.expiration.ms."""
+    """Verifications without a batch expire together with the producers, after producer.id.expiration.ms."""
     state = ProducerState(DAY_MS)
     _verify(state)
     state.expire(Millis(NOW_MS + DAY_MS - 1))
@@ -251,11 +253,11 @@ def test_verifications_that_led_nowhere_are_forgotten() -> None:
     assert len(state.verifications) == 0
 
 
-# -- what a coordinator writes -----------------------------------------------------------------------------------------
+# -- batches and markers of a coordinator ------------------------------------------------------------------------------
 
 
 def test_a_coordinators_batch_is_held_to_the_transaction_but_to_no_sequence() -> None:
-    """Offsets of a group: any number of batches, all of sequence 0."""
+    """A coordinator's batches (offsets of a group) need a verified transaction, but may all have sequence 0."""
     state = ProducerState(DAY_MS)
     with pytest.raises(KafkaError) as refused:
         state.check_of_coordinator(_header())
@@ -277,14 +279,14 @@ def test_a_coordinators_batch_is_held_to_the_transaction_but_to_no_sequence() ->
     ],
 )
 def test_a_marker_has_an_epoch_that_can_end_what_is_open(version: int, epoch: int, expected: ErrorCode | None) -> None:
-    """At least that of the records, and under version 2 a higher one (KIP-1228)."""
+    """A marker needs at least the epoch of the records, and under version 2 a higher one (KIP-1228)."""
     state = ProducerState(DAY_MS)
     _open(state, epoch=5)
     assert _marker_refusal(state, epoch, version) is expected
 
 
 def test_a_marker_may_be_repeated() -> None:
-    """The coordinator did not hear of it; when nothing is open, it does no harm."""
+    """A marker may be repeated while no transaction is open; the coordinator may have missed the first answer."""
     state = ProducerState(DAY_MS)
     _open(state, epoch=5)
     _end(state, 11, epoch=6)
@@ -294,14 +296,14 @@ def test_a_marker_may_be_repeated() -> None:
 
 
 def test_the_highest_epoch_can_be_ended() -> None:
-    """There is none above it."""
+    """A transaction with the highest epoch can be ended by a marker of the same epoch, because no higher one exists."""
     state = ProducerState(DAY_MS)
     _open(state, epoch=2**15 - 1)
     assert _marker_refusal(state, 2**15 - 1, 2) is None
 
 
 def test_a_coordinator_that_was_replaced_is_fenced() -> None:
-    """By the epoch of the markers that its successor has written."""
+    """A marker is fenced if its coordinator epoch is below that of the successor's markers."""
     state = ProducerState(DAY_MS)
     _end(state, 10, epoch=5)
     assert _marker_refusal(state, 5, 1, coordinator_epoch=2) is ErrorCode.TRANSACTION_COORDINATOR_FENCED

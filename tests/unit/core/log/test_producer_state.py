@@ -1,4 +1,4 @@
-"""Idempotent producers: sequences without gaps, retries answered, old epochs fenced (I10)."""
+"""Tests idempotent producers: sequences have no gaps, retries are answered, and old epochs are fenced (I10)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _refusal(state: ProducerState, header: BatchHeader) -> ErrorCode:
 
 
 def test_sequences_must_follow_one_another() -> None:
-    """A gap and a batch that overlaps what is written are refused; the next one is not."""
+    """The next sequence is accepted; a gap, and a batch that overlaps written sequences, are refused."""
     state = _written(ProducerState(DAY_MS), _header(0, 3), _header(3, 2))
     assert state.check(_header(5)) is None
     assert _refusal(state, _header(6)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -49,7 +49,7 @@ def test_sequences_must_follow_one_another() -> None:
 
 @pytest.mark.parametrize("behind", range(1, BATCHES_TO_RETAIN + 1))
 def test_a_retry_of_any_of_the_last_five_batches_is_recognized(behind: int) -> None:
-    """I10: it is answered with the offsets of the batch that is there."""
+    """I10: a retry of any of the last five batches is answered with the offsets of the written batch."""
     state = _written(ProducerState(DAY_MS), *(_header(number * 2, 2) for number in range(8)))
     sequence = 16 - 2 * behind
     duplicate = state.check(_header(sequence, 2))
@@ -58,25 +58,25 @@ def test_a_retry_of_any_of_the_last_five_batches_is_recognized(behind: int) -> N
 
 
 def test_a_retry_of_an_older_batch_is_out_of_order() -> None:
-    """Kafka 4 has no other answer for it."""
+    """A retry of an older batch is OUT_OF_ORDER_SEQUENCE_NUMBER; Kafka 4 has no other error for it."""
     state = _written(ProducerState(DAY_MS), *(_header(number) for number in range(BATCHES_TO_RETAIN + 1)))
     assert _refusal(state, _header(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_part_of_a_written_batch_is_no_retry() -> None:
-    """Only the exact range is."""
+    """Only a batch with exactly the written sequences is a retry; a part of them is out of order."""
     state = _written(ProducerState(DAY_MS), _header(0, 4))
     assert _refusal(state, _header(0, 3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_an_older_epoch_is_fenced() -> None:
-    """The producer was replaced."""
+    """A batch of an older epoch is refused, because the producer was replaced."""
     state = _written(ProducerState(DAY_MS), _header(0, epoch=3))
     assert _refusal(state, _header(1, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_new_epoch_begins_at_zero() -> None:
-    """And the batches of the old one are forgotten."""
+    """A new epoch must begin at sequence 0, and the batches of the old epoch are forgotten."""
     state = _written(ProducerState(DAY_MS), _header(0, epoch=3))
     assert _refusal(state, _header(1, epoch=4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     _written(state, _header(0, epoch=4))
@@ -84,13 +84,13 @@ def test_a_new_epoch_begins_at_zero() -> None:
 
 
 def test_an_unknown_producer_may_begin_anywhere() -> None:
-    """KIP-360: its records may have been deleted."""
+    """KIP-360: an unknown producer may begin at any sequence, because its records may have been deleted."""
     assert ProducerState(DAY_MS).check(_header(42)) is None
 
 
 def test_batches_behind_one_that_could_not_be_written_wait_for_it() -> None:
-    """I10: an unknown producer has several batches on their way, and the disk refuses the first: it comes again, and
-    then the others. A new epoch begins anew, as does a producer that is known."""
+    """I10: if the first of several batches of an unknown producer could not be written, the later ones are refused
+    until it is sent again. A new epoch and a known producer are not affected."""
     state = ProducerState(DAY_MS)
     state.write_failed(_header(2))
     state.write_failed(_header(0, 2))
@@ -104,7 +104,7 @@ def test_batches_behind_one_that_could_not_be_written_wait_for_it() -> None:
 
 
 def test_only_so_many_refusals_are_remembered() -> None:
-    """The oldest is forgotten."""
+    """The number of remembered write failures is limited; the oldest one is forgotten."""
     state = ProducerState(DAY_MS)
     for producer_id in range(1001):
         state.write_failed(_header(0, producer_id=producer_id))
@@ -113,7 +113,7 @@ def test_only_so_many_refusals_are_remembered() -> None:
 
 
 def test_sequences_wrap_to_zero() -> None:
-    """After 2**31 - 1 comes 0, between batches and within one."""
+    """Sequences continue with 0 after 2**31 - 1, between batches and within a batch."""
     state = _written(ProducerState(DAY_MS), _header(LAST_SEQUENCE - 1, 2))
     assert _refusal(state, _header(1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert state.check(_header(0)) is None
@@ -124,14 +124,14 @@ def test_sequences_wrap_to_zero() -> None:
 
 
 def test_idle_producers_are_forgotten() -> None:
-    """After producer.id.expiration.ms; then they may begin anywhere."""
+    """Idle producers are forgotten after producer.id.expiration.ms."""
     state = _written(ProducerState(DAY_MS), _header(0), _header(0, producer_id=8, timestamp=NOW_MS + 5))
     assert state.expire(Millis(NOW_MS + DAY_MS)) == 1
     assert [producer_id for producer_id, _ in state] == [8]
 
 
 def test_a_marker_ends_what_the_producer_had_open() -> None:
-    """Read from a log that Kafka wrote: the epoch counts, the sequences begin anew."""
+    """A marker in a log from Kafka ends the open transaction; its epoch applies, and sequences begin at 0."""
     state = ProducerState(DAY_MS)
     opening = read_batch_header(batch(2, sequence=0, epoch=1, producer_id=7, is_transactional=True))
     state.record(opening, Offset(10))
@@ -147,7 +147,7 @@ def test_a_marker_ends_what_the_producer_had_open() -> None:
 
 
 def test_a_snapshot_holds_the_last_batch_of_each_producer() -> None:
-    """As Kafka's file does: after a restart only the last batch is recognized."""
+    """A snapshot has the last batch of each producer, as in Kafka, so only that batch is recognized after a restart."""
     state = _written(ProducerState(DAY_MS), _header(0, 2), _header(2, 3), _header(0, producer_id=9))
     restored = ProducerState(DAY_MS)
     restored.load(state.snapshot(), state.end_offset, NOW_MS)
@@ -161,7 +161,7 @@ def test_a_snapshot_holds_the_last_batch_of_each_producer() -> None:
 
 
 def test_loading_leaves_out_who_has_expired() -> None:
-    """A snapshot may be old."""
+    """Loading a snapshot leaves out expired producers, because a snapshot may be old."""
     state = _written(ProducerState(DAY_MS), _header(0))
     restored = ProducerState(DAY_MS)
     restored.load(state.snapshot(), state.end_offset, Millis(NOW_MS + DAY_MS))
@@ -173,7 +173,7 @@ _STEPS = st.lists(st.tuples(st.integers(1, 4), st.lists(st.integers(-7, 1), max_
 
 @given(_STEPS)
 def test_whatever_is_sent_the_sequences_written_have_no_gap(steps: list[tuple[int, list[int]]]) -> None:
-    """I10, against a model: before each batch, retries of earlier ones and a batch ahead of its turn are tried."""
+    """I10, against a model: retries are recognized, batches ahead of their turn are refused, and no gap is written."""
     state = ProducerState(DAY_MS)
     counts = [count for count, _ in steps]
     starts = [sum(counts[:index]) for index in range(len(counts))]

@@ -1,4 +1,4 @@
-"""Every test here may leave markers unwritten."""
+"""Closes the coroutines that a test of transactions leaves unfinished, such as markers that are not written yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions of a transaction: added by clients, by brokers, or only looked for."""
+"""Tests the partitions of a transaction, which clients and brokers add, or brokers only verify."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from klamm.protocol.types import ProducerEpoch, ProducerId
 
 
 def test_transaction_begins_with_its_first_partition() -> None:
-    """More may follow; its start stays."""
+    """A transaction begins with its first partition, and later partitions do not change its start time."""
     world = TransactionWorld()
     producer = world.inited()
     world.timers.advance(5)
@@ -28,7 +28,7 @@ def test_transaction_begins_with_its_first_partition() -> None:
 
 
 def test_partitions_that_are_there_cost_nothing() -> None:
-    """A retry, or another batch for the same partition."""
+    """Adding a partition again, by a retry or for another batch, writes nothing."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, (E0, E1))
@@ -38,7 +38,7 @@ def test_partitions_that_are_there_cost_nothing() -> None:
 
 
 def test_next_transaction_begins_empty() -> None:
-    """What the one before touched is not part of it."""
+    """The next transaction does not contain the partitions of the previous one."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, (E0,), version=5)
@@ -49,7 +49,7 @@ def test_next_transaction_begins_empty() -> None:
 
 
 def test_only_the_current_producer_adds() -> None:
-    """By id and epoch; an unknown transactional id has none."""
+    """Only the current producer id and epoch may add partitions; unknown and empty transactional ids are refused."""
     world = TransactionWorld()
     producer_id, epoch = world.inited()
     assert world.add_code((producer_id + 1, epoch)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -59,7 +59,7 @@ def test_only_the_current_producer_adds() -> None:
 
 
 def test_nothing_is_added_while_markers_are_written() -> None:
-    """Whoever asks, since it may be the next epoch."""
+    """While markers are written no producer may add partitions, not even the producer of the next epoch."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer)
@@ -71,7 +71,7 @@ def test_nothing_is_added_while_markers_are_written() -> None:
 
 @pytest.mark.parametrize(("version", "transaction_version"), [(3, 0), (4, 2), (5, 2)])
 def test_version_says_for_which_clients(version: int, transaction_version: int) -> None:
-    """Brokers add for those of transaction version 2."""
+    """Requests of brokers (version 4 and above) are for clients of transaction version 2."""
     world = TransactionWorld()
     world.add_code(world.inited(), version=version)
     assert world.transaction().client_transaction_version == transaction_version
@@ -79,18 +79,18 @@ def test_version_says_for_which_clients(version: int, transaction_version: int) 
 
 @pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)])
 def test_old_clients_know_fencing_by_another_name(version: int, code: ErrorCode) -> None:
-    """PRODUCER_FENCED came with version 2."""
+    """Clients below version 2 get INVALID_PRODUCER_EPOCH, because PRODUCER_FENCED came with version 2."""
     world = TransactionWorld()
     first = world.inited()
     world.inited()
     assert world.add_code(first, version=version) is code
 
 
-# What brokers ask before they write
+# Requests that brokers make before they write
 
 
 def test_verification_tells_what_was_added() -> None:
-    """A partition that was not gets the transaction aborted, and nothing is added."""
+    """Verification gives TRANSACTION_ABORTABLE for a partition that was not added, and adds nothing."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, (E0,))
@@ -100,7 +100,7 @@ def test_verification_tells_what_was_added() -> None:
 
 
 def test_verification_knows_the_producer() -> None:
-    """A fenced one is told in the words of the partitions it writes to."""
+    """Verification gives a fenced producer INVALID_PRODUCER_EPOCH, the error code that partitions use."""
     world = TransactionWorld()
     producer_id, epoch = world.inited()
     assert world.add_by_broker((producer_id, epoch + 1), verify_only=True) == {E0: ErrorCode.INVALID_PRODUCER_EPOCH}
@@ -108,7 +108,7 @@ def test_verification_knows_the_producer() -> None:
 
 
 def test_verification_does_not_wait_for_another_transaction() -> None:
-    """What was sent before a transaction ended must not be taken for part of the one that follows."""
+    """Verification does not wait for markers, because a late batch must not count as part of the next transaction."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, (E0,))
@@ -120,7 +120,7 @@ def test_verification_does_not_wait_for_another_transaction() -> None:
 
 
 def test_broker_adds_for_the_producer() -> None:
-    """KIP-890: with the first batch for a partition."""
+    """KIP-890: a broker adds a partition for the producer when the first batch for the partition arrives."""
     world = TransactionWorld()
     producer = world.inited()
     assert world.add_by_broker(producer, (E0, E1)) == {E0: ErrorCode.NONE, E1: ErrorCode.NONE}
@@ -129,7 +129,7 @@ def test_broker_adds_for_the_producer() -> None:
 
 
 def test_broker_waits_for_the_markers_of_the_transaction_before() -> None:
-    """The producer does not have to ask again for what takes a moment."""
+    """A broker's addition waits for the markers of the previous transaction, so that the producer need not retry."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_by_broker(producer)
@@ -142,7 +142,7 @@ def test_broker_waits_for_the_markers_of_the_transaction_before() -> None:
 
 
 def test_broker_does_not_wait_for_long() -> None:
-    """`add.partitions.to.txn.retry.backoff.max.ms`; then the producer asks again."""
+    """A broker's addition waits for `add.partitions.to.txn.retry.backoff.max.ms`; then the producer must retry."""
     world = TransactionWorld(config=TransactionCoordinatorConfig(add_retry_max_ms=40))
     producer = world.inited()
     world.add_by_broker(producer)
@@ -155,7 +155,7 @@ def test_broker_does_not_wait_for_long() -> None:
 
 
 def test_broker_that_stops_waiting_leaves_no_alarm() -> None:
-    """The connection of the producer, or the broker itself, ends while the answer waits for a marker."""
+    """An addition that waits for a marker leaves no alarm when it is cancelled, for example by a closed connection."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_by_broker(producer)

@@ -1,4 +1,4 @@
-"""From a settled outcome to markers in all partitions, whatever comes in between."""
+"""Tests the steps from a settled outcome to markers in all partitions, with failures in between."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ RETRIED = [
 
 
 def ending(world: TransactionWorld, *, commit: bool = True) -> tuple[int, int]:
-    """A transaction on two partitions, whose outcome is settled; its next producer."""
+    """Settles the outcome of a transaction on two partitions; returns the next producer id and epoch."""
     producer = world.inited()
     world.add_code(producer, (E0, E1), version=5)
     return world.ended(producer, commit=commit)
 
 
 def test_description_tells_what_has_no_marker_yet() -> None:
-    """So that nobody takes a partition for forgotten that the coordinator has on its list, or the other way round."""
+    """DescribeTransactions lists exactly the partitions that still need a marker, as the coordinator knows them."""
     world = TransactionWorld()
     world.marker_logs.refusals[E1] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     ending(world)
@@ -42,7 +42,7 @@ def test_description_tells_what_has_no_marker_yet() -> None:
 
 @pytest.mark.parametrize("code", RETRIED)
 def test_partition_that_fails_is_asked_again(code: ErrorCode) -> None:
-    """Alone: the other has its marker. The transaction has not ended before both have."""
+    """Only the partition that failed gets the marker again, and the transaction ends when both partitions have it."""
     world = TransactionWorld()
     world.marker_logs.refusals[E1] = code
     ending(world)
@@ -60,7 +60,7 @@ def test_partition_that_fails_is_asked_again(code: ErrorCode) -> None:
 
 
 def test_waits_grow_up_to_a_bound() -> None:
-    """A partition that is gone for an hour is asked some hundred times, not some thousands."""
+    """Waits between retries grow to a limit: a partition that is gone for an hour gets hundreds of requests only."""
     world = TransactionWorld()
     world.marker_logs.refusals[E0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     ending(world)
@@ -69,7 +69,7 @@ def test_waits_grow_up_to_a_bound() -> None:
 
 
 def test_topic_that_is_gone_gets_no_marker() -> None:
-    """Whoever deleted it has deleted the transaction's records."""
+    """A deleted topic needs no marker, because its deletion has removed the transaction's records."""
     world = TransactionWorld()
     world.marker_logs.refusals = dict.fromkeys((E0, E1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     ending(world)
@@ -82,7 +82,7 @@ def test_topic_that_is_gone_gets_no_marker() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT])
 def test_partition_that_needs_no_marker_is_left_out(code: ErrorCode) -> None:
-    """A later epoch of the producer is there, or its records can't be."""
+    """A partition with a later producer epoch, or one that cannot hold the transaction's records, needs no marker."""
     world = TransactionWorld()
     world.marker_logs.refusals[E0] = code
     ending(world)
@@ -91,7 +91,7 @@ def test_partition_that_needs_no_marker_is_left_out(code: ErrorCode) -> None:
 
 
 def test_fenced_coordinator_leaves_it_to_the_other() -> None:
-    """It neither asks again nor says that the transaction has ended."""
+    """A fenced coordinator neither sends the marker again nor ends the transaction; its successor does."""
     world = TransactionWorld()
     world.marker_logs.refusals[E0] = ErrorCode.TRANSACTION_COORDINATOR_FENCED
     ending(world)
@@ -101,7 +101,7 @@ def test_fenced_coordinator_leaves_it_to_the_other() -> None:
 
 
 def test_writer_that_breaks_is_asked_again() -> None:
-    """It should not, and the transaction must end all the same."""
+    """If the marker writer fails with an exception, markers are sent again, and the transaction ends."""
     world = TransactionWorld()
     world.marker_logs.fails = True
     ending(world)
@@ -112,7 +112,7 @@ def test_writer_that_breaks_is_asked_again() -> None:
 
 
 def test_marker_comes_after_the_outcome_is_committed() -> None:
-    """Else a crash could give it another outcome. The producer hears of it then as well."""
+    """Markers and the producer's answer wait until the outcome is committed; a crash could change it before."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, version=5)
@@ -129,7 +129,7 @@ def test_marker_comes_after_the_outcome_is_committed() -> None:
 
 
 def test_outcome_that_is_committed_late_is_followed_late() -> None:
-    """The producer was told to ask again; the record is in the log, and settles it once it is committed."""
+    """An outcome that commits after the timeout takes effect, although the producer was asked to retry."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, version=5)
@@ -147,7 +147,7 @@ def test_outcome_that_is_committed_late_is_followed_late() -> None:
 
 
 def test_outcome_that_can_not_be_written_is_none() -> None:
-    """The transaction stays open, and can be ended otherwise."""
+    """If the outcome cannot be written, the transaction stays open and may end with the other outcome."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, version=5)
@@ -163,7 +163,7 @@ def test_outcome_that_can_not_be_written_is_none() -> None:
 
 
 def test_end_that_can_not_be_written_down_is_tried_again() -> None:
-    """All markers are written; nobody is asked for them again."""
+    """If the end of the transaction cannot be written, it is written again later, without sending the markers again."""
     world = TransactionWorld()
     world.marker_logs.held = Pledge()
     ending(world)
@@ -180,7 +180,7 @@ def test_end_that_can_not_be_written_down_is_tried_again() -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_restart_ends_what_was_ending(commit: bool) -> None:
-    """All markers are asked for again, under the epoch of the coordinator that came after."""
+    """A restart sends all markers of an ending transaction again, with the epoch of the new coordinator."""
     world = TransactionWorld()
     world.marker_logs.refusals[E1] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     ending(world, commit=commit)
@@ -196,7 +196,7 @@ def test_restart_ends_what_was_ending(commit: bool) -> None:
 
 
 def test_restart_leaves_open_transactions_open() -> None:
-    """The producer goes on as if nothing had been."""
+    """A restart sends no markers for an open transaction, and its producer can continue."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, version=5)
@@ -207,7 +207,7 @@ def test_restart_leaves_open_transactions_open() -> None:
 
 
 def test_outcome_for_a_coordinator_that_is_gone_is_dropped() -> None:
-    """What it led is led by another one, which asks for markers of its own."""
+    """A stopped coordinator drops the result of its markers, because its successor sends its own markers."""
     world = TransactionWorld()
     held = world.marker_logs.held = Pledge()
     ending(world)
@@ -223,7 +223,7 @@ def test_outcome_for_a_coordinator_that_is_gone_is_dropped() -> None:
 
 
 def test_many_endings_at_once_all_come_to_an_end() -> None:
-    """With and without partitions, after a restart in the middle."""
+    """Many transactions that end at once, with and without partitions, all complete after a restart in between."""
     world = TransactionWorld()
     world.marker_logs.fails = True
     ids = [f"{ID}-{index}" for index in range(250)]

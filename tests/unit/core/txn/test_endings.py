@@ -1,4 +1,4 @@
-"""EndTxn in both transaction versions: what may be ended how, and what a retry gets."""
+"""Tests EndTxn in both transaction versions: which transactions may end in which way, and the answer to a retry."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
 
 TV1, TV2 = 4, 5
-"""Versions of EndTxn."""
+"""The EndTxn versions that stand for transaction versions 1 and 2."""
 
 
 def complete(world: TransactionWorld, *, commit: bool, version: int) -> tuple[int, int]:
-    """The producer that the id has after a transaction has ended."""
+    """Runs a transaction to its end; returns the id's producer id and epoch after it."""
     producer = world.inited()
     world.add_code(producer, (E0,), version=3 if version == TV1 else 5)
     world.end_code(producer, commit=commit, version=version)
@@ -25,7 +25,7 @@ def complete(world: TransactionWorld, *, commit: bool, version: int) -> tuple[in
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_each_transaction_has_an_epoch_of_its_own(commit: bool) -> None:
-    """KIP-890: the answer tells the next one, the marker has it as well, and the log says which outcome."""
+    """KIP-890: the end of a transaction bumps the epoch; the answer and the marker have the next epoch."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, (E1, E0), version=5)
@@ -43,7 +43,7 @@ def test_each_transaction_has_an_epoch_of_its_own(commit: bool) -> None:
 
 
 def test_epoch_stays_for_older_clients() -> None:
-    """The marker has that of the records."""
+    """Under version 1 the epoch does not change, and the marker has the epoch of the records."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer)
@@ -59,7 +59,7 @@ def test_epoch_stays_for_older_clients() -> None:
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("state", ["Empty", "CompleteAbort", "CompleteCommit"])
 def test_what_is_not_open_in_version_2(state: str, commit: bool, is_retry: bool) -> None:
-    """The table at the top of the file, which is Kafka's."""
+    """Under version 2, EndTxn without an open transaction is answered by Kafka's table, which this test contains."""
     fenced, invalid = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE
     done = bumped = ErrorCode.NONE
     table = {
@@ -86,7 +86,7 @@ def test_what_is_not_open_in_version_2(state: str, commit: bool, is_retry: bool)
 
 
 def test_retry_is_told_what_the_first_was() -> None:
-    """The answer was lost; the producer goes on with the epoch that it has by now."""
+    """A retry whose first answer was lost gets the same next epoch, and no second marker is written."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer, version=5)
@@ -98,7 +98,8 @@ def test_retry_is_told_what_the_first_was() -> None:
 
 
 def test_abort_of_what_has_not_begun_has_no_markers() -> None:
-    """A client of version 2 may not know whether anything was added; it gets its new epoch."""
+    """A client of version 2 may abort without an added partition, since it may not know of any. It gets a new epoch,
+    and no marker is written."""
     world = TransactionWorld()
     producer = world.inited()
     assert world.ended(producer, commit=False) == (producer[0], producer[1] + 1)
@@ -111,7 +112,7 @@ def test_abort_of_what_has_not_begun_has_no_markers() -> None:
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("state", ["Empty", "CompleteAbort", "CompleteCommit"])
 def test_what_is_not_open_in_version_1(state: str, commit: bool) -> None:
-    """It can be ended again in the same way, and only so."""
+    """Under version 1, an ended transaction can be ended again only with the same outcome."""
     world = TransactionWorld()
     is_commit = state == "CompleteCommit"
     producer = world.inited() if state == "Empty" else complete(world, commit=is_commit, version=TV1)
@@ -122,7 +123,7 @@ def test_what_is_not_open_in_version_1(state: str, commit: bool) -> None:
 
 @pytest.mark.parametrize("version", [TV1, TV2])
 def test_others_can_not_end_it(version: int) -> None:
-    """Neither a producer id that the id does not have, nor an epoch that it does not have, nor an unknown id."""
+    """EndTxn with another producer id, another epoch, or an unknown or empty transactional id is refused."""
     world = TransactionWorld()
     producer_id, epoch = world.inited()
     world.add_code((producer_id, epoch))
@@ -134,7 +135,8 @@ def test_others_can_not_end_it(version: int) -> None:
 
 
 def test_nobody_ends_what_is_ending() -> None:
-    """In version 2 that comes before all else: the producer may have its next id already."""
+    """EndTxn is refused while a transaction is ending. Version 2 checks this first, because the producer may already
+    have its next id."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer)
@@ -148,7 +150,8 @@ def test_nobody_ends_what_is_ending() -> None:
 
 
 def test_last_epoch_of_a_producer_id_brings_the_next() -> None:
-    """The answer tells it, the markers are the old one's, and a retry under the old one is known."""
+    """At the last epoch the answer has a new producer id. The marker has the old id, and a retry with the old id is
+    recognized."""
     world = TransactionWorld()
     used_up = with_epoch(world, EXHAUSTED)
     world.add_code(used_up, version=5)
@@ -166,7 +169,7 @@ def test_last_epoch_of_a_producer_id_brings_the_next() -> None:
 
 
 def test_end_at_the_last_epoch_survives_a_restart() -> None:
-    """The next producer id is in the record that settles the outcome."""
+    """The next producer id survives a restart, because the record of the outcome contains it."""
     world = TransactionWorld()
     used_up = with_epoch(world, EXHAUSTED)
     world.add_code(used_up, version=5)
@@ -182,7 +185,8 @@ def test_end_at_the_last_epoch_survives_a_restart() -> None:
 
 
 def test_without_a_producer_id_at_hand_the_client_asks_again() -> None:
-    """Kafka's answer as well; meanwhile they are fetched."""
+    """Without an available producer id the client gets COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, until one is
+    there."""
     world = TransactionWorld()
     used_up = with_epoch(world, EXHAUSTED)
     world.add_code(used_up, version=5)
@@ -199,7 +203,7 @@ def test_without_a_producer_id_at_hand_the_client_asks_again() -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)])
 def test_old_clients_know_fencing_by_another_name(version: int, code: ErrorCode) -> None:
-    """PRODUCER_FENCED came with version 2."""
+    """Clients below version 2 get INVALID_PRODUCER_EPOCH, because PRODUCER_FENCED came with version 2."""
     world = TransactionWorld()
     first = world.inited()
     world.inited()

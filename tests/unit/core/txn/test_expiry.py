@@ -1,4 +1,4 @@
-"""What lapses by itself: transactions that are open for too long, and ids that nobody uses."""
+"""Tests expiry: transactions that are open for too long, and transactional ids that are not used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONG_MS = 7_200_000
 
 
 def test_transaction_that_is_open_for_too_long_is_aborted() -> None:
-    """Its producer finds itself fenced: it may be about to write."""
+    """A transaction that exceeds its timeout is aborted. Its producer is fenced, because it may be about to write."""
     world = TransactionWorld()
     producer = world.inited(timeout_ms=15_000)
     world.add_code(producer)
@@ -28,7 +28,7 @@ def test_transaction_that_is_open_for_too_long_is_aborted() -> None:
 
 
 def test_timeout_counts_from_the_first_partition() -> None:
-    """Not from the producer's initialization, and more partitions do not extend it."""
+    """The timeout starts with the first partition, not with the initialization; more partitions do not extend it."""
     world = TransactionWorld()
     producer = world.inited(timeout_ms=15_000)
     world.timers.advance(100_000)
@@ -42,7 +42,7 @@ def test_timeout_counts_from_the_first_partition() -> None:
 
 
 def test_timeout_is_known_after_a_restart() -> None:
-    """The log says when the transaction began."""
+    """The timeout still applies after a restart, because the log has the start time of the transaction."""
     world = TransactionWorld()
     world.add_code(world.inited(timeout_ms=30_000))
     again = world.restart()
@@ -51,7 +51,7 @@ def test_timeout_is_known_after_a_restart() -> None:
 
 
 def test_many_are_aborted_in_steps() -> None:
-    """All of them, though not at once."""
+    """Many transactions that exceed their timeout together are all aborted."""
     world = TransactionWorld()
     ids = [f"{ID}-{index}" for index in range(250)]
     for transactional_id in ids:
@@ -61,7 +61,7 @@ def test_many_are_aborted_in_steps() -> None:
 
 
 def test_abort_that_can_not_be_written_is_tried_again() -> None:
-    """With the next look."""
+    """A timeout abort that cannot be written is tried again at the next check."""
     world = TransactionWorld()
     world.add_code(world.inited(timeout_ms=1000))
     world.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -73,7 +73,7 @@ def test_abort_that_can_not_be_written_is_tried_again() -> None:
 
 
 def test_id_that_nobody_uses_is_forgotten() -> None:
-    """After `transactional.id.expiration.ms`, in the log as well."""
+    """An unused transactional id is removed after `transactional.id.expiration.ms`, also from the log."""
     world = TransactionWorld(config=TransactionCoordinatorConfig(id_expiration_ms=LONG_MS))
     world.inited("unused")
     used = world.inited("ended")
@@ -87,7 +87,7 @@ def test_id_that_nobody_uses_is_forgotten() -> None:
 
 
 def test_open_transactions_keep_their_ids() -> None:
-    """However long they are open, and whatever becomes of their markers."""
+    """An open transaction, and one whose markers cannot be written, keep their transactional ids for any time."""
     config = TransactionCoordinatorConfig(id_expiration_ms=1000, max_timeout_ms=2**31 - 1, expiry_interval_ms=1000)
     world = TransactionWorld(config=config)
     world.add_code(world.inited(timeout_ms=2**31 - 1))
@@ -100,7 +100,7 @@ def test_open_transactions_keep_their_ids() -> None:
 
 
 def test_use_keeps_an_id() -> None:
-    """A forgotten one begins anew, with another producer id."""
+    """Each use of a transactional id restarts its expiry; an expired id gets another producer id."""
     world = TransactionWorld(config=TransactionCoordinatorConfig(id_expiration_ms=LONG_MS))
     first = world.inited()
     world.timers.advance(LONG_MS - 1_000_000)

@@ -1,4 +1,4 @@
-"""InitProducerId of transactional ids: who gets which epoch, and who is fenced by it."""
+"""Tests InitProducerId of transactional ids: which epoch a producer gets, and which producers it fences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXHAUSTED = 32_766
 
 
 def with_epoch(world: TransactionWorld, epoch: int) -> tuple[int, int]:
-    """The id's producer, after as many bumps; the log says so, as after years."""
+    """Initializes the id and sets its epoch in memory, as if after many bumps; returns producer id and epoch."""
     producer_id, _ = world.inited()
     record = world.shard.store.transactions[ID]
     world.shard.store.transactions[ID] = type(record)(
@@ -22,7 +22,7 @@ def with_epoch(world: TransactionWorld, epoch: int) -> tuple[int, int]:
 
 
 def test_new_id_gets_a_new_producer_id_and_epoch_0() -> None:
-    """And is there after a restart."""
+    """A new transactional id gets a new producer id and epoch 0, which are known after a restart."""
     world = TransactionWorld()
     producer = world.inited()
     assert producer == (1000, 0)
@@ -33,7 +33,7 @@ def test_new_id_gets_a_new_producer_id_and_epoch_0() -> None:
 
 
 def test_each_producer_gets_the_next_epoch() -> None:
-    """So the one before it is fenced."""
+    """Each initialization gives the next epoch, so that the previous producer is fenced."""
     world = TransactionWorld()
     first, second = world.inited(), world.inited()
     assert second == (first[0], first[1] + 1)
@@ -42,13 +42,14 @@ def test_each_producer_gets_the_next_epoch() -> None:
 
 
 def test_ids_do_not_share_producer_ids() -> None:
-    """Each transactional id has one of its own."""
+    """Each transactional id has its own producer id."""
     world = TransactionWorld()
     assert world.inited("a")[0] != world.inited("b")[0]
 
 
 def test_open_transaction_is_aborted_first() -> None:
-    """The newcomer is told to come back; what it gets then is above the epoch that fenced the old one."""
+    """An initialization aborts an open transaction and must be retried. The retry gets an epoch above the one that
+    fenced the old producer."""
     world = TransactionWorld()
     first = world.inited()
     world.add_code(first)
@@ -63,7 +64,8 @@ def test_open_transaction_is_aborted_first() -> None:
 
 
 def test_nobody_is_initialized_while_markers_are_written() -> None:
-    """The outcome must be in all partitions before the next transaction may begin."""
+    """An initialization is refused while markers are written. The outcome must be in all partitions before the next
+    transaction begins."""
     world = TransactionWorld()
     producer = world.inited()
     world.add_code(producer)
@@ -74,7 +76,7 @@ def test_nobody_is_initialized_while_markers_are_written() -> None:
 
 
 def test_producer_goes_on_with_its_own_epoch() -> None:
-    """KIP-360: who says which epoch it has gets the next one, and the same one if it asks again."""
+    """KIP-360: a producer that names its epoch gets the next one, and the same one again when it retries."""
     world = TransactionWorld()
     first = world.inited()
     second = world.inited(producer=first)
@@ -85,7 +87,7 @@ def test_producer_goes_on_with_its_own_epoch() -> None:
 
 
 def test_producer_that_was_replaced_can_not_go_on() -> None:
-    """Another one has initialized the id since, even if only once."""
+    """A producer is fenced if another one has initialized the id since, or if its producer id is wrong."""
     world = TransactionWorld()
     first = world.inited()
     world.inited()
@@ -94,7 +96,7 @@ def test_producer_that_was_replaced_can_not_go_on() -> None:
 
 
 def test_retry_of_a_bump_is_not_known_after_a_restart() -> None:
-    """The log has no place for the epoch before, as in Kafka."""
+    """A retry of an epoch bump is fenced after a restart, because the log has no previous epoch, as in Kafka."""
     world = TransactionWorld()
     first = world.inited()
     world.inited(producer=first)
@@ -102,7 +104,7 @@ def test_retry_of_a_bump_is_not_known_after_a_restart() -> None:
 
 
 def test_used_up_epochs_bring_a_new_producer_id() -> None:
-    """The very last epoch is kept for fencing."""
+    """After the last usable epoch comes a new producer id, because the very last epoch is reserved for fencing."""
     world = TransactionWorld()
     used_up = with_epoch(world, EXHAUSTED)
     fresh = world.inited()
@@ -111,7 +113,7 @@ def test_used_up_epochs_bring_a_new_producer_id() -> None:
 
 
 def test_producer_with_a_used_up_epoch_goes_on_with_a_new_id() -> None:
-    """And with the same one if it asks again."""
+    """A producer at the last usable epoch gets a new producer id, and the same one again when it retries."""
     world = TransactionWorld()
     used_up = with_epoch(world, EXHAUSTED)
     fresh = world.inited(producer=used_up)
@@ -120,14 +122,14 @@ def test_producer_with_a_used_up_epoch_goes_on_with_a_new_id() -> None:
 
 
 def test_other_epoch_of_a_used_up_id_is_an_error() -> None:
-    """Kafka says so too."""
+    """Another epoch of a used-up producer id gives UNKNOWN_SERVER_ERROR, as in Kafka."""
     world = TransactionWorld()
     producer_id, _ = with_epoch(world, EXHAUSTED)
     assert world.init_code(producer=(producer_id, 7)) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_fencing_the_last_epoch_brings_a_new_producer_id() -> None:
-    """The abort rotates it, and the newcomer gets an epoch of the new one."""
+    """If the abort uses the very last epoch, the id gets a new producer id, and the new producer an epoch of it."""
     world = TransactionWorld()
     used_up = with_epoch(world, EXHAUSTED)
     world.add_code(used_up)
@@ -152,18 +154,18 @@ def test_fencing_the_last_epoch_brings_a_new_producer_id() -> None:
     ],
 )
 def test_timeout_has_bounds(timeout_ms: int, code: ErrorCode) -> None:
-    """`transaction.max.timeout.ms` is the upper one."""
+    """A transaction timeout must be positive and at most `transaction.max.timeout.ms`."""
     assert TransactionWorld().init_code(timeout_ms=timeout_ms) is code
 
 
 def test_empty_id_is_refused() -> None:
-    """It is not the same as none."""
+    """An empty transactional id is refused; it does not mean that there is none."""
     assert TransactionWorld().init_code("") is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)])
 def test_old_clients_know_fencing_by_another_name(version: int, code: ErrorCode) -> None:
-    """PRODUCER_FENCED came with version 4."""
+    """Clients below version 4 get INVALID_PRODUCER_EPOCH, because PRODUCER_FENCED came with version 4."""
     world = TransactionWorld()
     first = world.inited()
     world.inited()
