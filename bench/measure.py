@@ -78,6 +78,9 @@ def cpu_seconds(process_id: int) -> float:
     """Returns the processor time, user and system, of the process and its living descendants."""
     ticks = 0
     for process in process_tree(process_id):
-        after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        try:
+            after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended since
+            continue
         ticks += int(after_name[11]) + int(after_name[12])
     return ticks / _CLOCK_TICKS

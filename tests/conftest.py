@@ -1,7 +1,7 @@
-"""What holds for all suites: which tests run at the same time, and what the closing lines tell.
+"""Configures all test suites: which tests run in parallel, and what the closing lines report.
 
-The tests run in processes side by side (`make test`). Those of one file stay together, as do all that share the one
-Spark session. The suites that take longest begin first, so that none of them is left for the end.
+The tests run in parallel processes (`make test`). All tests of one file run in one process, and so do all tests that
+share the one Spark session. The slowest suites start first, so that none of them remains for the end.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ pytest_plugins = ["pytester"]  # tests/integration/testing runs pytest to test k
 
 _TESTS: Final = Path(__file__).parent
 _LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "scenarios", "integration")
-# They start a Spark of their own, and need not wait for those that share one; but they wait for each other, since the
-# start of a Spark takes a whole processor.
+# These files start their own Spark, so they run next to the tests that share one. They run one after another, because
+# the start of Spark takes a whole processor.
 _OWN_SPARK: Final = frozenset(
     {"test_driver_kills.py", "test_java.py", "test_local_cluster.py", "test_plain_session.py"}
 )
 
 
-# How long an example takes says how busy the machine is: nothing about the code. `CI` chooses Hypothesis' profile "ci".
+# The duration of an example depends on the load of the machine, not on the code. `CI` selects Hypothesis' profile "ci".
 settings.register_profile(
     "any machine",
     settings.get_profile("ci" if os.environ.get("CI") else "default"),
@@ -41,9 +41,9 @@ settings.load_profile("any machine")
 
 
 class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annotations
-    """Deals tests out to the processes by the file, and those with the shared Spark session together.
+    """A scheduler that assigns each test file to one process, and all tests with the shared Spark session to one.
 
-    Not by marks (`--dist=loadgroup`): pytest-xdist 3.8 writes those into what pytest 9.2 no longer reads.
+    Marks (`--dist=loadgroup`) do not work: pytest-xdist 3.8 writes the marks to a place that pytest 9.2 does not read.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -54,13 +54,13 @@ class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annota
 
 
 def pytest_configure() -> None:
-    """Commands that are tested end with Ctrl-C; a shell that runs the tests in its background has it ignored by all."""
+    """Restores the handler for Ctrl-C, with which tests end commands: a shell disables it in background processes."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _LastWords:
-    """Tells what was running when the whole run is ended from outside, as a gate does whose time is up."""
+    """A plugin that reports the running tests when the run is ended from outside, for example by a time limit."""
 
     def __init__(self, reporter: pytest.TerminalReporter) -> None:
         self._reporter = reporter
@@ -86,7 +86,7 @@ class _LastWords:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Of pytest: with processes side by side, the one that deals out the tests can always speak."""
+    """Registers the report of running tests in the process that distributes the tests: it can always write output."""
     plugins = session.config.pluginmanager
     reporter = plugins.get_plugin("terminalreporter")
     if reporter is not None and plugins.hasplugin("dsession"):
@@ -94,13 +94,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Of pytest-xdist: who decides which process runs what."""
+    """Returns the scheduler that decides which process runs which tests (a hook of pytest-xdist)."""
     return _ByFile(config, log)
 
 
 @pytest.hookimpl(trylast=True)  # pytest-randomly has shuffled the files by then
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the suites that take longest."""
+    """Sorts the tests so that the slowest suites start first."""
     items.sort(key=lambda item: _rank(_suite(item)))
 
 
@@ -114,7 +114,7 @@ def _rank(suite: str) -> int:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Shows why a first try failed: one in five hundred rounds may be the one that tells something."""
+    """Shows why the first try of a repeated test failed: a failure in one of five hundred runs may reveal a bug."""
     for report in terminalreporter.stats.get("rerun", []):
         terminalreporter.section(f"first try of {report.nodeid}")
         terminalreporter.write_line(report.longreprtext)

@@ -1,7 +1,7 @@
-"""One Spark session and one broker for all Spark tests.
+"""Provides one Spark session and one broker for all Spark tests.
 
-The broker is klamm's own, unless KLAMM_SPARK_TEST_BROKER=apache-kafka asks for Apache Kafka from its jars: the source
-must not be able to tell them apart.
+The broker is klamm's own, unless KLAMM_SPARK_TEST_BROKER=apache-kafka selects Apache Kafka from its jars. The source
+must behave the same with both brokers.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ IS_APACHE_KAFKA = os.environ.get("KLAMM_SPARK_TEST_BROKER") == "apache-kafka"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here needs PySpark and a JVM.
+    """Marks the tests in this folder as Spark tests, which need PySpark and a JVM, and gives them a long timeout.
 
-    And patience: a timeout in the middle of a call leaves the connection to the one JVM with an answer that nobody
-    reads, and all tests after it get the answer of the call before theirs.
+    A timeout in the middle of a call leaves an unread answer on the connection to the one JVM. After that, every call
+    of a later test gets the answer of the previous call.
     """
     for item in items:
         if Path(__file__).parent in item.path.parents:
@@ -45,11 +45,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The one session; `local[2,4]` retries failed tasks, which plain `local[2]` never does."""
+    """Starts the shared session; `local[2,4]` retries failed tasks, plain `local[2]` never does."""
     pytest.importorskip("pyspark")
     from klamm.spark import session
 
-    # Only the tests that compare with Spark's own connector need its jars; the others do without.
+    # Only the tests that compare klamm with Spark's own connector need the jars of the connector.
     settings = dict(SHORT_LIVED_JVM)
     with suppress(ConnectorUnavailable):
         settings["spark.driver.extraClassPath"] = connector_jars()
@@ -60,7 +60,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def connector(spark: SparkSession) -> str:
-    """What stands in `format(…)` for Spark's own connector; skips the test where its jars can't be had."""
+    """Returns the `format(…)` name of Spark's own connector; skips the test if its jars are not available."""
     try:
         connector_jars()
     except ConnectorUnavailable as error:
@@ -70,7 +70,7 @@ def connector(spark: SparkSession) -> str:
 
 @pytest.fixture(scope="session")
 def bootstrap_servers() -> Iterator[str]:
-    """Where the broker is."""
+    """Runs the broker and returns its address."""
     if IS_APACHE_KAFKA:
         from tests.support.kafka_broker import ApacheKafka
 
@@ -85,13 +85,13 @@ def bootstrap_servers() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def admin(bootstrap_servers: str) -> AdminClient:
-    """An admin client of the broker."""
+    """Returns an admin client of the broker."""
     return AdminClient({"bootstrap.servers": bootstrap_servers})
 
 
 @pytest.fixture
 def new_topic(admin: AdminClient, bootstrap_servers: str) -> Callable[..., Topic]:
-    """Makes a topic with a fresh name: `new_topic(partitions=3, **config)`."""
+    """Returns a function that creates a topic with a fresh name: `new_topic(partitions=3, **config)`."""
 
     def make(partitions: int = 1, **config: str) -> Topic:
         return create_topic(admin, bootstrap_servers, f"spark-{uuid.uuid4().hex[:12]}", partitions, config)
@@ -101,11 +101,11 @@ def new_topic(admin: AdminClient, bootstrap_servers: str) -> Callable[..., Topic
 
 @pytest.fixture
 def topic(new_topic: Callable[..., Topic]) -> Topic:
-    """A fresh topic of three partitions."""
+    """Creates a fresh topic of three partitions."""
     return new_topic(partitions=3)
 
 
 @pytest.fixture(scope="session")
 def is_apache_kafka() -> bool:
-    """Whether the broker is Apache Kafka, which can do some things that klamm can't yet."""
+    """Returns whether the broker is Apache Kafka, which supports some features that klamm does not support yet."""
     return IS_APACHE_KAFKA

@@ -1,4 +1,4 @@
-"""`spark.read.format("klamm")` gives what was produced, no more and no less."""
+"""Tests that `spark.read.format("klamm")` returns exactly the produced records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def values_of(frame: DataFrame) -> list[str]:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_rows_are_the_records(spark: SparkSession, topic: Topic, codec: str) -> None:
-    """Null and empty keys and values, headers, timestamps, in every codec."""
+    """The rows equal the records: null and empty keys and values, headers and timestamps, with every codec."""
     records = [
         {"key": key, "value": value, "headers": headers, "timestamp": 1_700_000_000_000 + 7 * index}
         for index, (key, value, headers) in enumerate(
@@ -64,7 +64,7 @@ def test_rows_are_the_records(spark: SparkSession, topic: Topic, codec: str) -> 
 
 
 def as_tuple(row: Any) -> tuple[Any, ...]:
-    """Binary as bytes, the timestamp in milliseconds, headers as pairs."""
+    """Returns a row with binary values as bytes, the timestamp in milliseconds, and headers as pairs."""
     key, value, topic, partition, offset, timestamp, timestamp_type, headers = row
     return (
         None if key is None else bytes(key),
@@ -79,7 +79,7 @@ def as_tuple(row: Any) -> tuple[Any, ...]:
 
 
 def test_the_columns_are_those_of_sparks_own_source(spark: SparkSession, topic: Topic) -> None:
-    """Also without headers, and as Spark's workers compute them for Arrow."""
+    """A read has the columns of Spark's own source, and the Arrow schema is the one that Spark derives from them."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     assert read(spark, topic.options()).schema == spark_schema(include_headers=False)
@@ -90,7 +90,7 @@ def test_the_columns_are_those_of_sparks_own_source(spark: SparkSession, topic: 
 
 
 def test_the_brokers_time_is_read_where_the_topic_says_so(spark: SparkSession, new_topic: Callable[..., Topic]) -> None:
-    """timestampType 1 is LogAppendTime: what the producer said does not count."""
+    """With LogAppendTime (timestampType 1), rows have the broker's time instead of the producer's timestamp."""
     topic = new_topic(message_timestamp_type="LogAppendTime")
     topic.produce_records([{"value": b"v", "timestamp": 1}])
 
@@ -101,7 +101,7 @@ def test_the_brokers_time_is_read_where_the_topic_says_so(spark: SparkSession, n
 
 
 def test_a_time_that_spark_can_not_hold_fails_the_read(spark: SparkSession, new_topic: Callable[..., Topic]) -> None:
-    """The error names the record: its producer wrote nanoseconds. Spark would show some other time."""
+    """A timestamp in nanoseconds fails the read, and the error names the record. Spark would show a wrong time."""
     topic = new_topic(message_timestamp_after_max_ms=str(2**63 - 1))
     topic.produce_records([{"value": b"v", "timestamp": timestamp} for timestamp in (TIME, TIME * 1_000_000)])
 
@@ -112,7 +112,7 @@ def test_a_time_that_spark_can_not_hold_fails_the_read(spark: SparkSession, new_
 
 
 def test_only_what_lies_between_the_offsets_is_read(spark: SparkSession, topic: Topic) -> None:
-    """In batches that begin before and end after; words and numbers mixed."""
+    """Only records between the offsets are read, also within a batch; -2 (earliest) and -1 (latest) can be used."""
     for partition in range(3):
         topic.produce((f"{partition}-{index}" for index in range(10)), partition, **{"linger.ms": 50})
     starting = {topic.name: {"0": 3, "1": -2, "2": 9}}
@@ -124,7 +124,7 @@ def test_only_what_lies_between_the_offsets_is_read(spark: SparkSession, topic: 
 
 
 def test_single_partitions_can_be_assigned(spark: SparkSession, topic: Topic) -> None:
-    """`assign` instead of `subscribe`."""
+    """The option `assign` reads only the given partitions of a topic."""
     for partition in range(3):
         topic.produce([partition], partition)
 
@@ -132,7 +132,7 @@ def test_single_partitions_can_be_assigned(spark: SparkSession, topic: Topic) ->
 
 
 def test_several_topics_are_read_together(spark: SparkSession, new_topic: Callable[..., Topic]) -> None:
-    """And told apart by the column."""
+    """One read returns the records of several topics, and the column `topic` names the topic of each row."""
     first, second = new_topic(), new_topic(partitions=2)
     first.produce(["a"])
     second.produce(["b"], 1)
@@ -143,12 +143,12 @@ def test_several_topics_are_read_together(spark: SparkSession, new_topic: Callab
 
 
 def test_an_empty_topic_has_no_rows(spark: SparkSession, topic: Topic) -> None:
-    """Nor does one whose records are all before the start."""
+    """A read of an empty topic returns no rows."""
     assert read(spark, topic.options()).count() == 0
 
 
 def test_ten_megabytes_are_one_record(spark: SparkSession, new_topic: Callable[..., Topic]) -> None:
-    """A record larger than what a fetch asks for comes whole (KIP-74)."""
+    """A record that is larger than the fetch limit is read completely (KIP-74)."""
     topic = new_topic(max_message_bytes="12000000")
     value = bytes(range(256)) * 40_000
     topic.produce_records([{"value": value}, {"value": b"small"}], **{"message.max.bytes": 12_000_000})
@@ -159,7 +159,7 @@ def test_ten_megabytes_are_one_record(spark: SparkSession, new_topic: Callable[.
 
 
 def test_many_small_batches_are_all_read(spark: SparkSession, topic: Topic) -> None:
-    """One record a batch, as producers without lingering write them, in small fetches."""
+    """Small fetches read all batches of one record each, as a producer without linger time writes them."""
     topic.produce(range(3000), **{"batch.num.messages": 1, "linger.ms": 0})
 
     frame = read(spark, topic.options(**{"kafka.max.partition.fetch.bytes": "2000"}))
@@ -177,14 +177,14 @@ def test_many_small_batches_are_all_read(spark: SparkSession, topic: Topic) -> N
     ],
 )
 def test_wrong_options_are_refused(spark: SparkSession, topic: Topic, options: dict[str, str], message: str) -> None:
-    """With the error's own text in Spark's."""
+    """A wrong option fails the read with klamm's message and without a traceback."""
     with pytest.raises(Exception, match=message) as refused:
         read(spark, topic.options(**options)).collect()
     assert "Traceback" not in str(refused.value)
 
 
 def test_an_error_of_a_users_function_keeps_its_traceback(spark: SparkSession, topic: Topic) -> None:
-    """Only what klamm refuses is shown without one, also after that."""
+    """An error of a user's function has a traceback, even after an error of klamm, which has none."""
     with pytest.raises(Exception, match="unknown option"):
         read(spark, topic.options(startingOfsets="earliest")).collect()
 
@@ -197,13 +197,13 @@ def test_an_error_of_a_users_function_keeps_its_traceback(spark: SparkSession, t
 
 
 def test_a_schema_of_ones_own_is_refused(spark: SparkSession, topic: Topic) -> None:
-    """The columns are fixed, as in Spark's own source."""
+    """A schema given by the user is refused, because the columns are fixed, as in Spark's own source."""
     with pytest.raises(Exception, match="fixed schema"):
         spark.read.format("klamm").options(**topic.options()).schema("value string").load().collect()
 
 
 def test_a_topic_that_is_not_there_is_named(spark: SparkSession, topic: Topic) -> None:
-    """Or goes for empty, if loss is not to fail the query."""
+    """The error for a missing topic names the topic. With `failOnDataLoss=false` the topic counts as empty."""
     options = topic.options(subscribe="no-such-topic", **{"fetchOffset.retryIntervalMs": "50"})
 
     with pytest.raises(Exception, match="no-such-topic: no such topic or partition") as refused:
@@ -214,7 +214,7 @@ def test_a_topic_that_is_not_there_is_named(spark: SparkSession, topic: Topic) -
 
 
 def test_a_broker_that_is_not_there_is_named(spark: SparkSession, topic: Topic) -> None:
-    """With the address, after `default.api.timeout.ms`."""
+    """A read fails after `default.api.timeout.ms` with the address of a broker that does not answer."""
     options = topic.options(kafka_default_api_timeout_ms="500")
     options["kafka.bootstrap.servers"] = "127.0.0.1:1"
 
@@ -223,7 +223,7 @@ def test_a_broker_that_is_not_there_is_named(spark: SparkSession, topic: Topic) 
 
 
 def test_records_that_are_gone_fail_the_read_or_are_skipped(spark: SparkSession, topic: Topic) -> None:
-    """Offsets below the start of the log; what is still there is read."""
+    """Offsets below the log start fail the read. With `failOnDataLoss=false` only the remaining records are read."""
     topic.produce(range(10), 0)
     topic.delete_before(6)
     options = topic.options(startingOffsets=json.dumps({topic.name: {"0": 2, "1": 0, "2": 0}}))
@@ -234,7 +234,7 @@ def test_records_that_are_gone_fail_the_read_or_are_skipped(spark: SparkSession,
 
 
 def test_offsets_beyond_the_end_fail_the_read_or_are_skipped(spark: SparkSession, topic: Topic) -> None:
-    """A start that was never reached."""
+    """A start beyond the log end fails the read. With `failOnDataLoss=false` the read returns no rows."""
     topic.produce(range(10), 0)
     options = topic.options(startingOffsets=json.dumps({topic.name: {"0": 50, "1": 0, "2": 0}}))
 
@@ -244,7 +244,7 @@ def test_offsets_beyond_the_end_fail_the_read_or_are_skipped(spark: SparkSession
 
 
 def test_a_read_commits_to_no_group(spark: SparkSession, topic: Topic) -> None:
-    """Even with a group id: only streams have a place in the topic."""
+    """A batch read commits no offsets, even with a group id: only streams have a position in the topic."""
     topic.produce(range(10))
 
     read(spark, topic.options(kafka_group_id=f"g-{topic.name}")).count()
@@ -253,7 +253,7 @@ def test_a_read_commits_to_no_group(spark: SparkSession, topic: Topic) -> None:
 
 
 def test_only_committed_records_are_read_if_asked_for(spark: SparkSession, topic: Topic) -> None:
-    """Aborted transactions and markers are no records, and the gaps that they leave are no loss."""
+    """With read_committed, aborted records and markers are not read, and their offsets do not count as loss."""
     producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
     producer.init_transactions(30)
     for number, fate in enumerate([producer.commit_transaction, producer.abort_transaction] * 3):

@@ -1,4 +1,4 @@
-"""A broker that restarts or crashes under a query or a write is waited for; nothing is lost and nothing comes twice."""
+"""Tests that queries wait for a broker that restarts or crashes, without lost or repeated records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def test_a_query_outlives_its_broker(spark: SparkSession, tmp_path: Path) -> None:
-    """New connections, a raised leader epoch, a coordinator that loads: all of it passes."""
+    """A query continues after a broker restart: new connections, a higher leader epoch and a loading coordinator."""
     seen: list[str] = []
 
     def sink(frame: Any, batch_id: int) -> None:
@@ -50,7 +50,7 @@ def test_a_query_outlives_its_broker(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_a_query_that_writes_outlives_its_broker(spark: SparkSession, tmp_path: Path) -> None:
-    """Its workers keep their producers over the restart, and no record comes twice."""
+    """A query that writes continues after a broker restart, and no record is lost or written twice."""
     with Broker(tmp_path / "data") as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         source, topic = (create_topic(admin, broker.bootstrap_servers, name, 3, {}) for name in ("flights", "copies"))
@@ -72,7 +72,7 @@ def test_a_query_that_writes_outlives_its_broker(spark: SparkSession, tmp_path: 
 
 @pytest.fixture
 def mortal(is_apache_kafka: bool, tmp_path: Path) -> Iterator[BrokerProcess | ApacheKafka]:
-    """A broker in a process of its own."""
+    """Runs a broker in a separate process, which a test can kill."""
     if is_apache_kafka:
         with ApacheKafka() as kafka:
             yield kafka
@@ -83,7 +83,7 @@ def mortal(is_apache_kafka: bool, tmp_path: Path) -> Iterator[BrokerProcess | Ap
 
 
 def leader_epoch(bootstrap_servers: str) -> int:
-    """Of the first partition of the test's topic."""
+    """Returns the leader epoch of partition 0 of the topic "flights"."""
     with closing(Cluster(ClientConfig.from_mapping({"bootstrap.servers": bootstrap_servers}))) as cluster:
         cluster.refresh(["flights"])
         leader = cluster.leader_of(TopicPartition("flights", PartitionIndex(0)))
@@ -95,7 +95,7 @@ def leader_epoch(bootstrap_servers: str) -> int:
 def test_a_query_outlives_a_crash_of_its_broker(
     spark: SparkSession, mortal: BrokerProcess | ApacheKafka, tmp_path: Path
 ) -> None:
-    """Killed between and within micro-batches of many small fetches; it comes back with another leader epoch."""
+    """A query reads each record once while its broker is killed twice and restarts with a higher leader epoch."""
     seen: list[int] = []
 
     def sink(frame: Any, batch_id: int) -> None:

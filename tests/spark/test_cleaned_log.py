@@ -1,4 +1,4 @@
-"""A log that the cleaner has been at: what it left out is no loss, wherever a read or a task begins or ends."""
+"""Tests reads of a compacted log: removed records do not count as loss, at any start or end of a read or a task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAST_OF_EACH_KEY = sorted(str(number) for number in range(390, 401))
 
 
 def values_in(topic: Topic) -> list[str]:
-    """What librdkafka reads of partition 0."""
+    """Returns the sorted values that librdkafka reads from partition 0."""
     settings = {"bootstrap.servers": topic.bootstrap_servers, "group.id": "none", "enable.partition.eof": True}
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic.name, 0, 0)])
@@ -45,7 +45,7 @@ def values_in(topic: Topic) -> list[str]:
 
 @pytest.fixture(scope="module")
 def cleaned(is_apache_kafka: bool) -> Iterator[Topic]:
-    """Four hundred records of ten keys, of which ten are left, and one behind them."""
+    """Creates a compacted topic: of 400 records with ten keys the last ten remain, and one later record."""
     config = {"log.cleaner.backoff.ms": "50"}
     with ApacheKafka(config) if is_apache_kafka else Broker(config=config) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -68,7 +68,7 @@ def read(spark: SparkSession, topic: Topic, **more: str) -> list[str]:
 
 
 def test_a_batch_brings_what_is_left(spark: SparkSession, cleaned: Topic) -> None:
-    """In one task, and in tasks most of which find nothing between their offsets."""
+    """A batch read returns the remaining records, with one task and with many tasks, most of which find no records."""
     assert read(spark, cleaned) == LAST_OF_EACH_KEY
     assert read(spark, cleaned, minPartitions="16") == LAST_OF_EACH_KEY
 
@@ -80,7 +80,7 @@ def test_a_batch_brings_what_is_left(spark: SparkSession, cleaned: Topic) -> Non
 def test_offsets_that_are_gone_are_no_loss(
     spark: SparkSession, cleaned: Topic, start: int, end: int, left: list[str]
 ) -> None:
-    """Although `failOnDataLoss` is on."""
+    """Removed offsets do not fail a read, although `failOnDataLoss` is on."""
     limits = {
         "startingOffsets": json.dumps({cleaned.name: {"0": start}}),
         "endingOffsets": json.dumps({cleaned.name: {"0": end}}),
@@ -90,7 +90,7 @@ def test_offsets_that_are_gone_are_no_loss(
 
 
 def test_micro_batches_may_be_empty(spark: SparkSession, cleaned: Topic, tmp_path: Path) -> None:
-    """They move on by offsets, and so come to the end."""
+    """Micro-batches advance by offsets, so a stream reaches the end even if some micro-batches are empty."""
     runs = Runs(spark, cleaned, tmp_path / "checkpoint")
 
     batches = runs.to_the_end(startingOffsets="earliest", maxOffsetsPerTrigger=100)

@@ -1,7 +1,7 @@
-"""Real drivers that own a group, killed and paused: the next takes over, in the same checkpoint, and each record comes
-once.
+"""Tests real drivers that own a group and are killed or paused.
 
-`make faults` kills more often: KLAMM_SPARK_KILLS says how many times.
+The next driver takes over with the same checkpoint, and each record is written once. `make faults` kills more often:
+KLAMM_SPARK_KILLS sets the number of kills.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Drivers:
         return self._stack.enter_context(driver)
 
     def members(self) -> dict[str, bool]:
-        """The client ids of the members, and whether each owns the group."""
+        """Returns the client ids of the members, and whether each member owns the group."""
         config = ClientConfig.from_mapping({"bootstrap.servers": self.topic.bootstrap_servers})
         with closing(GroupDescriptions(Cluster(config), self.group)) as descriptions:
             described = descriptions.describe()
@@ -70,7 +70,7 @@ class Drivers:
         }
 
     def written(self) -> list[int]:
-        """The values in the output, by the log of Spark's file sink: files of an unfinished micro-batch don't count."""
+        """Returns the values in the output, without files that the log of Spark's file sink does not list yet."""
         log = self.folder / "output" / "_spark_metadata"
         files: list[str] = []
         if log.is_dir():
@@ -101,9 +101,9 @@ def drivers(topic: Topic, tmp_path: Path) -> Iterator[Drivers]:
 
 @pytest.mark.timeout(900 + 120 * KILLS)
 def test_the_next_driver_takes_over_from_one_that_is_killed(drivers: Drivers) -> None:
-    """It stood by while the other worked, and goes on in the same checkpoint: each record comes once.
+    """A waiting driver takes over from a killed one with the same checkpoint, and each record is written once.
 
-    The first loses its JVM alone, whose planning process must not own the group any longer.
+    The first kill ends only the JVM; the planning process of that driver must then leave the group.
     """
     owner = drivers.start()
     drivers.eventually(lambda: True in drivers.members().values(), owner)
@@ -114,7 +114,7 @@ def test_the_next_driver_takes_over_from_one_that_is_killed(drivers: Drivers) ->
         drivers.topic.produce(range(produced, produced + 50))
         produced += 50
         seen = len(drivers.written())
-        # In the middle of its work: 50 records are three micro-batches.
+        # Kill the owner in the middle of its work: 50 records are three micro-batches.
         drivers.eventually(lambda seen=seen: len(drivers.written()) > seen, owner, successor)  # type: ignore[misc]
         if number == 0:
             owner.kill_jvm()
@@ -127,13 +127,13 @@ def test_the_next_driver_takes_over_from_one_that_is_killed(drivers: Drivers) ->
     assert drivers.written() == list(range(produced))
     drivers.eventually(lambda: drivers.topic.committed(drivers.group) == drivers.topic.ends(), owner)
     owner.stop()
-    # Its planning process may outlive the driver by a moment, in which it leaves.
+    # The planning process may outlive the driver for a moment, and then leaves the group.
     drivers.eventually(lambda: not drivers.members())
 
 
 @pytest.mark.timeout(900)
 def test_a_driver_that_was_paused_is_fenced(drivers: Drivers) -> None:
-    """It wakes up after its session, when another owns the group: it says who, and writes nothing more."""
+    """A driver that resumes after its session timeout ends with an error naming the new owner, and writes no more."""
     paused = drivers.start()
     drivers.eventually(lambda: True in drivers.members().values(), paused)
     drivers.topic.produce(range(30))

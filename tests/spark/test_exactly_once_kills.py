@@ -1,7 +1,7 @@
-"""A driver that dies anywhere, and lost answers: a query with `klamm.sink.semantics=exactly-once` writes each row once.
+"""Tests that a query with `klamm.sink.semantics=exactly-once` writes each row once if drivers die or answers are lost.
 
-`make faults` kills in the first and in a later micro-batch, with rows in messages and in files:
-KLAMM_EXACTLY_ONCE_MATRIX=1.
+With KLAMM_EXACTLY_ONCE_MATRIX=1, as in `make faults`, the tests kill in the first and in a later micro-batch, with rows
+in messages and in files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IS_MATRIX = "KLAMM_EXACTLY_ONCE_MATRIX" in os.environ
 ALWAYS_INLINE, NEVER_INLINE = "1048576", "0"
 # The APIs whose answers are lost.
 APIS = {"Produce": 0, "OffsetFetch": 9, "InitProducerId": 22, "EndTxn": 26, "TxnOffsetCommit": 28}
-# The gate takes files at every second point; each point is in micro-batch 1, after one that landed.
+# Without the matrix, every second point uses files, and each point is in micro-batch 1, after a committed micro-batch.
 KILLS = (
     list(itertools.product(POINTS, (0, 1), (ALWAYS_INLINE, NEVER_INLINE)))
     if IS_MATRIX
@@ -43,8 +43,10 @@ KILLS = (
 def test_a_driver_that_dies_at_any_point(
     spark: SparkSession, topic: Topic, tmp_path: Path, kill: tuple[str, int, str]
 ) -> None:
-    """Before the next start the topic has all rows of the micro-batch or none; after it, each row once. No staged file
-    is left, also when the next start has another number of tasks."""
+    """A driver that dies at any point leaves all rows of the micro-batch in the topic, or none.
+
+    After the next start, with another number of tasks, the topic has each row once, and no staged file is left.
+    """
     point, batch_id, inline_bytes = kill
     query = Query(spark, topic, tmp_path, **{"klamm.sink.inline.bytes": inline_bytes})
     for _ in range(batch_id + 1):
@@ -65,7 +67,7 @@ def test_a_driver_that_dies_at_any_point(
 
 
 class Site:
-    """A broker that is reached through a proxy, and ends transactions soon after their timeout."""
+    """A broker behind a proxy; the broker aborts transactions soon after their timeout."""
 
     def __init__(self, proxy: DroppingProxy, broker: BrokerProcess) -> None:
         self.proxy, self.broker = proxy, broker
@@ -79,7 +81,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A broker behind a proxy."""
+    """Runs a broker behind a proxy."""
     with DroppingProxy() as proxy:
         options = [
             *("-X", f"advertised.listeners=PLAINTEXT://127.0.0.1:{proxy.port}"),
@@ -94,7 +96,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("loss", ["answer", "request"] if IS_MATRIX else ["answer"])
 def test_a_lost_answer(spark: SparkSession, site: Site, tmp_path: Path, api: str, loss: str) -> None:
-    """Is asked for again within the commit: the query goes on."""
+    """If a request or its answer is lost, the sink repeats the request within the commit, and the query continues."""
     query = Query(spark, site.topic(), tmp_path)
     query.add()
     query.run()
@@ -108,7 +110,7 @@ def test_a_lost_answer(spark: SparkSession, site: Site, tmp_path: Path, api: str
 
 
 def test_other_readers_go_on_after_the_transaction_timeout(spark: SparkSession, site: Site, tmp_path: Path) -> None:
-    """A driver died within a transaction and is not started again: later records of others become readable."""
+    """If a driver dies within a transaction and does not restart, later records of other producers become readable."""
     query = Query(spark, site.topic(), tmp_path, **{"kafka.transaction.timeout.ms": "2000"})
     query.add()
     query.points.stop_at("marker moved", 0)
@@ -117,7 +119,7 @@ def test_other_readers_go_on_after_the_transaction_timeout(spark: SparkSession, 
     assert query.points.was_reached
     query.topic.produce([f"other {number}" for number in range(100)])
 
-    # The method waits for the ends of the partitions that it may read, so look until the others' records are there.
+    # `committed` reads up to the last stable offset, so read again until the other producer's records are readable.
     while len(found := committed(query.topic)) < 100:
         pass
 
@@ -125,7 +127,7 @@ def test_other_readers_go_on_after_the_transaction_timeout(spark: SparkSession, 
 
 
 def test_a_broker_that_is_killed_between_two_micro_batches(spark: SparkSession, site: Site, tmp_path: Path) -> None:
-    """The marker is as durable as the records."""
+    """The marker survives a broker crash like the records: the restarted query writes each row once."""
     query = Query(spark, site.topic(), tmp_path)
     query.add()
     query.points.stop_at("committed", 0)

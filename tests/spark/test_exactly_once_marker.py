@@ -136,7 +136,7 @@ def test_rows_of_another_type(query: Query) -> None:
     with pytest.raises(Exception, match=r"value.*int"):
         query.run(value="length(value)")
     assert committed(query.topic) == query.written(1)
-    query.run(value="length(value) size, value")
+    query.run(other=["length(value) size"])
 
     assert committed(query.topic) == query.written(2)
 

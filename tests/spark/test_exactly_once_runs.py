@@ -89,25 +89,15 @@ def test_a_run_that_was_paused_is_fenced(spark: SparkSession, topic: Topic, tmp_
     query.add()
     query.add()
     query.points.pause_at(point, 1)
-    failures: list[Exception] = []
-
-    def run() -> None:
-        try:
-            query.run()
-        except Exception as error:
-            failures.append(error)
-
-    paused = threading.Thread(target=run)
-    paused.start()
+    paused = query.start()
     query.points.wait_for_pause()
     with query.driver() as other:
         assert other.wait() == 0, other.text()[-3000:]
     assert committed(topic) == query.written(2)
     query.points.revive()
-    paused.join(120)
+    with pytest.raises(Exception, match=r"Another run of the query, or a query with a copy .* has taken over"):
+        paused.awaitTermination()
 
-    assert len(failures) == 1
-    assert "Another run of the query, or a query with a copy of its checkpoint, has taken over" in str(failures[0])
     assert "another run of the query has written it" in query.points.log()
     assert committed(topic) == query.written(2)
     query.add()

@@ -1,4 +1,4 @@
-"""With `kafka.group.id` the group knows how far the query has come, the last micro-batch included."""
+"""Tests that a query with `kafka.group.id` commits its offsets to the group, including the last micro-batch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def start(
     more: dict[str, str] | None = None,
     read: list[int] | None = None,
 ) -> StreamingQuery:
-    """Until all is read, or with the trigger that is given; `{}` is Spark's default."""
+    """Starts a query that reads all records and ends, or runs with the given `trigger`; `{}` is Spark's default."""
 
     def sink(frame: DataFrame, batch_id: int) -> None:
         if fail:
@@ -53,14 +53,14 @@ def start(
 
 
 def fail(spark: SparkSession, topic: Topic, checkpoint: Path, group: str) -> None:
-    """Runs a query whose sink fails; returns when its source has been stopped, too, and can commit nothing more."""
+    """Runs a query with a failing sink; returns when the source has stopped too, and can commit nothing more."""
     with pytest.raises(Exception, match="the sink failed"):
         start(spark, topic, checkpoint, group, fail=True).awaitTermination()
     await_end_of_planning(spark)
 
 
 def forget_last_commit(checkpoint: Path) -> None:
-    """What a crash between the sink and the commit log leaves behind."""
+    """Removes the newest entry of the commit log, as if the driver crashed between the sink and the commit log."""
     commits = [path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
     newest = max(commits, key=lambda path: int(path.name))
     newest.unlink()
@@ -68,7 +68,7 @@ def forget_last_commit(checkpoint: Path) -> None:
 
 
 def commit(topic: Topic, group: str, *offsets: int) -> None:
-    """As an administrator who moves the group."""
+    """Commits offsets for the group, as an administrator does who moves the group."""
     consumer = Consumer({"bootstrap.servers": topic.bootstrap_servers, "group.id": group})
     try:
         consumer.commit(
@@ -80,7 +80,7 @@ def commit(topic: Topic, group: str, *offsets: int) -> None:
 
 
 def test_available_now_leaves_no_lag(spark: SparkSession, topic: Topic, tmp_path: Path, group: str) -> None:
-    """The last of several micro-batches is committed before the query ends."""
+    """With AvailableNow, the last of several micro-batches is committed before the query ends."""
     topic.produce(range(45))
 
     start(spark, topic, tmp_path, group).awaitTermination()
@@ -89,7 +89,7 @@ def test_available_now_leaves_no_lag(spark: SparkSession, topic: Topic, tmp_path
 
 
 def test_a_running_query_shows_its_lag(spark: SparkSession, topic: Topic, tmp_path: Path, group: str) -> None:
-    """As soon as a micro-batch is in Spark's commit log."""
+    """A query commits a micro-batch as soon as it is in Spark's commit log; the tools then show a lag of 0."""
     topic.produce(range(20))
     query = start(spark, topic, tmp_path, group, trigger={})
     try:
@@ -118,7 +118,7 @@ def test_a_running_query_shows_its_lag(spark: SparkSession, topic: Topic, tmp_pa
 def test_the_last_batch_of_a_stopped_query_is_committed(
     spark: SparkSession, topic: Topic, tmp_path: Path, group: str, is_told: bool
 ) -> None:
-    """Spark asks for nothing more before the next trigger: the source looks into the checkpoint."""
+    """If a query stops before its next trigger, the source reads the checkpoint and commits the last micro-batch."""
     topic.produce(range(7))
     told = {"klamm.group.checkpointLocation": str(tmp_path)} if is_told else {}
     query = start(spark, topic, tmp_path, group, trigger={"processingTime": "1 hour"}, more=told)
@@ -134,7 +134,7 @@ def test_the_last_batch_of_a_stopped_query_is_committed(
 def test_a_batch_that_failed_is_not_committed_when_the_query_stops(
     spark: SparkSession, topic: Topic, tmp_path: Path, group: str
 ) -> None:
-    """It is in the offset log and not in the commit log."""
+    """A micro-batch in the offset log but not in the commit log is not committed when the query stops."""
     topic.produce(range(5))
     start(spark, topic, tmp_path, group).awaitTermination()
     committed = topic.committed(group)
@@ -148,7 +148,10 @@ def test_a_batch_that_failed_is_not_committed_when_the_query_stops(
 def test_a_fresh_checkpoint_starts_where_the_group_stands(
     spark: SparkSession, topic: Topic, tmp_path: Path, group: str
 ) -> None:
-    """And so does a batch read; partitions without a commit are read as `klamm.group.reset` says."""
+    """With `startingOffsets=committed`, a batch read and a fresh stream start at the committed offsets.
+
+    `klamm.group.reset` decides where a partition without a committed offset starts.
+    """
     for partition in range(3):
         topic.produce(range(partition * 10, partition * 10 + 10), partition)
     commit(topic, group, 4, 8)
@@ -174,7 +177,7 @@ def test_a_fresh_checkpoint_starts_where_the_group_stands(
 def test_a_checkpoint_that_disagrees_with_the_group(
     spark: SparkSession, topic: Topic, tmp_path: Path, group: str
 ) -> None:
-    """A crash between the sink and the commit log is no disagreement, an administrator who moves the group is."""
+    """With `klamm.group.conflict=fail`, a moved group fails the query; a crash before the commit log does not."""
     topic.produce(range(12))
     start(spark, topic, tmp_path, group).awaitTermination()
     forget_last_commit(tmp_path)
@@ -191,7 +194,7 @@ def test_a_checkpoint_that_disagrees_with_the_group(
 
 
 def test_a_failed_batch_is_not_committed(spark: SparkSession, topic: Topic, tmp_path: Path, group: str) -> None:
-    """The checkpoint is the truth, and what is not in it is not in the group."""
+    """A micro-batch that is not in the commit log of the checkpoint is not committed to the group."""
     topic.produce(range(5))
 
     fail(spark, topic, tmp_path, group)
@@ -204,7 +207,7 @@ def test_a_failed_batch_is_not_committed(spark: SparkSession, topic: Topic, tmp_
 def test_a_restart_commits_what_the_run_before_could_not(
     spark: SparkSession, topic: Topic, tmp_path: Path, group: str
 ) -> None:
-    """A query that was stopped right after a batch: its next run begins by telling the group."""
+    """A restart first commits the offsets of the checkpoint that the previous run did not commit to the group."""
     topic.produce(range(5))
     start(spark, topic, tmp_path, "another-group").awaitTermination()
     assert topic.committed(group) == [-1001] * 3
@@ -215,7 +218,7 @@ def test_a_restart_commits_what_the_run_before_could_not(
 
 
 def test_a_group_with_members_refuses_the_query(spark: SparkSession, topic: Topic, tmp_path: Path, group: str) -> None:
-    """Two readers that commit to one group would overwrite each other; the error says what to do."""
+    """A group with members refuses a query, because two readers of one group would overwrite each other's offsets."""
     topic.produce(range(5))
     consumer = Consumer(
         {
@@ -237,7 +240,7 @@ def test_a_group_with_members_refuses_the_query(spark: SparkSession, topic: Topi
 
 
 def eventually(condition: Any) -> None:
-    """Waits for what another process does."""
+    """Waits until the condition holds; it depends on another process."""
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"

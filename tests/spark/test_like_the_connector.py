@@ -1,4 +1,4 @@
-"""The same options bring the same rows, or the same refusal, as from Spark's own Kafka connector."""
+"""Tests that the same options give the same rows, or the same refusal, as with Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 TIME = 1_700_000_000_000
-# The connector's attempts would take seconds for each refusal.
+# Without these options, the connector's retries would take seconds for each refusal.
 HASTE = {"fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "0"}
 
 
 @pytest.fixture(scope="module")
 def topics() -> dict[str, Topic]:
-    """Filled by the first test that asks; they are only read."""
+    """Returns a mapping that the first test fills with topics; the tests only read the topics."""
     return {}
 
 
 @pytest.fixture
 def filled(topics: dict[str, Topic], new_topic: Callable[..., Topic]) -> dict[str, Topic]:
-    """Topics `a` (three partitions, one of them empty) and `b` (transactions; a name that looks like that of `a`)."""
+    """Returns topics `a` (three partitions, one of them empty) and `b` (transactions, a name similar to `a`'s)."""
     if not topics:
         a, b = new_topic(partitions=3), new_topic()
         for partition in range(2):
@@ -67,7 +67,7 @@ def _in_transactions(topic: Topic) -> None:
 
 
 def named(options: dict[str, Any], topics: dict[str, Topic]) -> dict[str, str]:
-    """The options with the topics' real names: `<a>` stands for the name of topic `a`."""
+    """Returns the options with the topics' real names: `<a>` stands for the name of topic `a`."""
     merged = {"kafka.bootstrap.servers": topics["a"].bootstrap_servers, **HASTE, **options}
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in merged.items()}
     for letter, topic in topics.items():
@@ -106,7 +106,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "small tasks": {
         "subscribe": "<a>",
         "maxRecordsPerPartition": "6",
-        # By words the connector would not know the sizes, and not divide.
+        # With "earliest" and "latest" the connector would not know the sizes, and would not divide the ranges.
         "startingOffsets": {"<a>": {"0": 0, "1": 0, "2": 0}},
         "endingOffsets": {"<a>": {"0": 20, "1": 40, "2": 0}},
     },
@@ -124,7 +124,7 @@ ROWS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", ROWS)
 def test_the_same_rows(spark: SparkSession, connector: str, filled: dict[str, Topic], case: str) -> None:
-    """And the same columns, divided among tasks alike."""
+    """klamm and the connector return the same columns and rows, and divide the rows among tasks in the same way."""
     options = named(ROWS[case], filled)
     theirs = spark.read.format(connector).options(**options).load()
     ours = spark.read.format("klamm").options(**options).load()
@@ -134,14 +134,14 @@ def test_the_same_rows(spark: SparkSession, connector: str, filled: dict[str, To
 
 
 def by_task(frame: DataFrame) -> list[list[str]]:
-    """The rows of each task that has any."""
+    """Returns the rows of each task that has rows."""
     tasks: dict[int, list[str]] = {}
     for *row, task in frame.selectExpr("*", "spark_partition_id()").collect():
         tasks.setdefault(task, []).append(repr(row))
     return sorted(map(sorted, tasks.values()))
 
 
-# Options, and what stands in both errors; or, where the two don't say the same, in the connector's and in klamm's.
+# Options, and the text that both errors contain; if the errors differ, the connector's text and klamm's text.
 REFUSALS: list[tuple[dict[str, Any], str | tuple[str, str]]] = [
     ({}, "One of the following options must be specified for Kafka source: subscribe, subscribepattern, assign"),
     ({"subscribe": "<a>", "assign": {"<a>": [0]}}, "Only one of the following options can be specified"),
@@ -187,7 +187,7 @@ REFUSALS: list[tuple[dict[str, Any], str | tuple[str, str]]] = [
         "'key.deserializer' is not supported as keys are deserialized",
     ),
     ({"subscribe": "<a>", "kafka.value.deserializer": "x.Y"}, "'value.deserializer' is not supported as values are"),
-    # The same refusal; Spark's words are those of a Java class.
+    # Both refuse the option, but the text of Spark's error comes from a Java class.
     (
         {"subscribe": "<a>", "startingOffsetsByTimestampStrategy": "first"},
         ("No value found for 'FIRST'", "startingOffsetsByTimestampStrategy=first: it is error or latest"),
@@ -197,7 +197,7 @@ REFUSALS: list[tuple[dict[str, Any], str | tuple[str, str]]] = [
         ('For input string: "maybe"', "failOnDataLoss=maybe: it is true"),
     ),
     ({"subscribe": "<a>", "minPartitions": "few"}, ('For input string: "few"', "minPartitions=few: it is a positive")),
-    # The broker's words there, the name of what is missing here.
+    # The connector's error has the broker's text, and klamm's error names the missing topic.
     (
         {"subscribe": "no-such-topic"},
         ("This server does not host this topic-partition", "no-such-topic: no such topic"),
@@ -213,17 +213,17 @@ def test_the_same_refusals(
     options: dict[str, Any],
     essence: str | tuple[str, str],
 ) -> None:
-    """Of a batch read, before any record is read."""
+    """klamm and the connector refuse the same options of a batch read."""
     essences = (essence, essence) if isinstance(essence, str) else essence
     for source, words in zip((connector, "klamm"), essences, strict=True):
         expected = words.replace("<a>", filled["a"].name).replace("<b>", filled["b"].name)
-        # Words may be on several lines.
+        # The text of an error can be split over several lines.
         with pytest.raises(Exception, match=r"\s+".join(map(re.escape, expected.split()))):
             spark.read.format(source).options(**named(options, filled)).load().collect()
 
 
 def test_the_same_loss(spark: SparkSession, connector: str, topic: Topic) -> None:
-    """Records that are gone fail a read, or are skipped."""
+    """Deleted records fail a read, or are skipped with `failOnDataLoss=false`, in klamm and in the connector."""
     topic.produce(range(10), 0)
     topic.delete_before(6)
     asked = {topic.name: {"0": 2, "1": 0, "2": 0}}
@@ -269,7 +269,7 @@ STARTS: dict[str, dict[str, Any]] = {
 def test_the_same_starts_of_streams(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path, case: str
 ) -> None:
-    """And the same growth: partitions and topics that come between two runs are read from their start."""
+    """Both streams have the same start, and read partitions and topics created between two runs from their start."""
     topic = new_topic(partitions=3)
     for partition in range(2):
         topic.produce_records(
@@ -309,10 +309,10 @@ def test_the_same_starts_of_streams(
 def test_the_same_refusals_of_streams(
     spark: SparkSession, connector: str, topic: Topic, tmp_path: Path, refusal: tuple[dict[str, Any], str]
 ) -> None:
-    """Of starts that there are not, and of ends, which a stream has none of."""
+    """klamm and the connector refuse a start of a stream that does not exist, and any end: a stream has no end."""
     options, essence = refusal
     topic.produce_records([{"value": b"v", "timestamp": TIME - 1}], 0)
-    for partition in (1, 2):  # the connector names any partition that has no record of the time
+    for partition in (1, 2):  # the connector names any partition without a record at or after the time
         topic.produce(["v"], partition)
     for source in (connector, "klamm"):
         runs = Runs(spark, topic, tmp_path / source, source)
@@ -323,7 +323,7 @@ def test_the_same_refusals_of_streams(
 def test_the_same_micro_batches(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
 ) -> None:
-    """Cut at the same offsets, in proportion to what each partition has."""
+    """Both sources cut micro-batches at the same offsets, in proportion to the records of each partition."""
     topic = new_topic(partitions=3)
     for partition, count in enumerate((50, 23, 1)):
         topic.produce((f"{partition}-{index}" for index in range(count)), partition)
@@ -349,7 +349,7 @@ def test_the_same_micro_batches(
 def test_the_same_waits(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path, limits: dict[str, Any]
 ) -> None:
-    """Too few records wait for more, as long as they may; the first micro-batch does not wait."""
+    """A micro-batch with too few records waits for more, at most `maxTriggerDelay`; the first one does not wait."""
     by_source = []
     for source in (connector, "klamm"):
         topic = new_topic(partitions=1)
@@ -372,8 +372,11 @@ def test_the_same_waits(
 def test_a_query_can_change_over_and_go_on(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
 ) -> None:
-    """In both directions, at the offsets in the checkpoint; a micro-batch that the one began the other does again."""
-    topic = new_topic(partitions=12)  # with more than ten, the two could well write them in another order
+    """A query can change over in both directions, and continues at the offsets in the checkpoint.
+
+    Each source repeats a micro-batch that the other source did not finish.
+    """
+    topic = new_topic(partitions=12)  # with more than ten, the two sources could write partitions in different orders
     theirs, ours = (Runs(spark, topic, tmp_path, source) for source in (connector, "klamm"))
     unfinished: list[str] = []
     for turn, (runs, is_interrupted) in enumerate([(theirs, False), (ours, True), (theirs, True), (ours, False)]):
@@ -394,7 +397,7 @@ def test_a_query_can_change_over_and_go_on(
 def test_a_query_can_change_over_in_its_first_micro_batch(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
 ) -> None:
-    """Where it started is in the checkpoint, for both in the same file."""
+    """A query can change over in its first micro-batch: both sources keep its start in the same checkpoint file."""
     for first, second in ((connector, "klamm"), ("klamm", connector)):
         topic = new_topic(partitions=2)
         checkpoint = tmp_path / first

@@ -1,4 +1,4 @@
-"""The source where executors are processes of their own, with checkpoints through the file system of klamm's jar."""
+"""Tests the source with executors in separate processes and checkpoints through the file system of klamm's jar."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from klamm.spark.source.exclusive_assignor import owner_in
 
 pytestmark = pytest.mark.timeout(300)
 
-# In a process of its own: this one's JVM has its master and its class path already.
+# The script needs a separate process: the JVM of the test process already has a master and a class path.
 SCRIPT = """
 import json
 import sys
@@ -86,7 +86,7 @@ spark.stop()
 
 
 def members(bootstrap_servers: str, group: str) -> dict[str, bool]:
-    """The members of a group by client id, and whether each owns it."""
+    """Returns the client ids of a group's members, and whether each member owns the group."""
     config = ClientConfig.from_mapping({"bootstrap.servers": bootstrap_servers})
     with closing(GroupDescriptions(Cluster(config), group)) as descriptions:
         described = descriptions.describe()
@@ -98,7 +98,7 @@ def members(bootstrap_servers: str, group: str) -> dict[str, bool]:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Waits for what another process does."""
+    """Waits until the condition holds; it depends on another process."""
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -108,10 +108,10 @@ def eventually(condition: Callable[[], bool]) -> None:
 def test_executors_read_and_a_query_goes_on_from_its_checkpoint(
     topic: Topic, bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    """Two executors of one core; state and offsets of the first run are there in the second. A query owns its group
-    while they read, commits to it, and leaves it.
+    """Two executors of one core read a topic, and a second run continues with the state and offsets of the first.
 
-    Checkpoints are written without checksum files, through a file system that says of each file what Hadoop's says.
+    A query owns its group while it runs, commits offsets to it, and leaves it at the end. Checkpoints have no checksum
+    files, and klamm's file system returns the same status of each file as Hadoop's file system.
     """
     group = f"owner-of-{topic.name}"
     topic.produce_records({"key": f"key-{number % 3}", "value": "value"} for number in range(300))
@@ -119,7 +119,7 @@ def test_executors_read_and_a_query_goes_on_from_its_checkpoint(
     settings = {
         **SHORT_LIVED_JVM,
         "spark.executor.extraJavaOptions": SHORT_LIVED_JVM["spark.driver.extraJavaOptions"],
-        "spark.sql.shuffle.partitions": "2",  # each has a file of state, and three keys need no 200
+        "spark.sql.shuffle.partitions": "2",  # each partition has a state file, and three keys need no 200
     }
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
@@ -140,7 +140,7 @@ def test_executors_read_and_a_query_goes_on_from_its_checkpoint(
         process.stdin.write("go on\n")
         process.stdin.flush()
         first.append(process.stdout.readline().strip())
-        # Its planning process outlives the query by a moment, in which it commits and leaves.
+        # The planning process outlives the query for a moment, in which it commits and leaves the group.
         eventually(lambda: not members(bootstrap_servers, group) and topic.committed(group) == topic.ends())
         printed, errors = process.communicate("go on\n", timeout=200)
     finally:

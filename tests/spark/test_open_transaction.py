@@ -1,4 +1,4 @@
-"""A task whose range ends in a transaction that is still open. Needs no session."""
+"""Tests a task with a range that ends in an open transaction. Needs no Spark session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE_S = 30
 
 @pytest.fixture
 def transaction(topic: Topic) -> Producer:
-    """Two records in an open transaction, behind three of nobody's."""
+    """Writes three records without a transaction, then two in an open transaction; returns the second producer."""
     topic.produce(range(3), 0)
     producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
     producer.init_transactions(_PATIENCE_S)
@@ -31,8 +31,11 @@ def transaction(topic: Topic) -> Producer:
 
 @pytest.mark.parametrize("fail", [True, False], ids=["failOnDataLoss", "not failOnDataLoss"])
 def test_records_of_an_open_transaction_are_not_lost(topic: Topic, transaction: Producer, fail: bool) -> None:
-    """They may not be read yet, so the task gives up after `kafkaConsumer.pollTimeoutMs`, whatever counts as loss; a
-    range may end there when its query read uncommitted records before. Once they are committed they are read."""
+    """A task gives up at an open transaction after `kafkaConsumer.pollTimeoutMs`, with any value of `failOnDataLoss`.
+
+    A range can end in an open transaction if its query read uncommitted records before. The task reads the records once
+    they are committed.
+    """
     options = SourceOptions.for_batch(
         topic.options(kafka_isolation_level="read_committed") | {"kafkaConsumer.pollTimeoutMs": "500"}
     )

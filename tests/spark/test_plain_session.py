@@ -1,4 +1,4 @@
-"""`format("klamm")` in a session that the user made."""
+"""Tests `format("klamm")` in a Spark session that the user created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from klamm.spark.java import find_java
 
 pytestmark = pytest.mark.timeout(300)
 
-# In a process of its own: this one's JVM has a session of klamm's already.
+# The script needs a separate process: the JVM of the test process already has a session that klamm created.
 SCRIPT = """
 import sys
 from pyspark.sql import SparkSession
@@ -31,7 +31,8 @@ print("imported", [name for name in sys.modules if name.startswith("klamm")])
 spark.stop()
 """
 
-# Queries that are stopped after one micro-batch, with nothing planned after it: Spark does not say that it is finished.
+# Some queries stop after one micro-batch, before Spark plans the next one. Spark does not tell the source that the
+# micro-batch is finished.
 STREAMS = """
 import sys
 import time
@@ -96,11 +97,11 @@ spark.stop()
 
 
 def run(script: str, *arguments: str) -> list[str]:
-    """What a driver prints that knows of klamm no more than its user does: Python and Java are set, and no more."""
+    """Runs a driver in an environment that sets only Python and Java, and returns the lines that it prints."""
     machine = {
         "JAVA_HOME": str(find_java().path),
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",  # a machine's own name need not be one that it can resolve
+        "SPARK_LOCAL_IP": "127.0.0.1",  # some machines cannot resolve their own host name
         "PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(Path(__file__).parents[2])))),
     }
     completed = subprocess.run(
@@ -116,7 +117,7 @@ def run(script: str, *arguments: str) -> list[str]:
 
 
 def test_a_plain_session_reads_and_writes_a_topic(topic: Topic) -> None:
-    """Spark finds source and sink by their name: nothing of klamm is imported; only Python and Java are set."""
+    """Spark finds the source and the sink by name, and the driver imports no klamm module."""
     topic.produce(range(10))
     assert run(SCRIPT, topic.bootstrap_servers, topic.name) == [f"values {list(range(10))}", "imported []"]
     values = [int(record.value or -1) for record in itertools.chain(*topic.records())]
@@ -124,8 +125,11 @@ def test_a_plain_session_reads_and_writes_a_topic(topic: Topic) -> None:
 
 
 def test_a_plain_session_tells_groups(topic: Topic, tmp_path: Path) -> None:
-    """Of each micro-batch but the last when the next is planned; of the last of a query that is stopped if an option
-    says where the checkpoint is, or the session was registered; else the next run begins by telling it."""
+    """A plain session commits a micro-batch to the group when the next micro-batch is planned.
+
+    The last micro-batch is committed when the query stops, if an option names the checkpoint or the session is
+    registered. Otherwise the next run commits it first.
+    """
     topic.produce(range(10))
     nothing = [-1001] * 3
 

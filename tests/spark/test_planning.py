@@ -1,4 +1,4 @@
-"""What planning costs: round trips, not partitions. Needs no session."""
+"""Tests that planning takes a few requests, whatever the number of partitions. Needs no Spark session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTITIONS = 1_000
 
 @pytest.fixture(scope="module")
 def wide() -> dict[str, Topic]:
-    """The topic of many partitions, once it is made."""
+    """Returns a mapping for the topic with many partitions, which the first test creates."""
     return {}
 
 
@@ -36,7 +36,7 @@ def wide_topic(wide: dict[str, Topic], new_topic: Callable[..., Topic]) -> Topic
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The requests that were sent, by name."""
+    """Returns the class names of the requests that were sent."""
     requests: list[str] = []
     send = Connection.send
 
@@ -52,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_batch_read_of_many_partitions_is_planned_in_a_few_requests(
     wide_topic: Topic, asked: list[str], more: dict[str, str]
 ) -> None:
-    """A request names all partitions of a broker, so that a thousand of them take a moment."""
+    """A batch read of a thousand partitions needs at most six requests: one names all partitions of a broker."""
     named = {key: text.replace("<topic>", wide_topic.name) for key, text in more.items()}
     options = SourceOptions.for_batch(wide_topic.options(**named))
     cluster = Cluster(options.client)
@@ -62,12 +62,15 @@ def test_a_batch_read_of_many_partitions_is_planned_in_a_few_requests(
     cluster.close()
 
     assert [one.end - one.start for one in ranges] == [1] * PARTITIONS
-    assert asked.count("ListOffsetsRequest") == 3  # where it ends, where it starts, where it ends
+    assert asked.count("ListOffsetsRequest") == 3  # for the log ends, the starting offsets, and the ending offsets
     assert len(asked) <= 6
 
 
 def test_a_micro_batch_of_many_partitions_takes_two_requests(wide_topic: Topic, asked: list[str]) -> None:
-    """Where the log ends, and whether the topic is still the same; while nothing comes, only the first."""
+    """A micro-batch sends one request for the log ends, and one to check that the topic was not created again.
+
+    Without new records, the source sends only the request for the log ends.
+    """
     options = SourceOptions.for_stream(wide_topic.options(startingOffsets="earliest"))
     cluster = Cluster(options.client)
     planner = planner_for(SubscribedOffsets(cluster, options.subscription), options)
@@ -86,7 +89,7 @@ def test_a_micro_batch_of_many_partitions_takes_two_requests(wide_topic: Topic, 
 
 
 def test_a_topic_that_was_made_anew_is_told_of_once(topic: Topic) -> None:
-    """From then on the new one is the topic that is read; also when it was missing for a while."""
+    """A topic that was deleted and created again is reported once, also when it was missing for a while."""
     options = SourceOptions.for_stream(topic.options())
     cluster = Cluster(options.client)
     log = SubscribedOffsets(cluster, options.subscription)
@@ -107,7 +110,7 @@ def test_a_topic_that_was_made_anew_is_told_of_once(topic: Topic) -> None:
 
 
 def test_an_assigned_partition_that_comes_later_is_noticed(topic: Topic) -> None:
-    """With `failOnDataLoss=false` it is waited for, also while nothing else happens."""
+    """An assigned partition that is created later is found. With `failOnDataLoss=false` a query waits for it."""
     options = SourceOptions.for_stream(topic.options(assign=json.dumps({topic.name: [0, 3]})))
     cluster = Cluster(options.client)
     log = SubscribedOffsets(cluster, options.subscription)

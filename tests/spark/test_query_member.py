@@ -1,4 +1,4 @@
-"""A query's process as a member of its group, without Spark: who owns it, who waits, who is refused, who is fenced."""
+"""Tests a query's process as a member of its group, without Spark: ownership, waiting, refusals and fencing."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from klamm.spark.source.group_member import QueryMember
 from klamm.testing import Broker
 
 _PATIENCE_S = 60.0
-# Far longer than the patience: who takes over in time has been told that the other left.
+# Far longer than the patience: a takeover within the patience proves that the previous owner left the group.
 _SESSION_MS = 600_000
 
 
 class Members:
-    """Queries of one group, and what the coordinator says of them."""
+    """Queries of one group, and the coordinator's description of the group."""
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
@@ -73,7 +73,7 @@ class Members:
         return GroupOffsets(Cluster(self.config("committer")), self.group, member)
 
     def put_out(self, client_id: str) -> None:
-        """As an administrator would, or the coordinator for a process that was paused for too long."""
+        """Removes a member, as an administrator does, or as the coordinator does when a process is paused too long."""
         (member_id,) = (each.member_id for each in self.described().members if each.client_id == client_id)
         member = ClassicMember(self.config("admin"), self.group, GroupProtocol("consumer", "any", 10_000, 10_000))
         member.member_id = member_id
@@ -92,7 +92,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def is_over(owner: QueryMember) -> bool:
-    """Raises what the query would end with."""
+    """Returns False while the query owns the group; then raises the error that ends the query."""
     owner.ensure_owner()
     return False
 
@@ -106,7 +106,7 @@ def members(topic: Topic) -> Iterator[Members]:
 
 
 def test_the_oldest_owns_everything_and_is_shown(members: Members) -> None:
-    """Tools see the owner with its partitions, and who stands by without."""
+    """The oldest member owns all partitions; tools show the owner with them, and a waiting member without any."""
     owner = members.owner("first")
     members.start("second")
     members.settle(2)
@@ -121,7 +121,7 @@ def test_the_oldest_owns_everything_and_is_shown(members: Members) -> None:
 
 
 def test_who_stands_by_takes_over_when_the_owner_leaves(members: Members) -> None:
-    """In the order in which they came, whatever their ids and whoever leads the group."""
+    """When the owner leaves, the waiting members take over in the order in which they joined."""
     first = members.owner("first")
     second = members.start("second")
     members.settle(2)
@@ -136,7 +136,7 @@ def test_who_stands_by_takes_over_when_the_owner_leaves(members: Members) -> Non
 
 
 def test_an_owner_that_is_put_out_is_fenced_and_told_by_whom(members: Members) -> None:
-    """Its commits are refused, and it may not plan."""
+    """An owner that is removed from the group may not commit or plan, and the error names its successor."""
     zero = TopicPartition(members.topic.name, PartitionIndex(0))
     owner = members.owner("first")
     successor = members.start("second")
@@ -157,7 +157,10 @@ def test_an_owner_that_is_put_out_is_fenced_and_told_by_whom(members: Members) -
 
 
 def test_an_owner_that_nobody_follows_is_told_so(members: Members) -> None:
-    """It does not come again by itself: somebody may have moved the group meanwhile."""
+    """An owner that is removed without a successor ends with an error that says so.
+
+    The owner does not join again by itself, because an administrator may have moved the group.
+    """
     owner = members.owner("only")
     members.put_out("spark-only")
 
@@ -166,7 +169,7 @@ def test_an_owner_that_nobody_follows_is_told_so(members: Members) -> None:
 
 
 def test_who_was_fenced_and_is_a_member_all_the_same_leaves(members: Members) -> None:
-    """Another one has come that is older, and owns the group: the query that stops must not be waited for."""
+    """A query that an older member fenced leaves the group when it stops, so that the group does not wait for it."""
     owner = members.owner("first")
     protocol = GroupProtocol("consumer", ASSIGNOR, _SESSION_MS, _SESSION_MS)
     with closing(ClassicMember(members.config("elder"), members.group, protocol)) as elder:
@@ -184,7 +187,7 @@ def test_who_was_fenced_and_is_a_member_all_the_same_leaves(members: Members) ->
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_ordinary_consumers_are_refused(members: Members, protocol: str) -> None:
-    """Of either protocol; the owner goes on."""
+    """A query's group refuses ordinary consumers of both group protocols, and the owner remains the owner."""
     owner = members.owner("first")
     refusals: list[KafkaError] = []
     consumer = Consumer(
@@ -215,7 +218,7 @@ def test_ordinary_consumers_are_refused(members: Members, protocol: str) -> None
 
 
 def test_a_group_of_consumers_is_not_taken(members: Members) -> None:
-    """The error says what to do."""
+    """A query refuses to join a group of ordinary consumers, and the error names `klamm.group.mode=member`."""
     consumer = Consumer(
         {
             "bootstrap.servers": members.topic.bootstrap_servers,
@@ -236,7 +239,7 @@ def test_a_group_of_consumers_is_not_taken(members: Members) -> None:
 
 
 def test_an_owner_outlives_rebalances(members: Members) -> None:
-    """Others come and go; its commits are accepted in every generation."""
+    """An owner remains the owner while other members join and leave; its commits succeed in every generation."""
     owner = members.owner("first")
     with closing(members.offsets(owner)) as commits:
         for turn in range(5):
@@ -253,7 +256,10 @@ def test_an_owner_outlives_rebalances(members: Members) -> None:
 def test_a_query_that_waits_for_its_broker_says_so_and_when_it_is_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody else would know why it reads nothing."""
+    """A query that waits for its broker logs a warning at the start and at the end of the wait.
+
+    Without these warnings a user would not know why the query reads nothing.
+    """
     broker = Broker(tmp_path)
     with broker:
         config = ClientConfig.from_mapping({"bootstrap.servers": broker.bootstrap_servers})

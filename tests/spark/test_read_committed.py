@@ -1,4 +1,4 @@
-"""Streams with `kafka.isolation.level=read_committed`: what is not committed is neither read nor lost."""
+"""Tests streams with `kafka.isolation.level=read_committed`, which neither read nor lose uncommitted records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def runs(spark: SparkSession, topic: Topic, tmp_path: Path) -> Runs:
 
 @pytest.fixture
 def producer(topic: Topic) -> Producer:
-    """A transactional one."""
+    """Returns a transactional producer."""
     producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
     producer.init_transactions(_PATIENCE_S)
     return producer
@@ -38,7 +38,7 @@ def begin(producer: Producer, topic: Topic, *values: str) -> None:
 
 
 def commit(producer: Producer, topic: Topic, *committed: str) -> None:
-    """Commits, and waits until the partition's committed records are these, in any number of transactions.
+    """Commits the transaction, and waits until the committed records of partition 0 are the given ones.
 
     Apache Kafka answers the request before it writes the markers, so the records become visible a little later.
     """
@@ -50,7 +50,7 @@ def commit(producer: Producer, topic: Topic, *committed: str) -> None:
 
 
 def test_a_stream_reads_transactions_when_they_are_committed(topic: Topic, runs: Runs, producer: Producer) -> None:
-    """And never those that were aborted."""
+    """A stream reads the records of a transaction when it is committed, and never reads aborted records."""
     with runs.running(startingOffsets="earliest", kafka_isolation_level="read_committed") as (query, sink):
         begin(producer, topic, "a", "b")
         query.processAllAvailable()
@@ -70,8 +70,10 @@ def test_a_stream_reads_transactions_when_they_are_committed(topic: Topic, runs:
 def test_a_query_that_becomes_committed_only_waits_where_it_stands(
     topic: Topic, runs: Runs, producer: Producer
 ) -> None:
-    """It has read the records of a transaction that is still open, so it stands beyond what is committed: that is no
-    loss, and nothing is read twice."""
+    """A query that changes to read_committed after it read records of an open transaction waits at its position.
+
+    Its position is beyond the committed records, which is no loss, and no record is read twice.
+    """
     topic.produce(["before"], 0)
     begin(producer, topic, "open")
     assert runs.to_the_end(startingOffsets="earliest").values == ["before", "open"]

@@ -1,5 +1,4 @@
-"""Spark reads and writes through TLS and SASL with the options that Spark's Kafka source and sink take, with Apache
-Kafka."""
+"""Tests reads and writes through TLS and SASL against Apache Kafka, with the options of Spark's own source and sink."""
 
 from __future__ import annotations
 
@@ -22,14 +21,14 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
-    """A broker with listeners for TLS and SASL."""
+    """Runs a broker with listeners for TLS and SASL."""
     with secure_kafka(tmp_path_factory.mktemp("certificates")) as running:
         yield running
 
 
 @pytest.fixture
 def secure_topic(kafka: SecureKafka) -> Topic:
-    """A topic of three partitions with a record in each, on that broker."""
+    """Creates a topic on the secure broker, with three partitions and a record in each."""
     admin = AdminClient({"bootstrap.servers": kafka.broker.bootstrap_servers})
     topic = create_topic(admin, kafka.broker.bootstrap_servers, f"secure-{uuid.uuid4().hex[:12]}", 3, {})
     for partition in range(3):
@@ -42,7 +41,7 @@ def _options(topic: Topic, client: dict[str, str]) -> dict[str, str]:
 
 
 def test_a_batch_through_sasl_and_tls(spark: SparkSession, kafka: SecureKafka, secure_topic: Topic) -> None:
-    """Planning process and workers get in."""
+    """A batch read connects through SASL and TLS, both in the planning process and in the workers."""
     options = _options(secure_topic, kafka.sasl_options("SASL_TLS", "SCRAM-SHA-512"))
     frame = spark.read.format("klamm").options(**options).load()
 
@@ -54,7 +53,7 @@ def test_a_batch_through_sasl_and_tls(spark: SparkSession, kafka: SecureKafka, s
 def test_a_stream_that_is_known_by_its_certificate(
     spark: SparkSession, kafka: SecureKafka, secure_topic: Topic, tmp_path: Path
 ) -> None:
-    """The group is committed through the same door."""
+    """A stream authenticates with a client certificate, and commits to its group through the same listener."""
     group = f"group-{uuid.uuid4().hex[:12]}"
     client = kafka.client_options("MUTUAL") | {"group.id": group}
     options = _options(secure_topic, client) | {"startingOffsets": "earliest"}
@@ -80,7 +79,7 @@ def test_a_stream_that_is_known_by_its_certificate(
 
 
 def test_a_wrong_password_ends_the_query(spark: SparkSession, kafka: SecureKafka, secure_topic: Topic) -> None:
-    """With the broker's word for it, at once, and without the password."""
+    """A wrong password ends a query with the broker's error code, and the message contains no password."""
     from pyspark.errors import PySparkException
 
     options = _options(secure_topic, kafka.sasl_options("SASL_TLS", "SCRAM-SHA-256", "a wrong guess"))
@@ -95,7 +94,7 @@ def test_a_wrong_password_ends_the_query(spark: SparkSession, kafka: SecureKafka
 def test_the_options_are_those_of_sparks_connector(
     spark: SparkSession, connector: str, kafka: SecureKafka, secure_topic: Topic, listener: str
 ) -> None:
-    """Letter by letter, through every door; and who has no key stays outside with both."""
+    """On every listener, klamm reads with exactly the connector's options, and both refuse wrong credentials."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -123,7 +122,7 @@ def test_the_options_are_those_of_sparks_connector(
 
 
 def _written(frame: DataFrame, source: str, topic: Topic, client: dict[str, str]) -> None:
-    # The key of consumers; a producer has none like it.
+    # Only consumers have the option `default.api.timeout.ms`.
     of_producers = {f"kafka.{key}": value for key, value in client.items() if key != "default.api.timeout.ms"}
     frame.write.format(source).mode("append").options(**of_producers, topic=topic.name).save()
 
@@ -132,7 +131,7 @@ def _written(frame: DataFrame, source: str, topic: Topic, client: dict[str, str]
 def test_a_writer_takes_the_options_of_sparks_connector(
     spark: SparkSession, connector: str, kafka: SecureKafka, secure_topic: Topic, listener: str
 ) -> None:
-    """Letter by letter."""
+    """klamm's sink writes with exactly the security options of Spark's connector."""
     keys = {"MUTUAL": kafka.client_options("MUTUAL"), "SASL_TLS": kafka.sasl_options("SASL_TLS", "SCRAM-SHA-512")}
     frame = spark.range(10).selectExpr("string(id) key", "string(id) value")
 
@@ -144,7 +143,7 @@ def test_a_writer_takes_the_options_of_sparks_connector(
 
 
 def test_a_wrong_password_ends_a_write(spark: SparkSession, kafka: SecureKafka, secure_topic: Topic) -> None:
-    """With the broker's word for it, at once, and without the password."""
+    """A wrong password ends a write with the broker's error code, without a traceback and without the password."""
     frame = spark.range(1).selectExpr("string(id) value")
 
     with pytest.raises(Exception, match="SASL_AUTHENTICATION_FAILED") as refused:

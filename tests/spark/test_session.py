@@ -1,4 +1,4 @@
-"""`klamm.spark.session()` makes the session that docs/reference/spark-session.md tells of."""
+"""Tests that `klamm.spark.session()` creates the session that docs/reference/spark-session.md describes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-session.md").read_text(encoding="utf-8")
 THREADS = 2
-"""Of the session that all tests share, as its master says."""
+"""The number of threads of the shared session, from its master."""
 
-# In a process of its own: this one's JVM has a session of klamm's already.
+# The script needs a separate process: the JVM of the test process already has a session that klamm created.
 EXISTING = """
 import os
 import klamm.spark
@@ -42,7 +42,7 @@ print("made", again is not made, again.conf.get("spark.sql.shuffle.partitions"),
 
 
 def table() -> dict[str, str]:
-    """What the page says that is set, and to what."""
+    """Returns the settings that the page lists, with their values."""
     section = PAGE.partition("## What it sets\n")[2].partition("\n## ")[0]
     told = {}
     for line in section.splitlines():
@@ -57,19 +57,19 @@ SPARK_SETTINGS = {name: value for name, value in table().items() if name.startsw
 
 @pytest.mark.parametrize("name", SPARK_SETTINGS)
 def test_the_session_has_what_the_page_lists(spark: SparkSession, name: str) -> None:
-    """Spark's settings, in the words of the page."""
+    """The session has each Spark setting with the value that the page lists."""
     told = SPARK_SETTINGS[name]
 
     assert spark.conf.get(name) == {"as many as threads": str(THREADS)}.get(told, told)
 
 
 def test_the_page_lists_what_the_session_sets() -> None:
-    """All of it, with nothing added."""
+    """The page lists exactly the Spark settings that the session sets."""
     assert settings_for(f"local[{THREADS}]").keys() == SPARK_SETTINGS.keys()
 
 
 def test_python_and_java_are_those_of_the_page(spark: SparkSession) -> None:
-    """The rows that are no settings of Spark's but variables of the environment."""
+    """The session sets the environment variables on the page, which choose Python and Java."""
     assert table().keys() - SPARK_SETTINGS.keys() == {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME"}
     assert os.environ["PYSPARK_PYTHON"] == worker_python()
     assert os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
@@ -79,7 +79,7 @@ def test_python_and_java_are_those_of_the_page(spark: SparkSession) -> None:
 
 
 def test_local_checkpoints_go_through_the_file_system_of_the_page(spark: SparkSession) -> None:
-    """What Hadoop makes of the setting; with klamm's own jar it is another one, in a cluster of the tests' own."""
+    """Hadoop uses the file system that the page lists; test_local_cluster.py tests the one in klamm's own jar."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(
@@ -92,8 +92,10 @@ def test_local_checkpoints_go_through_the_file_system_of_the_page(spark: SparkSe
 
 
 def test_a_session_that_exists_is_returned_as_it_is() -> None:
-    """Whoever made it chose its settings, a cluster's number of parts among them: only `conf` is applied. One that was
-    stopped does not exist."""
+    """An existing session keeps the settings that its creator chose, such as the number of shuffle partitions.
+
+    Only `conf` is applied to it. A stopped session does not count as existing.
+    """
     machine = {"JAVA_HOME": str(find_java().path), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
     completed = subprocess.run(

@@ -1,4 +1,4 @@
-"""A task of many small ranges: fetched together, it brings what it would bring range by range. Needs no session."""
+"""Tests that a task that fetches many small ranges together returns the rows of each range. Needs no Spark session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Row = tuple[str, int, int, bytes | None, bytes | None]
 
 @pytest.fixture
 def fetches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """An entry for each Fetch request that was sent."""
+    """Returns a list with an entry for each Fetch request that was sent."""
     sent: list[int] = []
     send_body = Connection.send_body
 
@@ -70,14 +70,14 @@ def one_by_one(options: SourceOptions, task: Sequence[OffsetRange], *, fail: boo
 
 
 def by_partition(rows: list[Row]) -> list[Row]:
-    """Partition by partition, each in the order in which it came, for no other order is promised."""
+    """Sorts rows by partition, and keeps the order within each partition; no other order is guaranteed."""
     return sorted(rows, key=lambda row: row[:2])
 
 
 def test_a_thousand_small_ranges_take_few_requests_and_one_record_batch(
     new_topic: Callable[..., Topic], fetches: list[int]
 ) -> None:
-    """Planned and read as Spark has it done: one task."""
+    """A thousand small ranges, planned and read as Spark does it, are one task with ten requests and one batch."""
     topic = new_topic(partitions=1_000)
     topic.produce_records([{"value": f"{index % 1_000}", "partition": index % 1_000} for index in range(3_000)])
     reader = KlammStreamReader(options_of(topic))
@@ -96,7 +96,7 @@ def test_a_thousand_small_ranges_take_few_requests_and_one_record_batch(
 
 
 def test_a_range_alone_is_read_as_ever(topic: Topic, fetches: list[int]) -> None:
-    """With one request, which waits for what is to come."""
+    """A task with a single range reads it with one Fetch request."""
     topic.produce(range(10), 1)
 
     assert len(together(options_of(topic), [the_range(topic, 1, 2, 8)])) == 6
@@ -105,7 +105,7 @@ def test_a_range_alone_is_read_as_ever(topic: Topic, fetches: list[int]) -> None
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_rows_are_those_of_the_ranges_one_by_one(new_topic: Callable[..., Topic], seed: int) -> None:
-    """Whatever the layout: codecs, bounds within batches, large records, small answers, starts that are gone."""
+    """A shared read returns the rows of separate reads, with any codecs, bounds, sizes, limits and deleted starts."""
     chance = random.Random(seed)
     topics = [new_topic(partitions=12) for _ in range(2)]
     task: list[OffsetRange] = []
@@ -125,7 +125,7 @@ def test_the_rows_are_those_of_the_ranges_one_by_one(new_topic: Callable[..., To
             if end and chance.random() < 0.2:
                 topic.delete_before(chance.randint(0, end), partition)
     chance.shuffle(task)
-    # Answers have room for some of it only.
+    # With the small limits, an answer has room for only a part of the task.
     options = options_of(topics[0], **{"kafka.fetch.max.bytes": str(chance.choice([1, 100_000, 50_000_000]))})
 
     rows = together(options, task, fail=False)
@@ -137,7 +137,7 @@ def test_the_rows_are_those_of_the_ranges_one_by_one(new_topic: Callable[..., To
 def test_offsets_that_are_gone_are_loss(
     topic: Topic, caplog: pytest.LogCaptureFixture, fetches: list[int], fail: bool
 ) -> None:
-    """Of the range that lacks them; the others come all the same, or have come."""
+    """Deleted offsets are a loss of their range only: with `failOnDataLoss=false` all remaining rows are read."""
     for partition in range(3):
         topic.produce(range(10), partition)
     topic.delete_before(4, 1)
@@ -157,11 +157,11 @@ def test_offsets_that_are_gone_are_loss(
         }
         assert offsets == {0: [*range(2, 10)], 1: [*range(4, 10)], 2: [*range(2, 10)]}
         assert len(caplog.records) == 1
-        assert len(fetches) == 3  # together, refused alone, and from where the log begins
+        assert len(fetches) == 3  # all ranges together, the refused range alone, and from the log start
 
 
 def test_an_open_transaction_holds_up_its_range_alone(topic: Topic) -> None:
-    """What is before it comes with the others; then the task waits for the rest, as for that of a range alone."""
+    """The rows before an open transaction come with the other ranges; then the task waits as for a single range."""
     for partition in range(3):
         topic.produce(range(3), partition)
     producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
@@ -184,7 +184,10 @@ def test_an_open_transaction_holds_up_its_range_alone(topic: Topic) -> None:
 
 
 def test_a_topic_made_anew_is_not_read_for_the_old_one(new_topic: Callable[..., Topic]) -> None:
-    """Although it has all the offsets: neither where this process knows the old one, nor where it knows the new one."""
+    """A topic that was created again is not read as the old topic, although it has all the offsets.
+
+    The check works whether this process has the metadata of the old topic or of the new topic.
+    """
     topic, other = new_topic(partitions=3), new_topic(partitions=3)
     for each in (topic, other):
         for partition in range(3):
@@ -212,7 +215,7 @@ def test_a_topic_made_anew_is_not_read_for_the_old_one(new_topic: Callable[..., 
 
 
 def test_more_than_an_answer_holds_comes_in_several(topic: Topic, fetches: list[int]) -> None:
-    """From where the shared answer ended, and in order."""
+    """If a shared answer does not hold all records, the next one continues where it ended, in order."""
     topic.produce(range(5), 0)
     topic.produce_records([{"value": bytes(100_000)} for _ in range(20)], 1, **{"batch.num.messages": 1})
     topic.produce(range(5), 2)
@@ -226,7 +229,7 @@ def test_more_than_an_answer_holds_comes_in_several(topic: Topic, fetches: list[
 
 
 def test_a_damaged_batch_is_named_with_its_partition(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it came together with others."""
+    """The error for a damaged batch names its partition, also if the batch was fetched with other partitions."""
     for partition in range(3):
         topic.produce(range(5), partition)
     monkeypatch.setattr("klamm.protocol.record_batch.crc32c", lambda *_: 0)
@@ -239,7 +242,7 @@ def test_a_damaged_batch_is_named_with_its_partition(topic: Topic, monkeypatch: 
 
 @pytest.fixture
 def nanoseconds(new_topic: Callable[..., Topic]) -> Topic:
-    """Ten records in each of two partitions; then, in the second, one whose producer wrote nanoseconds for its time."""
+    """Writes ten records to each of two partitions, then one with a timestamp in nanoseconds to the second."""
     topic = new_topic(partitions=2, message_timestamp_after_max_ms=str(2**63 - 1))
     for partition in range(2):
         topic.produce(range(10), partition, **{"batch.num.messages": 2})
@@ -251,7 +254,10 @@ def nanoseconds(new_topic: Callable[..., Topic]) -> Topic:
 def test_a_time_that_is_none_is_named_with_its_partition(
     nanoseconds: Topic, monkeypatch: pytest.MonkeyPatch, is_compiled: bool
 ) -> None:
-    """The filler without a compiler finds it when the table is made, which has rows of several."""
+    """The error for an invalid timestamp names the partition of the record, with and without the compiled module.
+
+    Without the compiled module, the timestamp is checked when the table is built, which has rows of several partitions.
+    """
     if not is_compiled:
         monkeypatch.setattr("klamm.spark.source.columns.IS_COMPILED", False)
     task = [the_range(nanoseconds, 1, 0, 11), the_range(nanoseconds, 0, 0, 10)]
@@ -263,7 +269,7 @@ def test_a_time_that_is_none_is_named_with_its_partition(
 def test_what_spark_has_of_a_task_that_fails_is_not_brought_again(
     nanoseconds: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tables were handed over before the broken record was found, the last of them in the middle of its range."""
+    """A failing task returns no row twice, even if its last table ended in the middle of a range."""
     monkeypatch.setattr("klamm.spark.source.tables._ROWS", 7)
     task = [the_range(nanoseconds, 0, 0, 10), the_range(nanoseconds, 1, 0, 11)]
     batches = read_task(options_of(nanoseconds).reading_client, task, LossPolicy(fail=True), include_headers=False)

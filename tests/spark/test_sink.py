@@ -1,4 +1,4 @@
-"""Batch writes and streaming queries with `format("klamm")`, as docs/reference/spark-sink.md describes them."""
+"""Tests batch writes and streaming queries with `format("klamm")`, as docs/reference/spark-sink.md describes them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def options(topic: Topic, **more: str) -> dict[str, str]:
-    """Options that write into this topic."""
+    """Returns options that write into the topic."""
     return {"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name, **more}
 
 
 def rows(spark: SparkSession, count: int, tasks: int = 4) -> DataFrame:
-    """Returns rows with keys and values that say which row it is."""
+    """Returns rows with one of 50 keys, and the row's number as the value."""
     return spark.range(0, count, 1, tasks).selectExpr("concat('k', id % 50) key", "string(id) value")
 
 
@@ -43,7 +43,7 @@ def values(topic: Topic, partitions: int = 3) -> list[int]:
 
 
 def test_a_batch_is_read_back(spark: SparkSession, topic: Topic) -> None:
-    """By the source, and by librdkafka. Each key has one partition, as librdkafka's murmur2 has it."""
+    """The source and librdkafka read the written rows, and each key has the partition of librdkafka's murmur2."""
     rows(spark, 20_000).write.format("klamm").mode("append").options(**options(topic)).save()
 
     read = spark.read.format("klamm").options(**topic.options()).load()
@@ -58,7 +58,7 @@ def test_a_batch_is_read_back(spark: SparkSession, topic: Topic) -> None:
 
 
 def test_the_partitioner_of_librdkafka(spark: SparkSession, topic: Topic, new_topic: Callable[..., Topic]) -> None:
-    """Is an option."""
+    """With `klamm.partitioner=consistent_random`, records have the partitions of librdkafka's default partitioner."""
     ours = options(topic, **{"klamm.partitioner": "consistent_random"})
     frame = spark.range(100).selectExpr("concat('k', id) key", "string(id) value")
     frame.coalesce(1).write.format("klamm").mode("append").options(**ours).save()
@@ -70,19 +70,19 @@ def test_the_partitioner_of_librdkafka(spark: SparkSession, topic: Topic, new_to
 
 @pytest.fixture
 def source(new_topic: Callable[..., Topic]) -> Topic:
-    """A topic to read from."""
+    """Creates a topic to read from."""
     return new_topic(partitions=2)
 
 
 def start(spark: SparkSession, source: Topic, into: Topic, checkpoint: Path, **more: str) -> StreamingQuery:
-    """Starts a query that copies a topic, as far as it is filled."""
+    """Starts a query that copies the existing records of a topic and ends."""
     frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
     writer = frame.select("key", "value", "offset").writeStream.format("klamm").options(**options(into, **more))
     return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
 
 
 def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path) -> None:
-    """Without a failure each record is written once."""
+    """A stream continues where it stopped, and without a failure writes each record once."""
     for first in (0, 100, 200):
         source.produce(range(first, first + 100))
         start(spark, source, topic, tmp_path, queryName="ignored").awaitTermination()
@@ -92,7 +92,7 @@ def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, source: Topic, t
 def test_a_micro_batch_that_spark_repeats_is_written_again(
     spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path
 ) -> None:
-    """As after a crash between the write and the commit log: at least once."""
+    """A micro-batch that Spark repeats after a crash before the commit log is written again (at least once)."""
     source.produce(range(100))
     start(spark, source, topic, tmp_path).awaitTermination()
     Runs(spark, source, tmp_path).forget_last_commit()
@@ -117,7 +117,7 @@ def producer_ids(topic: Topic) -> set[int]:
 
 
 def test_a_stream_keeps_its_producer(spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path) -> None:
-    """A worker process writes micro-batch after micro-batch with one producer."""
+    """A worker process keeps its producer for the next micro-batches of a stream."""
     frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
     writer = frame.select("value").writeStream.format("klamm").options(**options(topic))
     query = writer.option("checkpointLocation", str(tmp_path)).start()
@@ -129,12 +129,12 @@ def test_a_stream_keeps_its_producer(spark: SparkSession, source: Topic, topic: 
         query.stop()
 
     assert values(topic) == list(range(12))
-    # Reading and writing take turns in Spark's workers, and Spark starts another one while none is free.
+    # Reads and writes share Spark's workers, and Spark starts another worker if none is free.
     assert len(producer_ids(topic)) < 12
 
 
 def test_a_task_that_fails_is_repeated(spark: SparkSession, topic: Topic) -> None:
-    """Its records may be there twice, and all are there."""
+    """After a failed task is repeated, the topic has all its records, and may have some of them twice."""
 
     def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -153,7 +153,7 @@ def test_a_task_that_fails_is_repeated(spark: SparkSession, topic: Topic) -> Non
 
 
 def test_a_missing_topic_is_created(spark: SparkSession, topic: Topic) -> None:
-    """By the broker, as with Spark's own sink."""
+    """A write to a missing topic lets the broker create the topic, as with Spark's own sink."""
     name = f"created-{uuid.uuid4().hex[:12]}"
     rows(spark, 10).write.format("klamm").mode("append").options(**options(topic)).option("topic", name).save()
 
@@ -162,7 +162,7 @@ def test_a_missing_topic_is_created(spark: SparkSession, topic: Topic) -> None:
 
 
 def test_update_mode_through_foreach_batch(spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path) -> None:
-    """Each micro-batch writes the rows that changed."""
+    """In update mode through `foreachBatch`, each micro-batch writes the rows that changed."""
     frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
     counts = frame.groupBy("value").count().selectExpr("value key", "string(count) value")
     write = klamm.spark.write_topic(**options(topic))
@@ -178,7 +178,10 @@ def test_update_mode_through_foreach_batch(spark: SparkSession, source: Topic, t
 def test_an_error_in_foreach_batch_names_the_micro_batch(
     spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path
 ) -> None:
-    """By the ids of the query and of the micro-batch; wrong options are refused before any query runs."""
+    """An error in `foreachBatch` contains the ids of the query and of the micro-batch.
+
+    `write_topic` refuses wrong options before any query runs.
+    """
     with pytest.raises(OptionError, match=r"unknown option 'topics' .* did you mean topic\?"):
         klamm.spark.write_topic(topics="a", **{"kafka.bootstrap.servers": "h:1"})
     source.produce(["x" * 2000])
@@ -201,7 +204,7 @@ def test_an_error_in_foreach_batch_names_the_micro_batch(
 def test_a_stream_that_can_not_write_fails_in_one_sentence(  # noqa: PLR0917
     spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path, more: dict[str, str], message: str
 ) -> None:
-    """Without a traceback."""
+    """A stream that cannot write fails with klamm's message and without a traceback."""
     source.produce(["x" * 2000])
     with pytest.raises(Exception, match=message) as failed:
         start(spark, source, topic, tmp_path, **more).awaitTermination()

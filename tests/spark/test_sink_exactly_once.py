@@ -1,4 +1,4 @@
-"""Streaming queries with `klamm.sink.semantics=exactly-once`, as docs/reference/spark-sink.md describes them."""
+"""Tests streaming queries with `klamm.sink.semantics=exactly-once`, as docs/reference/spark-sink.md describes them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture
 def source(new_topic: Callable[..., Topic]) -> Topic:
-    """A topic to read from."""
+    """Creates a topic to read from."""
     return new_topic(partitions=2)
 
 
 def options(topic: Topic, **more: str) -> dict[str, str]:
-    """Options that write into this topic exactly once."""
+    """Returns options that write into the topic exactly once."""
     return {
         "kafka.bootstrap.servers": topic.bootstrap_servers,
         "topic": topic.name,
@@ -39,7 +39,7 @@ def options(topic: Topic, **more: str) -> dict[str, str]:
 
 
 def copy(spark: SparkSession, source: Topic, into: Topic, checkpoint: Path, **more: str) -> None:
-    """Copies a topic, as far as it is filled, in micro-batches of at most 50 records."""
+    """Copies the existing records of a topic in micro-batches of at most 50 records."""
     frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest"))
     writer = frame.option("maxOffsetsPerTrigger", "50").load().select("key", "value").writeStream.format("klamm")
     writer = writer.options(**options(into, **more)).option("checkpointLocation", str(checkpoint))
@@ -47,12 +47,12 @@ def copy(spark: SparkSession, source: Topic, into: Topic, checkpoint: Path, **mo
 
 
 def values(topic: Topic) -> Counter[bytes | None]:
-    """Returns the committed values in the topic, with how often each is there."""
+    """Returns the committed values in the topic, with the number of records for each value."""
     return Counter(record.value for record in itertools.chain(*topic.records()))
 
 
 def numbers(until: int) -> Counter[bytes | None]:
-    """Returns each number once."""
+    """Returns the expected values: each number below `until` once."""
     return Counter(str(number).encode() for number in range(until))
 
 
@@ -65,7 +65,10 @@ def files_in(folder: Path) -> list[Path]:
 def test_a_micro_batch_that_spark_repeats_is_dropped(
     spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path, inline: str
 ) -> None:
-    """Small tasks pass their batches in messages, large ones in files of the checkpoint, which are gone afterwards."""
+    """A repeated micro-batch is dropped, whether tasks pass their batches in messages or in files.
+
+    Only large tasks use files, which lie in the checkpoint and are deleted afterwards.
+    """
     for until in (120, 240):
         source.produce(range(until - 120, until))
         copy(spark, source, topic, tmp_path, **{"klamm.sink.inline.bytes": inline})
@@ -81,7 +84,7 @@ def test_a_micro_batch_that_spark_repeats_is_dropped(
 
 
 def test_large_tasks_move_to_a_file(spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path) -> None:
-    """Elsewhere than in the checkpoint if the query asks for it; several record batches for each partition."""
+    """Large tasks write several record batches per partition to files in the folder `klamm.sink.staging`."""
     staging = tmp_path / "staging"
     source.produce("x" * 1000 + str(number) for number in range(100))
     more = {"klamm.sink.staging": str(staging), "klamm.sink.inline.bytes": "5000", "kafka.batch.size": "2000"}
@@ -95,7 +98,7 @@ def test_large_tasks_move_to_a_file(spark: SparkSession, source: Topic, topic: T
 def test_an_older_copy_of_the_checkpoint_is_refused(
     spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path
 ) -> None:
-    """In one sentence, and nothing is written."""
+    """A query with an older copy of the checkpoint fails without a traceback and writes nothing."""
     import shutil
 
     source.produce(range(10))
@@ -112,7 +115,7 @@ def test_an_older_copy_of_the_checkpoint_is_refused(
 
 
 def counts_of(spark: SparkSession, source: Topic) -> DataFrame:
-    """Returns how often each value is in the source."""
+    """Returns a stream with the number of records for each value in the source."""
     frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
     return frame.groupBy("value").count().selectExpr("value key", "string(count) value")
 
@@ -121,7 +124,7 @@ def counts_of(spark: SparkSession, source: Topic) -> DataFrame:
 def test_update_mode_through_foreach_batch(
     spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path, inline: str
 ) -> None:
-    """The checkpoint is found; a repeated micro-batch is dropped."""
+    """In update mode through `foreachBatch`, the sink finds the checkpoint and drops a repeated micro-batch."""
     write = klamm.spark.write_topic(**options(topic), **{"klamm.sink.inline.bytes": inline})
 
     def run() -> None:
@@ -142,7 +145,7 @@ def test_update_mode_through_foreach_batch(
 def test_a_second_write_with_the_same_marker_is_refused(
     spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path
 ) -> None:
-    """It would be dropped as a repetition."""
+    """A second write in one micro-batch is refused, because it would be dropped as a repetition of the first."""
     write = klamm.spark.write_topic(**options(topic))
     refusals: list[Exception] = []
     done = threading.Event()
@@ -166,7 +169,7 @@ def test_a_second_write_with_the_same_marker_is_refused(
 
 
 def test_a_batch_write_is_refused(spark: SparkSession, topic: Topic) -> None:
-    """It has no checkpoint."""
+    """A batch write with exactly-once semantics is refused, because it has no checkpoint."""
     frame = spark.range(3).selectExpr("string(id) value")
     with pytest.raises(Exception, match="exactly-once needs a streaming query"):
         frame.write.format("klamm").mode("append").options(**options(topic)).save()
@@ -182,7 +185,7 @@ def test_a_batch_write_is_refused(spark: SparkSession, topic: Topic) -> None:
 def test_a_limit_is_explained(  # noqa: PLR0917
     spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path, more: dict[str, str], message: str
 ) -> None:
-    """The query goes on once the cause is gone."""
+    """A query fails with a message that names the exceeded limit, and continues once the cause is removed."""
     source.produce(range(5))
     with pytest.raises(Exception, match=message) as failed:
         copy(spark, source, topic, tmp_path, **more)

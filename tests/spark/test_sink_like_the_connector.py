@@ -1,4 +1,4 @@
-"""The same rows and options write the same records, or bring the same refusal, as with Spark's own Kafka connector."""
+"""Tests that the same rows and options write the same records, or are refused, as with Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 # The first test starts Spark and may have to find jars.
 pytestmark = pytest.mark.timeout(300)
 
-# Java's producer would wait for a minute for what is not there.
+# By default, Java's producer waits a minute for a topic or a partition that does not exist.
 HASTE = {"kafka.max.block.ms": "2000", "kafka.delivery.timeout.ms": "4000", "kafka.request.timeout.ms": "3000"}
 HEADER = "named_struct('key', {}, 'value', cast({} as binary))"
 NO_BYTES = "cast(null as binary)"
 
 
 def write(frame: DataFrame, source: str, into: Topic, **options: str) -> None:
-    """Writes all rows, in one task so that the records of a partition have one order."""
+    """Writes all rows in one task, so that the records of a partition have a fixed order."""
     servers = {"kafka.bootstrap.servers": into.bootstrap_servers}
     frame.coalesce(1).write.format(source).mode("append").options(**servers, **HASTE, **options).save()
 
 
-# Columns of 300 rows, and options.
+# The columns of 300 rows, and the options of the write.
 KEYED: dict[str, tuple[list[str], dict[str, str]]] = {
     "text keys": (["concat('key ', id) key", "string(id) value"], {}),
     "keys of all lengths": (["binary(left(repeat('äbc', 30), int(id % 40))) key", "string(id) value"], {}),
@@ -68,7 +68,7 @@ KEYED: dict[str, tuple[list[str], dict[str, str]]] = {
 
 @pytest.mark.parametrize("case", KEYED)
 def test_the_same_records(spark: SparkSession, connector: str, new_topic: Callable[..., Topic], case: str) -> None:
-    """In the same partitions and the same order."""
+    """klamm and the connector write the same records to the same partitions in the same order."""
     columns, options = KEYED[case]
     frame = spark.range(300).selectExpr(*columns)
     theirs, ours = new_topic(partitions=3), new_topic(partitions=3)
@@ -85,7 +85,7 @@ def test_the_same_records(spark: SparkSession, connector: str, new_topic: Callab
 def test_the_same_records_wherever_they_land(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], options: dict[str, str]
 ) -> None:
-    """The partition of a record without a key is left to chance by both, and so is one whose key is ignored."""
+    """Both sinks write the same records to random partitions if records have no key or keys are ignored."""
     frame = spark.range(300).selectExpr("concat(id, repeat('x', 20)) value", *(["string(id) key"] if options else []))
     topics = {source: new_topic(partitions=3) for source in (connector, "klamm")}
 
@@ -98,7 +98,7 @@ def test_the_same_records_wherever_they_land(
 
 
 def test_a_column_of_topics(spark: SparkSession, connector: str, new_topic: Callable[..., Topic]) -> None:
-    """Each row goes to its topic, unless the option names one for all."""
+    """Each row goes to the topic in its column `topic`, unless the option `topic` names one topic for all rows."""
     a, b = new_topic(partitions=3), new_topic(partitions=3)
     frame = spark.range(100).selectExpr(
         f"if(id % 3 = 0, '{a.name}', '{b.name}') topic", "string(id) key", "string(id) value"
@@ -119,7 +119,7 @@ def test_a_column_of_topics(spark: SparkSession, connector: str, new_topic: Call
 
 
 def test_the_same_streams(spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path) -> None:
-    """Of new rows, and of whole results."""
+    """klamm and the connector write the same records from streams in append mode and in complete mode."""
     source = new_topic(partitions=1)
     written: dict[str, list[list[list[Record]]]] = {connector: [], "klamm": []}
     source.produce(f"{index % 4}" for index in range(40))
@@ -142,8 +142,7 @@ def test_the_same_streams(spark: SparkSession, connector: str, new_topic: Callab
 
 
 ROW = ["string(id) value"]
-# Columns, options, and what stands in both errors; or, where the two don't say the same, in the connector's and in
-# klamm's.
+# Columns, options, and the text that both errors contain; if the errors differ, the connector's text and klamm's text.
 REFUSALS: list[tuple[list[str], dict[str, Any], str | tuple[str, str]]] = [
     (ROW, {"topic": "left out"}, "topic option required when no 'topic' attribute is present. Use the topic option"),
     (["'a' value2"], {}, "Required attribute 'value' not found"),
@@ -168,7 +167,7 @@ REFUSALS: list[tuple[list[str], dict[str, Any], str | tuple[str, str]]] = [
         {"kafka.value.serializer": "x.Y"},
         "Kafka option 'value.serializer' is not supported as value are serialized",
     ),
-    # The same refusal in other words.
+    # Both sinks refuse these writes, with different messages.
     (
         ROW,
         {"kafka.bootstrap.servers": "left out"},
@@ -198,7 +197,7 @@ def test_the_same_refusals(
     topic: Topic,
     refusal: tuple[list[str], dict[str, Any], str | tuple[str, str]],
 ) -> None:
-    """Of a batch write. klamm's have no traceback."""
+    """klamm and the connector refuse the same batch writes; klamm's errors have no traceback."""
     columns, options, essence = refusal
     essences = (essence, essence) if isinstance(essence, str) else essence
     frame = spark.range(2).selectExpr(*columns)
@@ -215,7 +214,7 @@ def test_the_same_refusals(
 def test_the_same_save_modes_are_refused(
     spark: SparkSession, connector: str, topic: Topic, mode: str, ours: str
 ) -> None:
-    """Records are only added."""
+    """klamm and the connector refuse the save modes `overwrite` and `ignore`, because a write only adds records."""
     servers = {"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name}
     for source, words in ((connector, "not allowed for Kafka"), ("klamm", ours or "UNSUPPORTED_DATA_SOURCE_SAVE_MODE")):
         with pytest.raises(Exception, match=words):

@@ -1,4 +1,4 @@
-"""Where the sink differs from Spark's own connector, as docs/reference/spark-sink.md tells: both sides of it."""
+"""Tests each difference between the sink and Spark's own connector that docs/reference/spark-sink.md describes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture
 def frame(spark: SparkSession) -> DataFrame:
-    """Two rows."""
+    """Returns two rows."""
     return spark.range(2).selectExpr("string(id) value")
 
 
 def options(topic: Topic, **more: str) -> dict[str, str]:
-    """Options that write into this topic."""
+    """Returns options that write into the topic."""
     return {"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name, **more}
 
 
@@ -34,7 +34,7 @@ def values(topic: Topic) -> list[bytes | None]:
 
 
 def test_the_save_mode(frame: DataFrame, connector: str, topic: Topic) -> None:
-    """Spark refuses its default one for a Python sink."""
+    """Spark refuses its default save mode for a Python sink; the connector accepts the default mode."""
     frame.write.format(connector).options(**options(topic)).save()
     with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
         frame.write.format("klamm").options(**options(topic)).save()
@@ -46,7 +46,7 @@ def test_the_save_mode(frame: DataFrame, connector: str, topic: Topic) -> None:
 def test_the_output_mode_update(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
 ) -> None:
-    """Spark refuses it for a Python sink."""
+    """Spark refuses the output mode `update` for a Python sink; the connector supports the mode."""
     source = new_topic()
     source.produce(["a", "a"])
     counts = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
@@ -76,7 +76,7 @@ def test_the_output_mode_update(
 def test_options_that_do_not_exist(
     frame: DataFrame, connector: str, topic: Topic, ignored: dict[str, str], message: str
 ) -> None:
-    """Are refused; the connector ignores them."""
+    """klamm refuses options that do not exist; the connector ignores such options."""
     frame.write.format(connector).options(**options(topic, **ignored)).mode("append").save()
     assert values(topic) == [b"0", b"1"]
 
@@ -86,7 +86,7 @@ def test_options_that_do_not_exist(
 
 
 def test_columns_to_partition_by(frame: DataFrame, connector: str, topic: Topic) -> None:
-    """Are refused by Spark; the connector ignores them."""
+    """Spark refuses partitioning columns for a Python sink; the connector ignores such columns."""
     frame.write.format(connector).options(**options(topic)).partitionBy("value").save()
     with pytest.raises(Exception, match="partitioning or clustering columns do not match"):
         frame.write.format("klamm").options(**options(topic)).mode("append").partitionBy("value").save()
@@ -95,7 +95,7 @@ def test_columns_to_partition_by(frame: DataFrame, connector: str, topic: Topic)
 
 
 def test_a_partition_that_is_not_there(spark: SparkSession, connector: str, topic: Topic) -> None:
-    """Fails the task at once; the connector waits for it."""
+    """A row for a missing partition fails klamm's task at once; the connector waits for the partition."""
     frame = spark.range(1).selectExpr("string(id) value", "3 partition")
     waits = {"kafka.max.block.ms": "1000"}
     for source, words in ((connector, "not present in metadata after 1000 ms"), ("klamm", "partition 3")):
@@ -106,7 +106,7 @@ def test_a_partition_that_is_not_there(spark: SparkSession, connector: str, topi
 def test_asynchronous_progress_tracking(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
 ) -> None:
-    """Is refused by Spark."""
+    """Spark refuses asynchronous progress tracking for a Python sink; the connector supports it."""
     frame = spark.readStream.format("rate").load().selectExpr("string(value) value")
 
     def run(name: str) -> None:

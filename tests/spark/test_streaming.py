@@ -1,4 +1,4 @@
-"""`spark.readStream.format("klamm")`: each record once, from the place that was asked for, across restarts."""
+"""Tests that `spark.readStream.format("klamm")` reads each record once, from the given start, across restarts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def numbers(*ranges: range) -> list[str]:
 
 
 def test_from_earliest_everything_is_read_once(topic: Topic, runs: Runs) -> None:
-    """What was there, and what comes while the query runs."""
+    """From `earliest`, a stream reads the existing records and the records that arrive later, each once."""
     topic.produce(range(100))
 
     with runs.running(startingOffsets="earliest") as (query, sink):
@@ -39,7 +39,7 @@ def test_from_earliest_everything_is_read_once(topic: Topic, runs: Runs) -> None
 
 
 def test_from_latest_only_what_comes_is_read(topic: Topic, runs: Runs) -> None:
-    """Latest is the default of a stream."""
+    """From `latest`, the default of a stream, a stream reads only the records that arrive after its start."""
     topic.produce(range(100))
 
     with runs.running() as (query, sink):
@@ -51,7 +51,10 @@ def test_from_latest_only_what_comes_is_read(topic: Topic, runs: Runs) -> None:
 
 
 def test_a_crash_in_the_first_batch_from_latest_skips_nothing(topic: Topic, runs: Runs) -> None:
-    """The start is in the checkpoint although a Python source cannot write there."""
+    """A crash in the first micro-batch from `latest` skips no records, because the start is in the checkpoint.
+
+    klamm stores the start there itself, because Spark gives a Python source no access to the checkpoint.
+    """
     topic.produce(range(100))
     with runs.running() as (query, _):
         query.processAllAvailable()
@@ -62,7 +65,10 @@ def test_a_crash_in_the_first_batch_from_latest_skips_nothing(topic: Topic, runs
 
 
 def test_records_that_age_out_after_a_crash_in_the_first_batch_are_missed(topic: Topic, runs: Runs) -> None:
-    """The restart knows where the query started, and does not take for earliest what has become it."""
+    """Records that are deleted after a crash in the first micro-batch count as loss.
+
+    The restart uses the original starting offsets, not the new earliest offsets.
+    """
     topic.produce(range(10), 0)
     runs.to_the_end(startingOffsets="earliest")
     runs.forget_last_commit()
@@ -74,7 +80,7 @@ def test_records_that_age_out_after_a_crash_in_the_first_batch_are_missed(topic:
 
 
 def test_a_restart_in_the_first_batch_brings_the_same_records(topic: Topic, runs: Runs) -> None:
-    """Whatever the options say by then, and though there are more partitions than they name."""
+    """A restart in the first micro-batch reads the same records, even if partitions were added to the topic."""
     topic.produce(range(10), 0)
     starting = {topic.name: {"0": 4, "1": -2, "2": -2}}
     first = runs.to_the_end(startingOffsets=json.dumps(starting))
@@ -89,7 +95,7 @@ def test_a_restart_in_the_first_batch_brings_the_same_records(topic: Topic, runs
 
 
 def test_from_given_offsets(topic: Topic, runs: Runs) -> None:
-    """Numbers and words, by partition."""
+    """A stream starts at the given offset of each partition; -2 stands for earliest and -1 for latest."""
     for partition in range(3):
         topic.produce(range(partition * 10, partition * 10 + 10), partition)
     starting = {topic.name: {"0": 7, "1": -2, "2": -1}}
@@ -103,7 +109,7 @@ def test_from_given_offsets(topic: Topic, runs: Runs) -> None:
 
 
 def test_a_limit_splits_what_is_there_into_batches(topic: Topic, runs: Runs) -> None:
-    """Each partition gives its share; AvailableNow goes on until all is read."""
+    """`maxOffsetsPerTrigger` takes a share of each partition, and AvailableNow continues until all records are read."""
     topic.produce(range(60), 0)
     topic.produce(range(60, 90), 1)
 
@@ -115,7 +121,7 @@ def test_a_limit_splits_what_is_there_into_batches(topic: Topic, runs: Runs) -> 
 
 
 def test_available_now_stops_at_what_was_there(topic: Topic, runs: Runs) -> None:
-    """And the next run goes on from there."""
+    """A query with AvailableNow ends at the end of the existing records, and the next run continues there."""
     topic.produce(range(10))
     assert runs.to_the_end(startingOffsets="earliest").values == numbers(range(10))
     topic.produce(range(10, 20))
@@ -124,7 +130,7 @@ def test_available_now_stops_at_what_was_there(topic: Topic, runs: Runs) -> None
 
 
 def test_offsets_in_the_checkpoint_are_those_of_sparks_source(topic: Topic, runs: Runs) -> None:
-    """Sorted, so that the same offsets are the same text."""
+    """The checkpoint has offsets in the format of Spark's source, sorted so that equal offsets have equal text."""
     topic.produce(range(5), 2)
     topic.produce(range(3), 0)
 
@@ -134,7 +140,7 @@ def test_offsets_in_the_checkpoint_are_those_of_sparks_source(topic: Topic, runs
 
 
 def test_a_batch_that_is_done_again_is_the_same_batch(topic: Topic, runs: Runs) -> None:
-    """The crash came after the sink and before the commit log; more has arrived since."""
+    """A micro-batch that is repeated after a crash before the commit log has the same records, despite new arrivals."""
     topic.produce(range(30))
     before = runs.to_the_end(startingOffsets="earliest", maxOffsetsPerTrigger=20)
     last = max(before.by_id)
@@ -148,7 +154,7 @@ def test_a_batch_that_is_done_again_is_the_same_batch(topic: Topic, runs: Runs) 
 
 
 def test_into_parquet_each_record_comes_once(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
-    """Across stops, restarts and a batch that was written but not committed."""
+    """A parquet sink has each record once, across restarts and a micro-batch that was written but not committed."""
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
     runs = Runs(spark, topic, checkpoint)
     for run in range(4):
@@ -166,7 +172,7 @@ def test_into_parquet_each_record_comes_once(spark: SparkSession, topic: Topic, 
 
 
 def test_new_partitions_are_picked_up(topic: Topic, runs: Runs) -> None:
-    """From their start, by a query that runs, with no time to wait for."""
+    """A running query reads new partitions from their start, without a waiting time."""
     with runs.running(startingOffsets="earliest") as (query, sink):
         topic.produce(range(10))
         query.processAllAvailable()
@@ -178,7 +184,7 @@ def test_new_partitions_are_picked_up(topic: Topic, runs: Runs) -> None:
 
 
 def test_progress_shows_the_end_of_the_log(topic: Topic, runs: Runs) -> None:
-    """`lastProgress` has the latest offsets, so that the lag can be read off."""
+    """The progress of a query contains the latest offsets of the log, which show the lag."""
     topic.produce(range(30), 0)
 
     with runs.running(startingOffsets="earliest", maxOffsetsPerTrigger=10) as (query, _):
@@ -191,7 +197,7 @@ def test_progress_shows_the_end_of_the_log(topic: Topic, runs: Runs) -> None:
 
 
 def test_headers_come_if_asked_for(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
-    """As an array of structs."""
+    """With `includeHeaders`, a stream returns headers as an array of structs."""
     topic.produce_records([{"value": b"v", "headers": [("a", b"1")]}])
     seen: list[Any] = []
 
@@ -209,7 +215,7 @@ def test_headers_come_if_asked_for(spark: SparkSession, topic: Topic, tmp_path: 
 
 
 def test_an_unknown_option_stops_the_query_before_it_starts(runs: Runs) -> None:
-    """Also one that only a stream does not know."""
+    """A stream refuses an unknown option, and an option that only batch reads support."""
     with pytest.raises(Exception, match="unknown option 'startingofset'"):
         runs.to_the_end(startingOfset="earliest")
     with pytest.raises(Exception, match="not valid in streaming queries"):
@@ -217,7 +223,7 @@ def test_an_unknown_option_stops_the_query_before_it_starts(runs: Runs) -> None:
 
 
 def test_loss_fails_the_query_or_is_skipped(topic: Topic, runs: Runs) -> None:
-    """Retention overtook the query between two runs."""
+    """If retention deletes unread records between two runs, the query fails; `failOnDataLoss=false` skips the loss."""
     topic.produce(range(10), 0)
     runs.to_the_end(startingOffsets="earliest")
     topic.produce(range(10, 20), 0)
@@ -229,7 +235,7 @@ def test_loss_fails_the_query_or_is_skipped(topic: Topic, runs: Runs) -> None:
 
 
 def test_a_deleted_topic_fails_the_query(topic: Topic, runs: Runs) -> None:
-    """The partitions are gone, and their names are in the error."""
+    """A query fails if its topic was deleted, and the error names the partitions."""
     topic.produce(range(10), 0)
     runs.to_the_end(startingOffsets="earliest")
     topic.delete()
@@ -241,7 +247,7 @@ def test_a_deleted_topic_fails_the_query(topic: Topic, runs: Runs) -> None:
 def test_a_topic_made_anew_fails_the_query_or_is_read_on(
     topic: Topic, runs: Runs, new_topic: Callable[..., Topic]
 ) -> None:
-    """Its log is shorter than where the query stands."""
+    """A query fails if its topic was created again with a shorter log, or continues with `failOnDataLoss=false`."""
     topic.produce(range(10), 0)
     runs.to_the_end(startingOffsets="earliest")
     topic.delete()

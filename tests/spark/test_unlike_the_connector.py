@@ -1,4 +1,4 @@
-"""Where the source differs from Spark's own connector, as docs/reference/spark-source.md tells: both sides of it."""
+"""Tests each difference between the source and Spark's own connector that docs/reference/spark-source.md describes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 # The first test starts Spark and may have to find jars.
 pytestmark = pytest.mark.timeout(300)
 
-# The connector's attempts would take seconds for each refusal.
+# Without these options, the connector's retries would take seconds for each refusal.
 HASTE = {"fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "0"}
 GOING_ON = {"failOnDataLoss": "false"}
 
 
 @pytest.fixture
 def read(spark: SparkSession, topic: Topic) -> Callable[..., list[str]]:
-    """Reads the topic: `read(source, {option: value})`."""
+    """Returns a function that reads the topic: `read(source, {option: value})`."""
 
     def values(source: str, options: dict[str, Any]) -> list[str]:
         chosen = topic.options(**HASTE, **options)
@@ -36,7 +36,7 @@ def read(spark: SparkSession, topic: Topic) -> Callable[..., list[str]]:
 
 
 def test_an_assigned_partition_that_is_not_there(connector: str, topic: Topic, read: Callable[..., list[str]]) -> None:
-    """Counts as loss; the connector leaves it out without a word."""
+    """For klamm, a missing assigned partition counts as loss; the connector ignores the partition silently."""
     topic.produce(range(5), 0)
     assigned = {"assign": json.dumps({topic.name: [0, 9]})}
 
@@ -46,7 +46,7 @@ def test_an_assigned_partition_that_is_not_there(connector: str, topic: Topic, r
 
 
 def test_a_start_beyond_an_end_that_is_a_word(connector: str, topic: Topic, read: Callable[..., list[str]]) -> None:
-    """Counts as loss; the connector refuses it always."""
+    """For klamm, a start beyond the end `latest` counts as loss; the connector always refuses such a start."""
     topic.produce(range(5), 0)
     topic.produce(range(5, 7), 1)
     starting = {"startingOffsets": json.dumps({topic.name: {"0": 9, "1": 0, "2": 0}})}
@@ -60,7 +60,10 @@ def test_a_start_beyond_an_end_that_is_a_word(connector: str, topic: Topic, read
 
 
 def test_an_end_within_an_open_transaction(connector: str, topic: Topic, read: Callable[..., list[str]]) -> None:
-    """Fails a read of committed records, whatever counts as loss: nothing is lost. For the connector it is."""
+    """An end within an open transaction always fails klamm's read of committed records, because no record is lost.
+
+    For the connector, the records of the open transaction are lost, and `failOnDataLoss` applies.
+    """
     topic.produce(range(3), 0)
     producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
     producer.init_transactions(30)
@@ -87,7 +90,7 @@ def tasks_in(frame: DataFrame) -> int:
 
 
 def test_tasks_of_a_batch_read(spark: SparkSession, connector: str, topic: Topic) -> None:
-    """Empty partitions are none of the `minPartitions`; with the connector they are."""
+    """klamm does not count empty partitions towards `minPartitions`; the connector counts them."""
     topic.produce(range(6), 0)
     options = topic.options(minPartitions=3)
 
@@ -96,7 +99,7 @@ def test_tasks_of_a_batch_read(spark: SparkSession, connector: str, topic: Topic
 
 
 def test_tasks_of_a_micro_batch(spark: SparkSession, connector: str, topic: Topic, tmp_path: Path) -> None:
-    """Few records of several partitions share a task; with the connector each partition has its own."""
+    """With klamm, several partitions with few records share a task; with the connector each partition has its own."""
     for partition in range(3):
         topic.produce(range(5), partition)
 
@@ -112,8 +115,10 @@ def test_tasks_of_a_micro_batch(spark: SparkSession, connector: str, topic: Topi
 
 
 def test_when_a_wrong_option_is_refused(spark: SparkSession, connector: str, topic: Topic, tmp_path: Path) -> None:
-    """By `load()`, but for what it can't know yet: whether a batch or a stream is read. The connector knows, and looks
-    at some options later."""
+    """klamm's `load()` refuses wrong options, except those that are wrong only for a batch or only for a stream.
+
+    klamm's `load()` cannot know yet which of the two is read. The connector knows, and checks some options later.
+    """
     latest = topic.options(startingOffsets="latest")
     member = topic.options(kafka_group_id="g") | {"klamm.group.mode": "member"}
     ending = topic.options(endingOffsets="latest")
@@ -140,7 +145,7 @@ def test_when_a_wrong_option_is_refused(spark: SparkSession, connector: str, top
 def test_a_topic_that_is_deleted_while_available_now_runs(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
 ) -> None:
-    """Is a loss; the connector fails also where losses are skipped."""
+    """With klamm, a topic deleted during the query counts as loss; the connector fails even if losses are skipped."""
 
     def run(source: str, **options: str) -> list[str]:
         topic = new_topic()
@@ -165,7 +170,7 @@ def test_a_topic_that_is_deleted_while_available_now_runs(
 
 
 def test_a_load_is_planned_once(spark: SparkSession, connector: str, topic: Topic) -> None:
-    """By the first action on it; the connector looks anew where the log ends."""
+    """With klamm, the first action on a `load()` plans the read; with the connector, each action plans it again."""
     topic.produce(range(5))
     theirs, ours = (spark.read.format(source).options(**topic.options()).load() for source in (connector, "klamm"))
     assert theirs.count() == ours.count() == 5

@@ -1,4 +1,4 @@
-"""Which rows the options choose, where that goes beyond what a comparison with Spark's connector shows."""
+"""Tests which rows the options select, in cases that the comparison with Spark's connector does not cover."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def numbers(*ranges: range) -> list[str]:
 
 
 def test_filters_are_pushed_down_if_asked_for(spark: SparkSession, topic: Topic) -> None:
-    """The offsets that a filter leaves out are not asked for: here they are gone, and that is no loss."""
+    """With `klamm.filterPushdown`, offsets that a filter excludes are not fetched, and are no loss if deleted."""
     topic.produce_records([{"value": str(index), "timestamp": TIME + index} for index in range(20)], 0)
     topic.produce(range(100, 110), 1)
     topic.delete_before(6)
@@ -66,7 +66,10 @@ def test_filters_are_pushed_down_if_asked_for(spark: SparkSession, topic: Topic)
 
 
 def test_each_filter_has_a_load_of_its_own(spark: SparkSession, topic: Topic) -> None:
-    """Of one `load()` Spark 4.3 keeps what the last filter chose, for all that is made of it; of two it doesn't."""
+    """Two filters on two `load()` calls are independent.
+
+    With a single `load()`, Spark 4.3 uses the offsets of the last filter for all frames that are derived from it.
+    """
     for partition in range(3):
         topic.produce([partition], partition)
 
@@ -82,7 +85,7 @@ def test_each_filter_has_a_load_of_its_own(spark: SparkSession, topic: Topic) ->
 def test_topics_that_come_to_fit_a_pattern_are_read(
     spark: SparkSession, new_topic: Callable[..., Topic], tmp_path: Path
 ) -> None:
-    """From their start, by a query that runs."""
+    """A running query reads a new topic that matches its pattern from the start of the topic."""
     first, second = new_topic(), new_topic()
     third = f"{first.name}-later"
     runs = Runs(spark, first, tmp_path / "checkpoint")
@@ -99,8 +102,11 @@ def test_topics_that_come_to_fit_a_pattern_are_read(
 
 
 def test_a_topic_made_anew_under_a_query_is_found_by_its_id(topic: Topic, runs: Runs) -> None:
-    """Although its log is longer than the old one was: its first records would be skipped without a word. A restart
-    finds it as well, and goes on from the new topic's start if it is to."""
+    """A running query fails if its topic was created again, even if the new log is longer than the old log.
+
+    Without this check, the query would silently skip the first records. A restart detects the new topic as well, and
+    with `failOnDataLoss=false` continues from its start.
+    """
     topic.produce(range(10), 0)
 
     def made_anew(frame: DataFrame, batch_id: int) -> None:
@@ -126,7 +132,10 @@ def test_a_topic_made_anew_under_a_query_is_found_by_its_id(topic: Topic, runs: 
 
 
 def test_a_mistyped_topic_leaves_the_checkpoint_as_it_is(topic: Topic, runs: Runs) -> None:
-    """Whether it stands instead of the right one or beside it; with the right name the query goes on."""
+    """A mistyped topic, alone or next to the right one, fails the query but does not change the checkpoint.
+
+    With the right name the query continues.
+    """
     topic.produce(range(10), 0)
     runs.to_the_end(startingOffsets="earliest")
     topic.produce(range(10, 20), 0)
@@ -142,7 +151,7 @@ def test_a_mistyped_topic_leaves_the_checkpoint_as_it_is(topic: Topic, runs: Run
 
 
 def test_a_micro_batch_waits_until_it_is_worth_it(topic: Topic, runs: Runs) -> None:
-    """`minOffsetsPerTrigger`; a query that ends takes what there is."""
+    """A micro-batch waits for `minOffsetsPerTrigger` records; with AvailableNow a query takes the existing records."""
     options = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 10, "maxOffsetsPerTrigger": 12}
     topic.produce(range(5), 0)
     with runs.running(**options) as (query, sink):
@@ -159,7 +168,7 @@ def test_a_micro_batch_waits_until_it_is_worth_it(topic: Topic, runs: Runs) -> N
 
 
 def test_a_delay_has_an_end(topic: Topic, runs: Runs) -> None:
-    """`maxTriggerDelay`; without a maximum."""
+    """`maxTriggerDelay` ends the wait for `minOffsetsPerTrigger` records, also without `maxOffsetsPerTrigger`."""
     topic.produce(range(5), 0)
     with runs.running(startingOffsets="earliest", minOffsetsPerTrigger=1000, maxTriggerDelay="1s") as (query, sink):
         query.processAllAvailable()
@@ -172,7 +181,7 @@ def test_a_delay_has_an_end(topic: Topic, runs: Runs) -> None:
 
 
 def test_available_now_takes_partitions_that_came_between_runs(topic: Topic, runs: Runs) -> None:
-    """Under a limit, over several micro-batches; what comes meanwhile is for the next run."""
+    """AvailableNow with a limit reads a partition that was added between two runs in several micro-batches."""
     topic.produce(range(10), 0)
     assert runs.to_the_end(startingOffsets="earliest", maxOffsetsPerTrigger=4).values == numbers(range(10))
     topic.grow(5)

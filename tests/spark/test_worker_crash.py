@@ -1,4 +1,4 @@
-"""Workers that end in the middle of a task: Spark does the task again, and each record comes once."""
+"""Tests workers that exit in the middle of a task: Spark repeats the task, and each record is read once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from tests.support.spark_topics import Topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Of the tables that a task hands to Spark, one and a part.
+# A task hands these records to Spark as one full table and a part of a second table.
 _RECORDS = 25_000
 
 
 def register_dying_source(spark: SparkSession, marker: str, tables: int) -> str:
-    """The source under another name, with a hook: the first worker that has handed so many tables to Spark ends, as
-    when the kernel kills it. Returns the name."""
+    """Registers the source under another name, and returns the name.
+
+    The first worker that has handed `tables` tables to Spark exits, as if the kernel killed the worker.
+    """
     from klamm.spark.data_source import KlammDataSource
     from klamm.spark.source.batch_reader import KlammBatchReader
     from klamm.spark.source.stream_reader import KlammStreamReader
@@ -35,7 +37,7 @@ def register_dying_source(spark: SparkSession, marker: str, tables: int) -> str:
                     os._exit(9)
             yield batch
 
-    # Classes of a function travel to the workers by value.
+    # Spark pickles classes that are defined in a function by value, so the workers can load them.
     class DyingBatch(KlammBatchReader):
         def read(self, partition: Any) -> Iterator[Any]:
             return until_death(super().read(partition))
@@ -61,7 +63,7 @@ def register_dying_source(spark: SparkSession, marker: str, tables: int) -> str:
 
 @pytest.mark.parametrize("tables", [0, 1], ids=["before the first table", "between two tables"])
 def test_a_stream_outlives_a_worker(spark: SparkSession, topic: Topic, tmp_path: Path, tables: int) -> None:
-    """Nothing is missing and nothing comes twice, and the group stands where the query does."""
+    """A stream reads each record once although a worker exits, and the group has the query's offsets."""
     topic.produce(range(_RECORDS), 0)
     marker = tmp_path / "died"
     source = register_dying_source(spark, str(marker), tables)
@@ -82,7 +84,7 @@ def test_a_stream_outlives_a_worker(spark: SparkSession, topic: Topic, tmp_path:
 
 
 def test_a_batch_read_outlives_a_worker(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
-    """It had handed over a part of its records."""
+    """A batch read returns each record once although a worker exits after it returned a part of its records."""
     topic.produce(range(_RECORDS), 0)
     marker = tmp_path / "died"
     source = register_dying_source(spark, str(marker), 1)

@@ -1,4 +1,4 @@
-"""What workers print when they end."""
+"""Tests the output of workers when they exit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCRIPT = """
 
 
 def test_a_query_with_a_limit_prints_no_traceback(topic: Topic) -> None:
-    """The worker has rows left that nobody wants; an error of the user's own function is shown as ever."""
+    """A worker with rows that Spark no longer needs exits without a traceback; errors of user functions keep theirs."""
     topic.produce(["x" * 100] * 100_000)
     options = topic.options()
     words = [sys.executable, "-c", dedent(SCRIPT), options["kafka.bootstrap.servers"], options["subscribe"]]

@@ -1,4 +1,4 @@
-"""The Python processes that Spark starts in a session of klamm's."""
+"""Tests the Python processes that Spark starts in a session that klamm created."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 def test_workers_import_pyspark_as_pip_has_installed_it(spark: SparkSession) -> None:
-    """Not from Spark's archive, which each of them would compile anew; and they are this very Python."""
+    """Workers run the driver's Python, and import PySpark from its installation instead of Spark's archive.
+
+    Each worker would have to compile the modules in the archive again.
+    """
     import pyspark
 
     def look(_: int) -> tuple[str, str]:

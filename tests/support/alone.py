@@ -1,4 +1,4 @@
-"""One process at a time: for what the test processes set up in a place that they share."""
+"""A lock between test processes, for files and folders that they share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["alone"]
 
 @contextmanager
 def alone(purpose: str) -> Iterator[None]:
-    """Waits until no other process is in here with the same purpose."""
+    """Holds the lock for `purpose`, and first waits until no other process holds it."""
     path = Path(tempfile.gettempdir()) / f"klamm-tests-{purpose}.lock"
     with path.open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

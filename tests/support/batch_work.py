@@ -1,4 +1,4 @@
-"""Counts what a broker in this process opens of record batches on which of its threads, and can hold a thread up."""
+"""Counts, by thread, how much of record batches a broker in this process opens, and can block a thread."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from klamm.protocol import compression, record_scanner
 __all__ = ["LOOP", "BatchWork"]
 
 LOOP = "klamm-broker"
-"""The thread of the event loop, as `klamm.testing.Broker` names it."""
+"""The name that `klamm.testing.Broker` gives to the thread of the event loop."""
 
 
 class BatchWork:
-    """Bytes decompressed and records walked over, by the name of the thread."""
+    """Numbers of decompressed bytes and scanned records, by thread name."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bytes: Counter[str] = Counter()
@@ -26,7 +26,7 @@ class BatchWork:
         self._may_go_on = threading.Event()
         self._may_go_on.set()
         self.is_held = threading.Event()
-        """Set when a thread other than the loop's is held up."""
+        """An event that is set when a thread other than the loop's is blocked."""
         codecs = vars(compression)["_DECOMPRESS_INTO"]
         for codec, decompress_into in list(codecs.items()):
             monkeypatch.setitem(codecs, codec, self._counting_bytes(decompress_into))
@@ -34,11 +34,11 @@ class BatchWork:
         monkeypatch.setattr(loops, "find_records", self._counting_records(loops.find_records))
 
     def hold(self) -> None:
-        """Has threads other than the loop's wait before they walk over records."""
+        """Blocks threads other than the loop's before they scan records, until `release`."""
         self._may_go_on.clear()
 
     def release(self) -> None:
-        """Lets them go on."""
+        """Lets the blocked threads continue."""
         self._may_go_on.set()
 
     def _counting_bytes(self, decompress_into: Callable[[Any, Any], int]) -> Callable[[Any, Any], int]:

@@ -1,4 +1,4 @@
-"""Record batches of a few kilobytes that open to very much, as no client writes them."""
+"""Record batches of a few kilobytes that decompress to a very large size; normal clients do not write them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset, Prod
 __all__ = ["KEYED_RECORD", "SMALLEST_RECORD", "batch_of", "records_in_sequence"]
 
 SMALLEST_RECORD = b"\x0c\x00\x00\x00\x01\x01\x00"
-"""No key, no value, no headers; timestamp and offset are those of the batch."""
+"""A record without key, value and headers, with the base timestamp and base offset of its batch."""
 KEYED_RECORD = b"\x0e\x00\x00\x00\x02k\x01\x00"
 
 
 @cache
 def records_in_sequence(count: int) -> bytes:
-    """So many records with a key each, at offsets that follow each other, as a client writes them."""
+    """Returns `count` records with a key each and consecutive offsets, as a client writes them."""
     return frame_records([(b"k", None)] * count).payload
 
 
@@ -30,7 +30,7 @@ def batch_of(
     base_timestamp: int = NO_TIMESTAMP,
     max_timestamp: int | None = None,
 ) -> bytes:
-    """A batch of that payload whose header claims so many records, with a CRC that fits."""
+    """Returns a batch with this payload and a valid CRC; its header claims `records_count` records."""
     header = BatchHeader(
         base_offset=Offset(0),
         batch_length=0,

@@ -1,4 +1,4 @@
-"""Certificates for tests, made on the fly with the openssl command: an authority, and what it has signed."""
+"""Creates an authority and signed certificates for tests with the openssl command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Authority", "OpensslUnavailable"]
 
 
 class OpensslUnavailable(KlammError):
-    """There is no openssl command on this machine."""
+    """An error that this machine has no openssl command."""
 
 
 def _openssl(*arguments: str) -> None:
@@ -21,7 +21,7 @@ def _openssl(*arguments: str) -> None:
 
 
 class Authority:
-    """Signs certificates; all files lie in `folder`. Raises `OpensslUnavailable`."""
+    """An authority that signs certificates, with all files in `folder`. Raises `OpensslUnavailable`."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         if shutil.which("openssl") is None:
@@ -48,7 +48,10 @@ class Authority:
         _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(path))
 
     def issue(self, name: str, alternative_names: Sequence[str] = (), *, key_password: str | None = None) -> Path:
-        """A PEM file with a key (PKCS #8, as Kafka wants it) and its certificate; names are as in "DNS:localhost"."""
+        """Writes a PEM file with a key (PKCS #8, as Kafka requires) and its certificate, and returns the path.
+
+        Alternative names have a type, as in "DNS:localhost".
+        """
         key, request, signed = (self._folder / f"{name}.{suffix}" for suffix in ("key", "csr", "crt"))
         extensions = self._folder / f"{name}.ext"
         names = f"subjectAltName={','.join(alternative_names)}\n" if alternative_names else ""

@@ -1,4 +1,4 @@
-"""The log cleaner in tests: one cleaning of one log on the test's own thread."""
+"""Runs the log cleaner in tests: one cleaning of one log on the test's thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["clean", "clean_steps", "find_dirtiest", "run_with"]
 
 
 def find_dirtiest(folder: LogFolder) -> Cleaning | None:
-    """The log that the cleaner would clean next."""
+    """Returns the log that the cleaner would clean next, or None."""
     cleaning: Cleaning | None = None
     looks: Iterator[Cleaning | None] = folder.directory.cleaner.look(folder.now_ms)
     for found in looks:
@@ -22,14 +22,14 @@ def find_dirtiest(folder: LogFolder) -> Cleaning | None:
 
 
 def clean_steps(folder: LogFolder) -> Steps:
-    """The steps of the next cleaning; there must be one."""
+    """Returns the steps of the next cleaning; fails if no log is due."""
     cleaning = find_dirtiest(folder)
     assert cleaning is not None, "no log is due"
     return folder.directory.cleaner.clean(cleaning, lambda: folder.now_ms)
 
 
 def run_with(steps: Steps, before_step: Callable[[], object]) -> bool:
-    """Runs a cleaning to its end, with a call before each of its steps; what it returns."""
+    """Runs a cleaning to its end with a call before each of its steps, and returns the cleaning's result."""
 
     def interleaved() -> Steps:
         try:
@@ -49,5 +49,5 @@ def run_with(steps: Steps, before_step: Callable[[], object]) -> bool:
 
 
 def clean(folder: LogFolder) -> bool:
-    """Cleans the dirtiest log; whether there was one and it worked."""
+    """Cleans the dirtiest log. Returns whether a log was due and its cleaning succeeded."""
     return find_dirtiest(folder) is not None and run_here(clean_steps(folder))

@@ -1,7 +1,7 @@
-"""Ends a process at every step of a cleaning that changes a file: `python -m tests.support.cleaner_crashes FROM TO`.
+"""Ends a process at each step of a cleaning that changes a file: `python -m tests.support.cleaner_crashes FROM TO`.
 
-FROM is a closed data directory with a log that is due. For each number n a copy of it is made in TO/n, and a process of
-its own cleans that copy and ends, without any clean-up, just before the n-th change. The last one gets to the end.
+FROM is a closed data directory with a log that is due. For each number n, the program copies FROM to TO/n. A separate
+process cleans the copy, and exits without any clean-up just before the n-th change. The last process finishes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ENDED_EARLY: Final = 9
 
 
 def main(arguments: list[str]) -> None:
-    """Runs it."""
+    """Runs the cleanings, one process for each change."""
     origin, target = map(Path, arguments)
     for number in itertools.count():
         shutil.copytree(origin, target / str(number))

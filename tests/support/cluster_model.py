@@ -1,7 +1,7 @@
 """A small model of a cluster as a producer sees it: partitions that check sequences, and a transaction coordinator.
 
-It decides as Apache Kafka 4.3 does (`ProducerStateManager`, `ProducerAppendInfo`, `TransactionCoordinator`), without
-I/O: a request goes in, and its response comes out. Logs are shared by all brokers, as if every replica were in sync.
+The model follows Apache Kafka 4.3 (`ProducerStateManager`, `ProducerAppendInfo`, `TransactionCoordinator`). It has no
+I/O: it takes a request and returns the response. All brokers share the logs, as if every replica were in sync.
 """
 
 from __future__ import annotations
@@ -78,20 +78,20 @@ _REMEMBERED_BATCHES = 5
 
 @dataclass
 class ProducerEntry:
-    """What a partition knows of a producer id."""
+    """The state of a producer id in a partition."""
 
     epoch: int
     batches: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_BATCHES))
-    """First and last sequence and base offset of the last batches."""
+    """The first sequence, last sequence and base offset of each of the last batches."""
     last_sequence: int = -1
 
 
 class PartitionModel:
-    """A partition: its records, and the rules by which a leader takes batches."""
+    """A partition with its records, and the rules by which a leader accepts batches."""
 
     def __init__(self) -> None:
         self.records: list[tuple[bytes, int, bool | None]] = []
-        """Value, producer id of the transaction (-1: none), and whether that was committed (None: it is open)."""
+        """Value, producer id of the transaction (-1: none), and whether the transaction was committed (None: open)."""
         self.producers: dict[int, ProducerEntry] = {}
         self.largest_batch_bytes = 1 << 30
 
@@ -136,7 +136,7 @@ class PartitionModel:
         return ErrorCode.NONE, known[0][2] if known else -1
 
     def mark(self, producer_id: int, epoch: int, *, commits: bool) -> None:
-        """Ends the producer's transaction, as a marker of this epoch."""
+        """Ends the producer's transaction, as a marker with this epoch does."""
         self.records = [
             (value, owner, commits if owner == producer_id and committed is None else committed)
             for value, owner, committed in self.records
@@ -146,7 +146,7 @@ class PartitionModel:
             self.producers[producer_id] = ProducerEntry(epoch)
 
     def committed(self) -> list[bytes]:
-        """Returns what a read_committed consumer sees."""
+        """Returns the values that a read_committed consumer reads."""
         return [value for value, _, committed in self.records if committed]
 
 
@@ -164,7 +164,7 @@ class TransactionModel:
 
 
 class ClusterModel:
-    """Brokers 1 and 2, one topic, one transaction coordinator. Responses are those of the broker that is asked."""
+    """A cluster of brokers 1 and 2, with one topic and one transaction coordinator."""
 
     def __init__(self, random: Random, partitions: int, *, second_protocol: bool) -> None:
         self.random = random
@@ -175,11 +175,11 @@ class ClusterModel:
         self.transactions: dict[str, TransactionModel] = {}
         self.group_offsets: dict[int, int] = {}
         self.error_rate = 0.0
-        """How often a request is answered with a transient error, before or after it was applied."""
+        """The probability of a transient error in the answer to a request, before or after the request is applied."""
         self.hint_rate = 0.5
-        """How often a broker that does not lead a partition names the one that does (KIP-951)."""
+        """The probability that a broker that does not lead a partition names the leader (KIP-951)."""
         self.throttle_time_ms = 0
-        """How long clients are told to wait after a Produce request."""
+        """The throttle time in the responses to Produce requests."""
         self._next_producer_id = 100
 
     def move(self, index: int) -> None:
@@ -188,7 +188,7 @@ class ClusterModel:
         self.leaders[index] = (3 - broker, epoch + 1)
 
     def settle(self) -> None:
-        """Writes the markers of the transactions that are being ended."""
+        """Writes the markers of the transactions that are prepared to commit or to abort."""
         for transaction in self.transactions.values():
             if not transaction.state.startswith("Prepare"):
                 continue
@@ -200,7 +200,7 @@ class ClusterModel:
             transaction.state = transaction.state.replace("Prepare", "Complete")
 
     def answer(self, broker: int, api_key: int, version: int, body: bytes | bytearray) -> bytes:
-        """Applies a request and returns the response's body."""
+        """Applies a request at this broker and returns the body of the broker's response."""
         if api_key == PRODUCE:
             return self._produce(broker, version, memoryview(bytes(body)))
         request, _ = decode(_REQUESTS[api_key], version, memoryview(bytes(body)))
@@ -260,7 +260,7 @@ class ClusterModel:
     ) -> ProducePartitionResponse:
         leader, epoch = self.leaders[index]
         if broker != leader:
-            # Only some brokers know the new leader already.
+            # Not every broker knows the new leader yet.
             hint = (leader, epoch) if self.random.random() < self.hint_rate else None
             return ProducePartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=hint)
         if code := self._transient(ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CORRUPT_MESSAGE):
@@ -282,7 +282,7 @@ class ClusterModel:
         if header.producer_id != transaction.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if header.producer_epoch != transaction.epoch:
-            # A batch that is already in the log is answered as the first time before the coordinator is asked.
+            # A duplicate of a batch in the log gets the first answer again, without a check by the coordinator.
             return ErrorCode.NONE if self._is_known(header, index) else ErrorCode.INVALID_PRODUCER_EPOCH
         if index in transaction.partitions and transaction.state == "Ongoing":
             return ErrorCode.NONE
@@ -342,7 +342,7 @@ class ClusterModel:
         return ErrorCode.NONE
 
     def _join(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
-        """Makes the transaction ongoing for a request that adds to it."""
+        """Sets the transaction to ongoing for a request that adds partitions or offsets to it."""
         transaction = self.transactions[transactional_id]
         if code := self._transient(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
             return code
@@ -425,7 +425,7 @@ class ClusterModel:
         elif transaction.state == f"Complete{wanted}" and (is_retry or not raises_epoch):
             return ErrorCode.NONE
         elif raises_epoch and not is_retry and wanted == "Abort":
-            # An abort of a transaction to which nothing was added.
+            # The client aborts a transaction without any partition or offset.
             transaction.state, transaction.commits = "PrepareAbort", False
         else:
             return ErrorCode.INVALID_TXN_STATE

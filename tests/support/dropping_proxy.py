@@ -1,6 +1,6 @@
-"""A proxy before one broker that loses requests or answers of chosen APIs, by closing the connection.
+"""A proxy in front of one broker that loses requests or answers of selected APIs by closing the connection.
 
-The broker advertises the proxy's address, so that all its clients stay behind it.
+The broker must advertise the proxy's address, so that all clients connect through the proxy.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ _API_KEY = struct.Struct(">h")
 class DroppingProxy:
     """A proxy with a thread for each direction of each connection: `with DroppingProxy() as proxy: …`.
 
-    `lose` plans which requests to lose; `lost` tells how many were.
+    `lose` plans the requests or answers to lose; `lost` counts the lost ones.
     """
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self.target: Callable[[], str] = str
-        """Returns the broker's address, as host:port. A broker that starts may be told of the proxy before its port is
-        known."""
+        """A function that returns the broker's address as host:port; the proxy can start before the broker."""
         self.lost = 0
         self._lock = threading.Lock()
         self._planned: dict[int, deque[Loss | None]] = {}
         self._sockets: set[socket.socket] = set()
 
     def lose(self, api_key: int, *plan: Loss | None) -> None:
-        """Plans what to lose of the next requests of this API; None lets one pass. Forgets earlier plans and counts."""
+        """Plans the losses for the next requests of this API, where None is no loss. Resets old plans and `lost`."""
         with self._lock:
             self._planned = {api_key: deque(plan)}
             self.lost = 0

@@ -1,4 +1,4 @@
-"""Asynchronous tests without a plugin."""
+"""Runs asynchronous tests without a pytest plugin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["in_loop"]
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Makes a test of an asynchronous one, which runs on an event loop of its own."""
+    """Converts an asynchronous test to a normal test, which runs on its own event loop."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **fixtures: Any) -> None:

@@ -6,8 +6,9 @@ import itertools
 import json
 import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.support.spark_driver import SparkDriver
 from tests.support.spark_topics import Topic
@@ -15,6 +16,7 @@ from tests.support.stopping_sink import POINTS_OPTION, Points, StoppingSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 __all__ = ["Query", "committed"]
 
@@ -49,17 +51,22 @@ class Query:
         (self.folder / "new").rename(self.input / f"{number}.txt")
         self.added.append(Counter(line.encode() for line in lines))
 
-    def run(self, tasks: int = 2, value: str = "value", **options: str) -> None:
-        """Starts the query, and waits until all files are processed. Raises what ends the query.
+    def run(self, **how: Any) -> None:
+        """Starts the query, and waits until all files are processed. Raises what ends the query. `how` as in `start`."""
+        self.start(**how).awaitTermination()
 
-        `value` is the expression for the rows; an underscore in the name of an option stands for a dot.
+    def start(self, tasks: int = 2, value: str = "value", other: Sequence[str] = (), **options: str) -> StreamingQuery:
+        """Starts the query, which ends when all files are processed.
+
+        `value` is the expression for the values, and `other` are the expressions of more columns. An underscore in the
+        name of an option stands for a dot.
         """
         self.spark.dataSource.register(StoppingSink)
         lines = self.spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self.input))
         more = {name.replace("_", "."): text for name, text in options.items()}
-        rows = lines.repartition(tasks).selectExpr(f"{value} value")
+        rows = lines.repartition(tasks).selectExpr(f"{value} value", *other)
         writer = rows.writeStream.format("klamm-stopping").options(**{**self.options, **more})
-        writer.trigger(availableNow=True).start().awaitTermination()
+        return writer.trigger(availableNow=True).start()
 
     def driver(self, master: str = "local[2,4]") -> SparkDriver:
         """Starts the query in a driver of its own, as a user runs it: without points."""

@@ -1,6 +1,6 @@
-"""How many examples a property test tries: fewer in `make unit`, which answers within a minute.
+"""Sets the number of examples of property tests: `make unit` tries fewer, so that it ends within a minute.
 
-Tests without a number of their own try `examples(100)` (tests/conftest.py).
+Tests without their own number try `examples(100)` (tests/conftest.py).
 """
 
 from __future__ import annotations

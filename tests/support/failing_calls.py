@@ -1,4 +1,4 @@
-"""Calls of the operating system that fail, as those of a full or a broken disk do."""
+"""Makes calls of the operating system fail, as on a full or a broken disk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ __all__ = ["failing"]
 def failing(
     name: str, error: int, *, after_bytes: int = 0, times: int = 10**6, only_to_make: bool = True
 ) -> Iterator[None]:
-    """Calls of `os.<name>` fail. A write lets some bytes through first; files that are there can be opened, unless
-    `only_to_make` is False."""
+    """Makes the next `times` calls of `os.<name>` fail with `error`.
+
+    A write first writes `after_bytes` bytes. Opening an existing file succeeds, unless `only_to_make` is False.
+    """
     real = getattr(os, name)
     left = times
 

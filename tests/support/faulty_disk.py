@@ -1,10 +1,10 @@
-"""A disk for a process under test that fails when it is told to, and that can lose its power.
+"""A simulated disk for a process under test, with failing writes and syncs and with power failures.
 
 `faulty_disk.c`, loaded with LD_PRELOAD, makes writes and syncs below one folder fail, tears writes, makes syncs slow,
-and keeps a journal of what is synced. `power_off` then makes of the folder what a power failure might have left, as
-POSIX allows it: of a file what was synced, and of the rest nothing, some, or zeros; of names made, replaced or removed
-since their folder was synced, in the order in which they were, some and not the later ones. What the library does not
-see is left as it is: SQLite's files, and whatever happened before `start_journal`.
+and keeps a journal of synced content and names. `power_off` then changes the folder to a state that POSIX allows after
+a power failure. A file keeps its synced content; of the rest it keeps nothing, a part, or zeros. Names can be created,
+replaced or removed after the last sync of their folder; any number of the last of these changes are undone. The library
+does not see SQLite's files, nor changes from before `start_journal`, and these stay as they are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ALWAYS: Final = -1
 
 @cache
 def why_not() -> str | None:
-    """Why there can be no such disk here; None if there can."""
+    """Returns why the faulty disk cannot run on this machine, or None if it can."""
     if not os.path.isdir("/proc/self/fd"):
         return "the library that makes a disk fail needs Linux's /proc"
     if shutil.which("gcc") is None:
@@ -52,16 +52,16 @@ def why_not() -> str | None:
 
 @dataclass
 class _Journal:
-    """What is known of the disk's state, from the journal's lines."""
+    """The state of the disk as the lines of the journal describe it."""
 
     synced_bytes: dict[int, int] = field(default_factory=dict)
-    """By inode: so much of the file's content is on the disk."""
+    """By inode, the number of bytes of the file that are synced to the disk."""
     unsynced_names: list[list[str]] = field(default_factory=list)
-    """The changes of names whose folder was not synced since, oldest first."""
+    """The changes of names after the last sync of their folder, oldest first."""
 
 
 class FaultyDisk:
-    """The disk of the processes that are started with `environment`, for everything below `root`."""
+    """A disk for files below `root`, in processes that are started with `environment`."""
 
     def __init__(self, folder: Path, root: Path) -> None:
         """Compiles the library into `folder`, which must be on the same file system as `root`."""
@@ -92,26 +92,26 @@ class FaultyDisk:
     def fail_writes(
         self, error: int, *, after: int = 0, times: int = ALWAYS, torn_bytes: int = 0, matching: str = ""
     ) -> None:
-        """Writes fail from now on: after so many, so many times; of the first that does `torn_bytes` get through."""
+        """Makes writes fail after `after` writes, `times` times; the first failing write writes `torn_bytes` bytes."""
         self._set(writes_before=after, writes_failing=times, torn_bytes=torn_bytes, matching=matching)
         self._set(write_error=error)
 
     def fail_syncs(self, error: int, *, after: int = 0, times: int = ALWAYS, matching: str = "") -> None:
-        """fsync and fdatasync fail from now on."""
+        """Makes fsync and fdatasync fail after `after` calls, `times` times."""
         self._set(syncs_before=after, syncs_failing=times, matching=matching)
         self._set(sync_error=error)
 
     def slow_syncs(self, milliseconds: int) -> None:
-        """Each fsync and fdatasync takes at least so long."""
+        """Makes each fsync and fdatasync take at least this time."""
         self._set(sync_ms=milliseconds)
 
     def heal(self) -> None:
-        """Nothing fails any more."""
+        """Ends all faults."""
         self._set(write_error=0, sync_error=0, sync_ms=0, matching="")
 
     @property
     def syncs(self) -> int:
-        """How many syncs there have been."""
+        """The number of syncs so far."""
         return self._get("syncs")
 
     def _set(self, matching: str | None = None, **values: int) -> None:
@@ -127,7 +127,7 @@ class FaultyDisk:
     # -- power ---------------------------------------------------------------------------------------------------------
 
     def start_journal(self) -> None:
-        """Takes everything that is there now for synced. No process may use the disk meanwhile."""
+        """Starts a new journal, in which all existing files count as synced. No process may use the disk meanwhile."""
         self._journal.write_bytes(b"")
         shutil.rmtree(self._keep, ignore_errors=True)
         self._keep.mkdir()
@@ -136,7 +136,7 @@ class FaultyDisk:
         }
 
     def certain(self) -> dict[Path, int]:
-        """What no power failure takes now: the files whose names are certain, each with how many bytes of it."""
+        """Returns the files that survive any power failure now, each with the number of bytes that survive."""
         journal = self._read_journal()
         uncertain = {Path(place) for _, *places in journal.unsynced_names for place in places if os.path.isabs(place)}
         found = {}
@@ -149,7 +149,7 @@ class FaultyDisk:
         return min(journal.synced_bytes.get(status.st_ino, self._before.get(status.st_ino, 0)), status.st_size)
 
     def power_off(self, random: Random) -> None:
-        """Makes of the folder what is left when the power goes, once the processes have been killed."""
+        """Changes the folder to a possible state after a power failure. The processes must have been killed before."""
         journal = self._read_journal()
         names = journal.unsynced_names
         for change in reversed(names[random.randint(0, len(names)) :]):
@@ -203,7 +203,7 @@ class FaultyDisk:
 
 
 def _lose_unsynced(path: Path, synced: int, size: int, random: Random) -> None:
-    """Takes away what was written behind what was synced: all, or from somewhere on, or only the content of it."""
+    """Removes the unsynced end of a file: all of it, a part from a random position, or only its content."""
     kept = random.choice((synced, random.randint(synced, size)))
     with path.open("r+b") as file:
         file.truncate(kept)

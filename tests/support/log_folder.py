@@ -1,4 +1,4 @@
-"""A data directory for tests: a clock that stands until it is moved, batches in one line, restarts and crashes."""
+"""A data directory for tests, with a manual clock, batches in one line, restarts and crashes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def batch(  # noqa: PLR0917 - a batch in one line is what this is for
     epoch: int = -1,
     **others: Any,
 ) -> bytes:
-    """A batch of `count` records as a client sends it."""
+    """Returns a batch of `count` records, as a client sends it."""
     records: Sequence[UnstampedRecord] = [(timestamp_ms, key, value, ())] * count
     return encode_batch(
         records,
@@ -52,7 +52,7 @@ def batch(  # noqa: PLR0917 - a batch in one line is what this is for
 
 
 def append(log: Log, records: bytes | None = None, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> AppendInfo:
-    """Appends a batch from a client (or one of one record) and commits it."""
+    """Appends `records`, or a batch of one record, and commits the batch."""
     info = log.appender.append_as_leader(
         records if records is not None else batch(), leader_epoch=LeaderEpoch(leader_epoch), now_ms=Millis(now_ms)
     )
@@ -61,7 +61,7 @@ def append(log: Log, records: bytes | None = None, *, leader_epoch: int = 0, now
 
 
 def read_bytes(log: Log, start: int | None = None, max_bytes: int = 1024 * 1024) -> bytes:
-    """Everything from `start` on, read as a consumer reads: on from where the last read ended."""
+    """Returns the batches from `start` to the log end; each read continues where the last one ended."""
     offset = log.log_start_offset if start is None else Offset(start)
     parts = []
     while offset < log.log_end_offset:
@@ -72,13 +72,13 @@ def read_bytes(log: Log, start: int | None = None, max_bytes: int = 1024 * 1024)
 
 
 def read_all(log: Log, start: int | None = None, max_bytes: int = 1024 * 1024) -> list[Record]:
-    """All records from `start` on; their batches' CRCs are checked on the way."""
+    """Returns all records from `start` on, and checks the CRCs of their batches."""
     offset = log.log_start_offset if start is None else start
     return list(decode_records(read_bytes(log, start, max_bytes), offset))
 
 
 def found_by_time(search: TimestampSearch) -> TimestampedOffset | None:
-    """What a search by time finds, with every batch looked through where it is."""
+    """Runs a search by time to its end on the test's thread, and returns the offset that it finds."""
     found = None
     while True:
         try:
@@ -90,7 +90,7 @@ def found_by_time(search: TimestampSearch) -> TimestampedOffset | None:
 
 
 class LogFolder:
-    """A data directory that is opened, closed, and opened again."""
+    """A data directory that tests open, close and open again."""
 
     def __init__(self, path: Path, config: TopicConfig | None = None, *, open_files: int = 64) -> None:
         self.path = path
@@ -105,32 +105,35 @@ class LogFolder:
         return directory
 
     def create(self, topic_partition: TopicPartition = ORDERS, **config: Any) -> Log:
-        """A new log; `config` is laid over the folder's."""
+        """Creates a log; `config` overrides settings of the folder's topic configuration."""
         self.config = replace(self.config, **config)
         return self.directory.create(topic_partition, TOPIC_ID, self.config)
 
     def log(self, topic_partition: TopicPartition = ORDERS) -> Log:
-        """The log of a partition that is there."""
+        """Returns the log of an existing partition."""
         log = self.directory.get(topic_partition)
         assert log is not None
         return log
 
     def restart(self) -> None:
-        """Closes the directory in order and opens it."""
+        """Closes the directory cleanly and opens it again."""
         self.directory.close()
         self.directory = self._open()
 
     def crash(self) -> None:
-        """Leaves the files as they are and opens them as after a crash."""
+        """Closes the directory without a clean shutdown and opens it again, as after a crash."""
         self.kill()
         self.start()
 
     def kill(self) -> None:
-        """Leaves the files as they are."""
+        """Closes the directory without a clean shutdown."""
         self.directory.close(clean=False)
 
     def forget_syncs(self, above: int = 0, topic_partition: TopicPartition = ORDERS) -> None:
-        """Removes what vouches for batches from that offset on, after `kill`: as if no flush had come so far."""
+        """Resets the recovery point to `above` and removes later snapshots, as if later flushes never happened.
+
+        Tests call this after `kill`.
+        """
         (self.path / RECOVERY_POINT_FILE).write_text(
             f"0\n1\n{topic_partition.topic} {topic_partition.partition} {above}\n"
         )
@@ -143,13 +146,13 @@ class LogFolder:
         self.directory = self._open()
 
     def advance(self, milliseconds: int) -> None:
-        """Moves the clock."""
+        """Moves the clock forward."""
         self.now_ms = Millis(self.now_ms + milliseconds)
 
     def log_files(self, topic_partition: TopicPartition = ORDERS) -> list[Path]:
-        """The log files of a partition, oldest first."""
+        """Returns the log files of a partition, oldest first."""
         return sorted((self.path / str(topic_partition)).glob("*.log"))
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the directory cleanly."""
         self.directory.close()

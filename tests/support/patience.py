@@ -1,4 +1,4 @@
-"""Time limits that stretch with the machine: what takes a minute on an idle one may take ten on one that is shared."""
+"""Time limits that grow with the load: work of one minute on an idle machine may take ten on a shared machine."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["Limit", "slowness"]
 
 _ITERATIONS: Final = 100_000
 _IDLE_S: Final = 0.004
-"""How long that takes on an idle machine of 2024."""
+"""The duration of these iterations on an idle machine of 2024."""
 _MEASUREMENTS: Final = 15
 _PAUSE_S: Final = 0.01
 
 
 def slowness() -> float:
-    """How many times longer a piece of work takes here and now than on an idle machine; at least 1.
+    """Returns how many times longer work takes on this machine now than on an idle machine; at least 1.
 
-    Takes a fraction of a second, and on a busy machine longer.
+    The measurement takes a fraction of a second, and longer on a busy machine.
     """
     took = []
     for _ in range(_MEASUREMENTS):
-        # Between the pieces others get their turn, as between the steps of a client.
+        # The pauses let other processes run, as between the steps of a client.
         time.sleep(_PAUSE_S)
         began = time.perf_counter()
         number = 0
@@ -34,9 +34,9 @@ def slowness() -> float:
 
 
 class Limit:
-    """Is over when nothing has progressed for so many seconds of an idle machine.
+    """A time limit that is over when there was no progress for this number of seconds of an idle machine.
 
-    The machine is measured when the time seems to be over, so that no measurement is made where all is well.
+    The speed of the machine is measured only when the time seems to be over, so a test without delays measures nothing.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class Limit:
         self._began = clock()
 
     def progressed(self) -> None:
-        """The time begins again."""
+        """Records progress, which starts the time again."""
         self._began = self._clock()
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over, also on a machine as slow as this one has been."""
+        """Whether the time is over, with the slowness of this machine taken into account."""
         if self._left() > 0:
             return False
         self._stretch = max(self._stretch, self._measure())
@@ -66,7 +66,7 @@ class Limit:
 
     @property
     def left_s(self) -> float:
-        """How many seconds are left, as far as it is known how slow the machine is; at least 0."""
+        """The seconds that are left according to the last measurement of the machine; at least 0."""
         return max(0.0, self._left())
 
     def _left(self) -> float:

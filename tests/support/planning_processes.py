@@ -1,4 +1,4 @@
-"""The processes in which Spark plans the streaming queries of a session, for as long as they live."""
+"""Finds the processes in which Spark plans the streaming queries of a session, and waits for their end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATIENCE_S: Final = 60.0
 
 
 def planning_processes(spark: SparkSession) -> list[int]:
-    """The ids of the children of the session's JVM that plan a query, one for each source of a query."""
+    """Returns the process ids of the JVM's children that plan a query; each source of a query has one."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     parent = str(jvm.java.lang.ProcessHandle.current().pid())
@@ -24,10 +24,10 @@ def planning_processes(spark: SparkSession) -> list[int]:
 
 
 def await_end_of_planning(spark: SparkSession) -> None:
-    """Returns when no query of the session has a planning process any more.
+    """Waits until no query of the session has a planning process.
 
-    Spark signals the process when the query ends and does not wait: what the source does in its `stop()`, such as to
-    commit, may still be under way when the query is over.
+    Spark signals the process when the query ends, and does not wait. So the source's `stop()`, which may commit, can
+    still run when the query has ended.
     """
     deadline = time.monotonic() + _PATIENCE_S
     while left := planning_processes(spark):
@@ -37,8 +37,8 @@ def await_end_of_planning(spark: SparkSession) -> None:
 
 def _plans(folder: Path, parent: str) -> bool:
     try:
-        # The second field is the program's name in brackets, and may hold anything.
+        # The second field is the program's name in parentheses, and may contain any characters.
         fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return fields[1] == parent and _MODULE in (folder / "cmdline").read_bytes()
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has ended meanwhile
         return False

@@ -1,8 +1,8 @@
-"""Drives a `ProducerMachine` against a `ClusterModel` over connections that break, in a time of its own.
+"""Drives a `ProducerMachine` against a `ClusterModel` over connections that break, in simulated time.
 
-Each connection is a pipe in both directions: requests are applied in their order, and answers arrive in their order. A
-connection that breaks loses answers; the requests that it still carried are applied later, or never. One seed is one
-run.
+Each connection is a pipe in both directions: requests are applied in order, and answers arrive in order. A connection
+that breaks loses answers. The requests that the connection still carries are applied later, or never. A seed
+determines the whole run.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from klamm.protocol.types import Millis
 __all__ = ["Faults", "ProducerWorld", "Script"]
 
 Script = Generator[Callable[[], bool], None, None]
-"""What an application does: it yields conditions, and goes on once one holds."""
+"""The program of an application, which yields conditions and continues when the condition holds."""
 
 
 @dataclass
 class Faults:
-    """How often what goes wrong, for each request if nothing else is said."""
+    """The probabilities of the faults, for each request unless noted."""
 
     breaks: float = 0.0
-    """The connection breaks before the request is applied."""
+    """The probability that the connection breaks before the request is applied."""
     lost_answers: float = 0.0
-    """The connection breaks after the request was applied."""
+    """The probability that the connection breaks after the request is applied."""
     refused_connections: float = 0.0
     silence: float = 0.0
-    """The answer never comes: the request runs into its timeout."""
+    """The probability that the answer never arrives, so that the request times out."""
     leader_changes: float = 0.0
     errors: float = 0.0
     late: float = 0.0
-    """What a broken connection carried is applied nevertheless, afterwards."""
+    """The probability that the requests on a broken connection are still applied later."""
 
 
 @dataclass
 class Pipe:
-    """One connection."""
+    """A connection."""
 
     number: int
     address: Address
@@ -60,7 +60,7 @@ class Pipe:
 
 
 class ProducerWorld:
-    """One producer, one cluster, and their time in milliseconds."""
+    """A producer, a cluster, and a simulated clock in milliseconds."""
 
     def __init__(self, seed: int, config: ProducerConfig, *, partitions: int = 2, second_protocol: bool = True) -> None:
         self.random = Random(seed)
@@ -82,7 +82,7 @@ class ProducerWorld:
         self.model.error_rate = 0.0
 
     def run(self, script: Script) -> None:
-        """Runs the application to its end, and the world with it."""
+        """Runs the application and the simulation until the application ends."""
         deadline = self.now + self.longest_wait_ms
         for is_done in script:
             self._poll()
@@ -92,7 +92,7 @@ class ProducerWorld:
                 self._poll()
 
     def settle(self, duration_ms: int) -> None:
-        """Lets the world go on for a while."""
+        """Runs the simulation for a duration."""
         end = Millis(self.now + duration_ms)
         self._at(duration_ms, lambda: None)
         while self.now < end:
@@ -105,7 +105,7 @@ class ProducerWorld:
                 self._act(action)
 
     def _advance(self) -> bool:
-        """Does what happens next. Returns whether anything will happen at all."""
+        """Processes the next event or timer. Returns False if there is none."""
         wake = self.machine.next_time()
         first = self._events[0][0] if self._events else float("inf")
         if min(wake, first) == float("inf"):
@@ -181,12 +181,12 @@ class ProducerWorld:
             return
         pipe.is_broken = True
         if self._happens(self.faults.late):
-            # The broker had them in its buffer already, and reads them before it sees that the connection is gone.
+            # The broker has the requests in its buffer, and reads them before it sees that the connection is closed.
             for send in pipe.carried:
                 self._at(self.random.randint(0, 20), lambda send=send: self._apply_late(pipe, send))  # type: ignore[misc]
 
     def _apply_late(self, pipe: Pipe, send: Send) -> None:
-        # In their order, whatever the times drawn for them.
+        # The broker applies the requests in order, whatever their random delays.
         if send in pipe.carried:
             while pipe.carried:
                 first = pipe.carried.pop(0)

@@ -1,4 +1,4 @@
-"""Both forms of the record scanner's loops, for tests that hold them against each other."""
+"""The Python form and the compiled form of the record scanner's loops, for tests that compare them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _load_compiled() -> ModuleType | None:
 
 _COMPILED = _load_compiled()
 LOOPS: list[ModuleType] = [_record_scanner_py, *([_COMPILED] if _COMPILED is not None else [])]
-"""The forms that are there: Python's first."""
+"""The available forms, the Python form first."""
 
 
 def compiled_loops() -> ModuleType:
-    """The compiled form; skips where it is not, or fails where REQUIRE_TOOLCHAINS says that it has to be."""
+    """Returns the compiled form. If it is missing, skips the test, or fails it if REQUIRE_TOOLCHAINS requires it."""
     if _COMPILED is None:
         message = (
             "the record scanner's compiled module is missing, or older than its source: "

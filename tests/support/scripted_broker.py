@@ -1,7 +1,7 @@
-"""A broker that answers as a test says: for what a real one does only when something goes wrong.
+"""A broker with answers from a script, for answers that a real broker gives only when something fails.
 
-Each answer is a function from the decoded request to the response, or to None, which hangs up. `script[RequestClass]`
-is a list; its last entry answers all further requests of that class.
+Each answer is a function from the decoded request to the response, or to None, which closes the connection. `script`
+has a list of answers for each API key; the last entry answers all further requests of that API.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _REQUESTS: dict[int, type[Message]] = {
 
 
 class ScriptedBroker:
-    """Listens on a free port; `with ScriptedBroker() as broker: broker.address`."""
+    """A broker on a free port: `with ScriptedBroker() as broker: broker.address`."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -90,7 +90,7 @@ class ScriptedBroker:
         self.script[key] = list(answers)
 
     def api_versions(self) -> ApiVersionsResponse:
-        """All APIs of `versions`."""
+        """Returns a response with all APIs of `versions`."""
         return ApiVersionsResponse(
             api_keys=[
                 ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.versions.items()
@@ -98,7 +98,7 @@ class ScriptedBroker:
         )
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
-        """The one broker leads all partitions of every topic but those called "missing"."""
+        """Returns a response in which the broker leads all partitions, and the topic "missing" does not exist."""
         host, port = self.address
         return MetadataResponse(
             cluster_id="scripted",
@@ -118,7 +118,7 @@ class ScriptedBroker:
         )
 
     def find_coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        """The one broker is every group's coordinator."""
+        """Returns a response in which the broker is the coordinator of every group."""
         host, port = self.address
         if request.coordinator_keys:
             return FindCoordinatorResponse(
@@ -164,7 +164,7 @@ class ScriptedBroker:
                 return
 
     def _answer(self, connection: socket.socket) -> bytes | None:
-        """The next frame to send; None to hang up."""
+        """Reads a request and returns the frame to send, or None to close the connection."""
         head = _read(connection, 4)
         if head is None:
             return None

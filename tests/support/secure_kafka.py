@@ -1,4 +1,4 @@
-"""Apache Kafka with a listener for each security protocol, and what its clients need to get in."""
+"""Runs Apache Kafka with a listener for each security protocol, and provides the credentials of clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["KEY_PASSWORD", "MECHANISMS", "PASSWORD", "SecureKafka", "secure_kafk
 
 PASSWORD = "alice's secret; = 'so'"
 KEY_PASSWORD = "of the key"
-# Kafka's broker wants a second between two authentications of one connection.
+# Kafka's broker requires one second between two authentications of a connection.
 _SESSION_LIFETIME_MS = 3_000
 _MODULES = "org.apache.kafka.common.security"
 MECHANISMS = {
@@ -27,7 +27,7 @@ _LISTENERS = {"TLS": "SSL", "MUTUAL": "SSL", "SASL_TLS": "SASL_SSL", "SASL": "SA
 
 
 class SecureKafka(NamedTuple):
-    """The broker: its listeners are TLS, MUTUAL (TLS that wants a certificate of the client), SASL_TLS and SASL."""
+    """A broker with the listeners TLS, MUTUAL (TLS that requires a client certificate), SASL_TLS and SASL."""
 
     broker: ApacheKafka
     authority: Authority
@@ -36,7 +36,7 @@ class SecureKafka(NamedTuple):
     stranger_store: Path
 
     def options(self, listener: str, **more: str) -> dict[str, str]:
-        """The options of a client of this listener; an underscore in a name stands for a dot."""
+        """Returns the options of a client of this listener; an underscore in a name stands for a dot."""
         given = {
             "bootstrap.servers": self.broker.addresses.get(listener, self.broker.bootstrap_servers),
             "security.protocol": _LISTENERS.get(listener, "PLAINTEXT"),
@@ -47,7 +47,7 @@ class SecureKafka(NamedTuple):
         return given | {key.replace("_", "."): value for key, value in more.items()}
 
     def client_options(self, listener: str) -> dict[str, str]:
-        """The same with a certificate of the client's own."""
+        """Returns the options of a client with a certificate."""
         return self.options(
             listener,
             ssl_keystore_type="PEM",
@@ -56,7 +56,7 @@ class SecureKafka(NamedTuple):
         )
 
     def sasl_options(self, listener: str, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
-        """The same for alice."""
+        """Returns the options of a client that authenticates as user alice with SASL."""
         return self.options(listener) | {
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": f'{_MODULES}.{MECHANISMS[mechanism]} required username="alice" password="{password}";',
@@ -84,7 +84,7 @@ def _listener_config(authority: Authority, broker_store: Path) -> Iterator[tuple
 
 @contextmanager
 def secure_kafka(folder: Path) -> Iterator[SecureKafka]:
-    """Runs the broker; certificates lie in `folder`. Skips the test where there is no openssl or no Java."""
+    """Runs the broker with certificates in `folder`. Skips the test on a machine without openssl or Java."""
     try:
         authority, other = Authority(folder), Authority(folder, "other-authority")
         client_store = authority.issue("client", key_password=KEY_PASSWORD)

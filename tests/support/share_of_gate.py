@@ -1,7 +1,7 @@
-"""What the gate takes a part of: tests that hold the recordings to Apache Kafka, rather than klamm to the recordings.
+"""Selects the tests that compare recordings with Apache Kafka, of which each commit runs only a part.
 
-They can only fail when a recording changes or Kafka does, and each needs a broker in a JVM. `make test` runs all of
-them; where CI is set, each commit takes another part.
+These tests can fail only when a recording or Kafka changes, and each test needs a broker in a JVM. `make test` runs all
+of them; if CI is set, each commit runs another part.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def share_of_gate(paths: Sequence[T], parts: int) -> list[T]:
-    """All of them, or where CI is set about one in so many, chosen by the commit and the files' names."""
+    """Returns all paths; if CI is set, about one in `parts`, chosen by the commit and the file names."""
     if not os.environ.get("CI"):
         return list(paths)
     found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=_ROOT, capture_output=True, text=True, check=False)

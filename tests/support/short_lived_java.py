@@ -1,8 +1,8 @@
-"""JVMs that end with their test: they spend most of their time on starting, and what can be had ready-made is.
+"""Speeds up the start of JVMs that end with their test, because the start takes most of their time.
 
-What is prepared lies in the folder for temporary files and serves later runs too: the class path that Maven took
-seconds to say, the compiled drivers, and archives of the classes that were loaded (class-data sharing), with which a
-start costs half.
+Later runs use the prepared files too, which lie in the folder for temporary files. They are the class path that Maven
+needs seconds to compute, the compiled drivers, and archives of loaded classes (class-data sharing). An archive halves
+the start time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tests.support.alone import alone
 __all__ = ["QUICK_START", "prepared", "remembered_classpath", "start_command"]
 
 QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For a process that ends before a better compiled one would be faster."""
+"""JVM options for a process that ends before better compiled code would pay off."""
 
 _ARCHIVE: Final = "classes.jsa"
 
 
 def prepared(name: str, parts: Iterable[str | bytes], prepare: Callable[[Path], None]) -> Path:
-    """A folder that `prepare` has filled once for these `parts`, of which it consists, and for the Java on PATH."""
+    """Returns a folder that `prepare` fills only once for the Java on PATH and for `parts`, the inputs of `prepare`."""
     digest = hashlib.sha256(os.path.realpath(shutil.which("java") or "java").encode())
     for part in parts:
         digest.update(b"\0" + (part.encode() if isinstance(part, str) else part))
@@ -43,7 +43,7 @@ def prepared(name: str, parts: Iterable[str | bytes], prepare: Callable[[Path], 
 
 
 def remembered_classpath(pom: Path, ask_maven: Callable[[Path], None]) -> str:
-    """The class path of a pom.xml, which `ask_maven` writes into a file where it isn't known, or jars are gone."""
+    """Returns the class path of a pom.xml; `ask_maven` writes it to a file if it is unknown or jars are missing."""
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:16]
     remembered = Path(tempfile.gettempdir()) / f"klamm-tests-classpath-{digest}.txt"
     with alone("maven"):
@@ -59,10 +59,10 @@ def _read(file: Path) -> str:
 def start_command(
     classpath: str, *options: str, name: str = "", train: Callable[[list[str]], None] | None = None
 ) -> list[str]:
-    """`java` with its options, before the name of a class.
+    """Returns the command `java` with its options, to which the caller adds the name of a class.
 
-    `train` is given such a command once for each `name` and class path, and runs something that loads most of what the
-    others will; everything on the class path has to be a jar.
+    `train` gets such a command once for each `name` and class path, and runs a program that loads most of the classes
+    that later programs load. All entries of the class path must be jars.
     """
     command = ["java", *QUICK_START, *options]
     if train is None:
@@ -72,5 +72,5 @@ def start_command(
         train([*command, "-Xlog:disable", f"-XX:ArchiveClassesAtExit={folder / _ARCHIVE}", "-cp", classpath])
 
     archive = prepared(f"classes-of-{name}", [classpath, *command], record) / _ARCHIVE
-    # Without the archive, or with one that does not fit, a JVM loads everything itself, and warns on standard output.
+    # Without a matching archive, a JVM loads all classes itself, and prints a warning on standard output.
     return [*command, "-Xlog:disable", f"-XX:SharedArchiveFile={archive}", "-cp", classpath]

@@ -1,4 +1,4 @@
-"""Work that is done in steps, for tests that want what comes of it."""
+"""Runs work in steps for tests that need only the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def finish(work: Generator[None, None, T]) -> T:
-    """What comes of the work, all steps done at once."""
+    """Runs all steps at once and returns the result of the work."""
     while True:
         try:
             next(work)

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector from its Maven jars: the source that klamm's is held against.
+"""Finds the Maven jars of Spark's own Kafka connector, with which tests compare klamm's source and sink.
 
 The jars come from the environment variable KLAMM_SPARK_CONNECTOR_CLASSPATH, or from Maven (offline first, then online).
 """
@@ -19,7 +19,7 @@ __all__ = ["ConnectorUnavailable", "connector_jars"]
 
 _POM = Path(__file__).parents[1] / "spark" / "connector" / "pom.xml"
 # PySpark may be released before the connector's jars are on every mirror of Maven Central. The connector of the release
-# before runs in this one, and its code for tokens has not changed since 4.0.
+# before runs in this release of Spark, and its code for tokens has not changed since 4.0.
 _VERSIONS = (
     {"connector.version": "4.3.0", "token.provider.version": "4.3.0"},
     {"connector.version": "4.2.0", "token.provider.version": "4.0.0"},
@@ -28,14 +28,14 @@ _MAVEN_SECONDS = 300
 
 
 class ConnectorUnavailable(KlammError):
-    """Spark's connector cannot be had on this machine; the text says what is missing."""
+    """An error that Spark's connector is not available on this machine; the text says what is missing."""
 
 
 @cache
 def connector_jars() -> str:
-    """The jars of Spark's connector and what it needs beside Spark itself, as a class path.
+    """Returns a class path with the jars of Spark's connector and of its dependencies outside Spark.
 
-    Raises `ConnectorUnavailable` when there is no Maven or the jars cannot be had.
+    Raises `ConnectorUnavailable` if Maven is missing or cannot find the jars.
     """
     if given := os.environ.get("KLAMM_SPARK_CONNECTOR_CLASSPATH"):
         return given

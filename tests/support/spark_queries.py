@@ -1,4 +1,4 @@
-"""Runs of a streaming query over one checkpoint, and what each of its micro-batches brought."""
+"""Runs a streaming query several times with one checkpoint, and records the values of each micro-batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Batches", "Runs"]
 
 
 class Batches:
-    """A sink that remembers what each micro-batch brought."""
+    """A sink that records the values of each micro-batch."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, list[str]] = {}
@@ -31,10 +31,10 @@ class Batches:
 
 
 class Runs:
-    """Runs of one query over one checkpoint."""
+    """The runs of a query with one checkpoint."""
 
     def __init__(self, spark: SparkSession, topic: Topic, checkpoint: Path, source: str = "klamm") -> None:
-        """`source` is what stands in `format(…)`."""
+        """Sets up the query; `source` is the name for `format(…)`."""
         self.spark = spark
         self.topic = topic
         self.checkpoint = checkpoint
@@ -46,7 +46,7 @@ class Runs:
         return (writer.trigger(availableNow=True) if available_now else writer).start()
 
     def to_the_end(self, **options: Any) -> Batches:
-        """What a run brings until everything available is read."""
+        """Runs the query until all available records are read, and returns its micro-batches."""
         sink = Batches()
         self.start(sink, available_now=True, **options).awaitTermination()
         return sink
@@ -61,7 +61,7 @@ class Runs:
             query.stop()
 
     def forget_last_commit(self) -> None:
-        """What a crash between the sink and the commit log leaves behind."""
+        """Removes the newest entry of the commit log, as if the driver crashed between the sink and the commit log."""
         newest = max(
             (path for path in (self.checkpoint / "commits").iterdir() if path.name.isdigit()), key=lambda p: int(p.name)
         )
@@ -69,7 +69,7 @@ class Runs:
         (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
 
     def last_offsets(self) -> str:
-        """The offsets in the newest entry of the checkpoint's offset log."""
+        """Returns the offsets in the newest entry of the checkpoint's offset log."""
         newest = max(
             (path for path in (self.checkpoint / "offsets").iterdir() if path.name.isdigit()), key=lambda p: int(p.name)
         )

@@ -1,4 +1,4 @@
-"""A topic as the Spark tests handle it: made, filled, cut, looked at, through librdkafka."""
+"""Creates, fills, truncates and reads topics for the Spark tests, through librdkafka."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Topic:
     admin: AdminClient
 
     def produce(self, values: Iterable[Any], partition: int | None = None, **config: Any) -> None:
-        """Writes the values, as text, and waits until all are acknowledged."""
+        """Writes the values as text, and waits until all records are acknowledged."""
         self.produce_records([{"value": str(value)} for value in values], partition, **config)
 
     def produce_records(
@@ -64,7 +64,7 @@ class Topic:
         }
 
     def committed(self, group: str, partitions: int = 3) -> list[int]:
-        """What the group has committed for each partition; librdkafka's -1001 where there is nothing."""
+        """Returns the committed offset of each partition, or librdkafka's -1001 for a partition without one."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
         try:
             asked = [TopicPartition(self.name, index) for index in range(partitions)]
@@ -73,7 +73,7 @@ class Topic:
             consumer.close()
 
     def ends(self, partitions: int = 3) -> list[int]:
-        """The end of each partition."""
+        """Returns the end offset of each partition."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": "none"})
         try:
             return [
@@ -84,7 +84,7 @@ class Topic:
             consumer.close()
 
     def records(self, partitions: int = 3) -> list[list[Record]]:
-        """The committed records of each partition, in their order."""
+        """Returns the committed records of each partition, in order."""
         settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": "none", "enable.partition.eof": True}
         consumer = Consumer({**settings, "enable.auto.commit": False})
         found: list[list[Record]] = [[] for _ in range(partitions)]
@@ -110,13 +110,13 @@ class Topic:
         return found
 
     def delete_before(self, offset: int, partition: int = 0) -> None:
-        """Moves the start of a partition, as retention would."""
+        """Moves the log start of a partition to `offset`, as retention does."""
         self.admin.delete_records([TopicPartition(self.name, partition, offset)])[
             TopicPartition(self.name, partition, offset)
         ].result(30)
 
     def grow(self, partitions: int) -> None:
-        """Adds partitions until there are so many."""
+        """Adds partitions until the topic has `partitions` partitions."""
         self.admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(30)
 
     def delete(self) -> None:
@@ -124,7 +124,7 @@ class Topic:
         self.admin.delete_topics([self.name])[self.name].result(30)
 
     def make_again(self, partitions: int) -> None:
-        """Makes a topic of the same name after the deletion, as soon as that is finished."""
+        """Creates a topic with the same name as soon as the deletion of the old topic is finished."""
         for attempt in range(_ATTEMPTS_TO_MAKE_AGAIN):
             try:
                 self.admin.create_topics([NewTopic(self.name, partitions, 1)])[self.name].result(30)
@@ -137,9 +137,9 @@ class Topic:
 def create_topic(
     admin: AdminClient, bootstrap_servers: str, name: str, partitions: int, config: Mapping[str, str]
 ) -> Topic:
-    """Makes a topic; an underscore in a configuration key stands for a dot.
+    """Creates a topic; an underscore in a configuration key stands for a dot.
 
-    Records of these tests have timestamps of long ago, so there is no retention by time unless a test asks for it.
+    Records of these tests have old timestamps, so the topic has no retention by time unless a test sets it.
     """
     settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
@@ -147,7 +147,7 @@ def create_topic(
 
 
 def _once_loaded(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
-    """librdkafka does not ask again for commits that a coordinator which has just been elected does not know yet."""
+    """Repeats `ask` until the coordinator has loaded the offsets, since librdkafka does not retry these errors."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Work in steps, done to its end by a test."""
+"""Runs work in steps to its end, for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 
 def finish(work: Generator[Any, None, R]) -> R:
-    """The result of work that waits for nothing."""
+    """Runs work that waits for nothing, and returns its result."""
     while True:
         try:
             awaited = next(work)
@@ -25,7 +25,7 @@ def finish(work: Generator[Any, None, R]) -> R:
 
 
 def at_once(make: Callable[P, Generator[Any, None, R]]) -> Callable[P, R]:
-    """What makes work, as a function that does it."""
+    """Converts a function that returns work into a function that runs the work and returns its result."""
 
     def done(*args: P.args, **kwargs: P.kwargs) -> R:
         return finish(make(*args, **kwargs))
@@ -46,7 +46,7 @@ async def finished(answer: Any) -> Any: ...
 
 
 async def finished(answer: Any) -> Any:
-    """What comes of a handler's answer, be it there, awaitable, or work in steps."""
+    """Returns the result of a handler's answer, which is a value, an awaitable, or work in steps."""
     if isinstance(answer, Generator):
         return await finish_in_steps(answer)
     if isinstance(answer, Awaitable):

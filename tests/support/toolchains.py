@@ -1,4 +1,4 @@
-"""What a test needs besides Python, where it is missing."""
+"""Skips or fails a test if a tool that the test needs is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["toolchain_is_missing"]
 
 
 def toolchain_is_missing(toolchain: str, message: str) -> NoReturn:
-    """Skips the test, or fails it where REQUIRE_TOOLCHAINS says that the toolchain is there."""
+    """Skips the test, or fails the test if REQUIRE_TOOLCHAINS names the toolchain."""
     if toolchain in os.environ.get("REQUIRE_TOOLCHAINS", "").split():
         pytest.fail(f"{toolchain} is required here: {message}")
     pytest.skip(message)

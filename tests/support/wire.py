@@ -1,4 +1,4 @@
-"""A socket that speaks one request at a time to a broker, in any version, for tests that look at single answers."""
+"""A connection that sends single requests of any version to a broker, for tests of single answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Wire:
-    """One connection. `call` raises ConnectionError when the broker closes it instead of answering."""
+    """A connection to a broker. `call` raises ConnectionError if the broker closes the connection without an answer."""
 
     def __init__(self, bootstrap_servers: str, client_id: str = "wire") -> None:
         host, port = bootstrap_servers.split(":")
@@ -68,7 +68,7 @@ class Wire:
         self.socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
 
     def receive(self, api_key: ApiKey, version: int, *, requests_behind: int = 0) -> memoryview:
-        """Receives the next answer, which must be the last request's, or that of one with so many behind it."""
+        """Receives the next answer: to the last request, or to the request before the last `requests_behind` ones."""
         size = struct.unpack(">i", self._receive_exactly(4))[0]
         frame = memoryview(self._receive_exactly(size))
         correlation_id, end = decode_response_header(api_key, version, frame)
