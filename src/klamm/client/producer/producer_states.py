@@ -103,7 +103,9 @@ class ProducerState:
         """Returns the error for a call that the present state does not allow; `doing` says what was tried."""
         if self.state is _S.ABORTABLE_ERROR:
             assert self.error is not None
-            return TransactionMustAbort(str(self.error))
+            error = TransactionMustAbort(str(self.error))
+            error.__cause__ = self.error.__cause__
+            return error
         if self.state is _S.UNINITIALIZED and self.identity == NO_IDENTITY:
             return InvalidTransactionCall(f"can't {doing} before init_transactions")
         return InvalidTransactionCall(f"can't {doing}: the producer is in the state {self.state.name}")

@@ -328,7 +328,8 @@ def fence(model: ClusterModel) -> None:
 
 
 def test_a_refused_record_fails_the_transaction() -> None:
-    """After a refused record, the transaction can only be aborted; the next transaction can commit."""
+    """After a refused record, the transaction can only be aborted. Each call fails with the refusal as its cause. The
+    next transaction can commit."""
     world = new_world(transactional_id="x", second_protocol=False)
     complete(world, world.machine.init_transactions())
     begin(world)
@@ -336,8 +337,9 @@ def test_a_refused_record_fails_the_transaction() -> None:
     send(world, bytes(100))
     with pytest.raises(TransactionMustAbort, match="MESSAGE_TOO_LARGE"):
         complete(world, world.machine.end_transaction(commits=True))
-    with pytest.raises(TransactionMustAbort):
+    with pytest.raises(TransactionMustAbort) as refused:
         world.machine.begin()
+    assert isinstance(refused.value.__cause__, DeliveryRefused)
     complete(world, world.machine.end_transaction(commits=False))
     begin(world)
     world.model.partitions[0].largest_batch_bytes = 1000
