@@ -52,7 +52,7 @@ class Query:
         self.added.append(Counter(line.encode() for line in lines))
 
     def run(self, **how: Any) -> None:
-        """Starts the query, and waits until all files are processed. Raises what ends it. `how` are those of `start`."""
+        """Starts the query, and waits until all files are processed. Raises what ends it. `how` is that of `start`."""
         self.start(**how).awaitTermination()
 
     def start(self, tasks: int = 2, value: str = "value", other: Sequence[str] = (), **options: str) -> StreamingQuery:

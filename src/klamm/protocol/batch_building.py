@@ -21,7 +21,7 @@ from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from klamm.protocol.compression import Compression, compress
+from klamm.protocol.compression import Compression, Compressor, compress
 from klamm.protocol.record_batch import (
     HEADER_SIZE_BYTES,
     MAGIC,
@@ -123,6 +123,7 @@ class BatchBuilder:
         largest_bytes: int = _LARGEST_BATCH_BYTES,
         compression: Compression = Compression.NONE,
         compression_level: int | None = None,
+        compressor: Compressor = compress,
     ) -> Iterator[BuiltBatch]:
         """Yields the batches of all rows, partition by partition; the rows of a partition keep their order.
 
@@ -141,7 +142,7 @@ class BatchBuilder:
                 if body is None:
                     raise RecordTooLarge(row, size_bytes, room_bytes)
                 count = behind - first
-                records = body if compression is Compression.NONE else compress(compression, body, compression_level)
+                records = body if compression is Compression.NONE else compressor(compression, body, compression_level)
                 header = BatchHeader(
                     base_offset=Offset(0),
                     batch_length=0,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from mmap import mmap
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import cramjam
 
@@ -29,9 +29,11 @@ __all__ = [
     "COMPRESSION_BY_ID",
     "DEFAULT_MAX_BYTES",
     "Compression",
+    "Compressor",
     "OpenedData",
     "compress",
     "decompress",
+    "lz4_frame",
     "open_up_to",
 ]
 
@@ -45,6 +47,9 @@ class Compression(IntEnum):
     LZ4 = 3
     ZSTD = 4
 
+
+Compressor: TypeAlias = "Callable[[Compression, bytes | bytearray | memoryview, int | None], bytes]"
+"""A function with the contract of `compress`."""
 
 COMPRESSION_BY_ID: Final = {int(codec): codec for codec in Compression}
 
@@ -96,7 +101,7 @@ def compress(codec: Compression, data: bytes | bytearray | memoryview, level: in
     if codec is Compression.SNAPPY:
         return _compress_snappy(data)
     if codec is Compression.LZ4:
-        return _compress_lz4(data)
+        return lz4_frame(data, _compress_lz4_block)
     return bytes(cramjam.zstd.compress(data, level=_ZSTD_DEFAULT_LEVEL if level is None else level))
 
 
@@ -218,16 +223,21 @@ def _claimed_bytes(block: memoryview) -> int:
     return claimed_bytes
 
 
-def _compress_lz4(data: bytes | bytearray | memoryview) -> bytes:
+def lz4_frame(data: bytes | bytearray | memoryview, compress_block: Callable[[memoryview], bytes]) -> bytes:
+    """Returns the data as an LZ4 frame that Java reads; `compress_block` compresses up to 64 KiB into a raw block."""
     # cramjam's own frames have blocks that depend on each other, or unwanted checksums.
     parts = [_LZ4_HEADER]
     view = memoryview(data)
     for start in range(0, len(view), _LZ4_BLOCK_BYTES):
         plain = view[start : start + _LZ4_BLOCK_BYTES]
-        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        block = compress_block(plain)
         if len(block) >= len(plain):
             parts += (_LZ4_LENGTH.pack(len(plain) | _LZ4_STORED), bytes(plain))
         else:
             parts += (_LZ4_LENGTH.pack(len(block)), block)
     parts.append(_LZ4_END)
     return b"".join(parts)
+
+
+def _compress_lz4_block(plain: memoryview) -> bytes:
+    return bytes(cramjam.lz4.compress_block(plain, store_size=False))

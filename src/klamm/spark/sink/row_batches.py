@@ -15,6 +15,7 @@ from klamm.client.producer.errors import RecordTooLarge
 from klamm.protocol.batch_building import BatchBuilder, BuiltBatch, BytesColumn, HeadersColumn
 from klamm.protocol.batch_building import RecordTooLarge as RowTooLarge
 from klamm.protocol.types import Millis
+from klamm.spark.sink.arrow_compression import compress_fast
 from klamm.spark.sink.sink_options import SinkOptions
 from klamm.spark.sink.topic_rows import TopicRows
 
@@ -62,6 +63,7 @@ class RowBatches:
                 largest_bytes=config.max_request_size_bytes,
                 compression=config.compression,
                 compression_level=config.compression_level,
+                compressor=compress_fast,
             )
         except RowTooLarge as error:
             raise RecordTooLarge(
