@@ -5,10 +5,8 @@ Spark reuses its worker processes, so this module keeps the connections between 
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator
-from functools import cache
 
 import pyarrow as pa
 
@@ -20,13 +18,14 @@ from klamm.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offse
 from klamm.client.retry import Retries
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset, TopicPartition
+from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.source.columns import RecordColumns
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.planner import OffsetRange
 from klamm.spark.source.spark_batches import SparkBatches
 from klamm.spark.source.tables import TableBuilder
 
-__all__ = ["is_planned_topic", "read_range", "shared_cluster", "spare_garbage_collections"]
+__all__ = ["is_planned_topic", "read_range", "shared_cluster"]
 
 _clusters: dict[tuple[int, ClientConfig], Cluster] = {}
 
@@ -57,17 +56,6 @@ def read_range(
         raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
     _check_topic(cluster, offsets, loss)
     spare_garbage_collections()
-
-
-@cache
-def spare_garbage_collections() -> None:
-    """Freezes all objects that exist now, once in a process, so that later garbage collections skip them.
-
-    PySpark's worker collects after every task (`manager` in pyspark/daemon.py). Scanning all modules takes 20 to 30 ms,
-    longer than a small task.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> None:

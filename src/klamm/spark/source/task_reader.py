@@ -16,13 +16,13 @@ from klamm.client.config import ClientConfig
 from klamm.client.fetch import FetchRange, fetch_together
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset
+from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.offsets import OffsetRange
 from klamm.spark.source.partition_reader import (
     is_planned_topic,
     read_range,
     shared_cluster,
-    spare_garbage_collections,
 )
 from klamm.spark.source.spark_batches import SparkBatches
 from klamm.spark.source.tables import TableBuilder

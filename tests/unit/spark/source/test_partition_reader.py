@@ -17,6 +17,7 @@ from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.source import partition_reader, tables
 from klamm.spark.source.arrow_schema import arrow_schema
 from klamm.spark.source.errors import DataLoss, LossPolicy
@@ -78,7 +79,7 @@ def offsets_in(batches: list[pa.RecordBatch]) -> list[int]:
 def test_what_a_worker_has_loaded_is_left_out_of_collections(monkeypatch: pytest.MonkeyPatch, reads: int) -> None:
     """A worker freezes its loaded objects once, because PySpark runs a garbage collection after each task."""
     FakeLog(monkeypatch, batch(0, 3))
-    partition_reader.spare_garbage_collections.cache_clear()
+    spare_garbage_collections.cache_clear()
     freezes: list[bool] = []
     monkeypatch.setattr("gc.freeze", lambda: freezes.append(True))
 
