@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.plain_errors import without_traceback
@@ -85,7 +86,9 @@ class KlammDataSource(DataSource):
         from klamm.spark.sink.stream_writer import KlammStreamWriter
 
         options = SinkOptions.parse(self.options)
-        return KlammStreamWriter(options, SinkColumns.of(schema, options.topic))
+        writer = KlammStreamWriter(options, SinkColumns.of(schema, options.topic))
+        spare_garbage_collections()
+        return writer
 
 
 def _refuse_other_schema(schema: StructType, options: SourceOptions) -> None:

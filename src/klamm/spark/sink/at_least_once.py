@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import WriterCommitMessage
 
 from klamm.errors import KlammError
-from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.sink.errors import WriteFailed
 from klamm.spark.sink.sink_columns import SinkColumns
 from klamm.spark.sink.sink_options import SinkOptions
@@ -55,7 +54,6 @@ class AtLeastOnce:
                 for rows in divide_by_topic(table, self._columns, options.topic):
                     sender.send(rows)
             sender.finish()
-        spare_garbage_collections()
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
         """Does nothing: the records are in their topics."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.sink.delivery import delivery_of
 from klamm.spark.sink.sink_columns import SinkColumns
 from klamm.spark.sink.sink_options import SinkOptions
@@ -34,7 +35,9 @@ class KlammBatchWriter(DataSourceArrowWriter):
     @without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of one task."""
-        return self._delivery.write(iterator)
+        message = self._delivery.write(iterator)
+        spare_garbage_collections()
+        return message
 
     @without_traceback
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -15,7 +15,6 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from klamm.errors import KlammError
-from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch
 from klamm.spark.sink.checkpoint_files import read_batch
 from klamm.spark.sink.commit_errors import explained
@@ -104,12 +103,10 @@ class ExactlyOnce:
                     for rows in divide_by_topic(table, self._columns, options.topic):
                         for batch in batches.build(rows, count_partitions(borrowed, rows)):
                             stage.add(rows.topic, batch.partition, batch.data)
-            staged = stage.finish()
+            return stage.finish()
         except BaseException:
             stage.discard()
             raise
-        spare_garbage_collections()
-        return staged
 
     # On the driver.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.sink.delivery import delivery_of
 from klamm.spark.sink.sink_columns import SinkColumns
 from klamm.spark.sink.sink_options import SinkOptions
@@ -27,12 +28,15 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
     @without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of one task."""
-        return self._delivery.write(iterator)
+        message = self._delivery.write(iterator)
+        spare_garbage_collections()
+        return message
 
     @without_traceback
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Ends a micro-batch whose tasks have all succeeded."""
         self._delivery.commit(messages, batchId)
+        spare_garbage_collections()
 
     @without_traceback
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

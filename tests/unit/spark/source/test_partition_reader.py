@@ -17,7 +17,6 @@ from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
-from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.source import partition_reader, tables
 from klamm.spark.source.arrow_schema import arrow_schema
 from klamm.spark.source.errors import DataLoss, LossPolicy
@@ -73,19 +72,6 @@ def read(start: int, end: int, *, fail: bool = True, config: ClientConfig = CONF
 
 def offsets_in(batches: list[pa.RecordBatch]) -> list[int]:
     return [offset for one in batches for offset in one.column("offset").to_pylist()]
-
-
-@pytest.mark.parametrize("reads", [1, 3])
-def test_what_a_worker_has_loaded_is_left_out_of_collections(monkeypatch: pytest.MonkeyPatch, reads: int) -> None:
-    """A worker freezes its loaded objects once, because PySpark runs a garbage collection after each task."""
-    FakeLog(monkeypatch, batch(0, 3))
-    spare_garbage_collections.cache_clear()
-    freezes: list[bool] = []
-    monkeypatch.setattr("gc.freeze", lambda: freezes.append(True))
-
-    for _ in range(reads):
-        read(0, 3)
-    assert len(freezes) == 1
 
 
 def test_all_columns_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
