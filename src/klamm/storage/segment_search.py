@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from klamm.protocol.types import Offset
+from klamm.protocol.types import NO_TIMESTAMP, Offset
 from klamm.storage.batch_scan import BadBatch, BatchBounds, ScannedBatch, check_batches, scan_bounds, scan_headers
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.segment import Segment
@@ -129,8 +129,9 @@ def find_young_batch(
     None if the segment has none. If `max_headers` were checked without a match, returns the offset at which to
     continue. Raises the errors of `find_batch`.
     """
-    indexed_timestamp, indexed_offset = segment.time_index.lookup(timestamp)
-    is_unchecked = indexed_timestamp >= 0 and indexed_offset >= start_offset
+    indexed_timestamp, indexed_offset = found = segment.time_index.lookup(timestamp)
+    # A torn entry may have any timestamp, also a negative one.
+    is_unchecked = found != (NO_TIMESTAMP, segment.base_offset) and indexed_offset >= start_offset
     for count, batch in enumerate(_headers_from(segment, max(indexed_offset, start_offset)), 1):
         header = batch.header
         if is_unchecked and header.last_offset >= indexed_offset:

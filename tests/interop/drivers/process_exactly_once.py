@@ -68,6 +68,8 @@ class Processor:
             self.consumer.position(self.consumer.assignment()), self.consumer.consumer_group_metadata(), PATIENCE_S
         )
         if aborts:
+            # Without a flush librdkafka may drop all records of the transaction before it has sent one.
+            self.producer.flush(PATIENCE_S)
             self.producer.abort_transaction(PATIENCE_S)
             self._rewind()
         else:
