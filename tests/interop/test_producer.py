@@ -391,9 +391,9 @@ def test_lost_produce_answers_write_nothing_twice(site: Site, config: ClientConf
 
 def test_a_killed_broker_loses_and_doubles_nothing(site: Site, config: ClientConfig, topic: str) -> None:
     """Records that are sent while the broker is killed and restarted are in the log once and in order."""
-    # After a crash Apache Kafka knows only the last batch of a producer: recovery takes a snapshot of the producers, and
-    # a snapshot has one batch each (`LogLoader.recoverSegment`). Of several batches without an answer it would refuse
-    # the first as out of order, and a producer, Java's too, sends that one again with a new epoch.
+    # After a crash Apache Kafka knows only the last batch of a producer: recovery loads the producers from a snapshot,
+    # which has one batch of each (`LogLoader.recoverSegment`). Of several batches without an answer Kafka refuses the
+    # first as out of order. A producer, also Java's, then sends that batch again with a new epoch.
     most_in_flight = 1 if isinstance(site.broker, ApacheKafka) else 5
     settings = ProducerConfig(config, batch_size_bytes=500, max_in_flight=most_in_flight)
     with BlockingProducer(settings) as producer:
