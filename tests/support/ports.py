@@ -13,10 +13,10 @@ _LOWEST = 10_000
 
 
 def free_port() -> int:
-    """Returns a port of 127.0.0.1 that nobody uses.
+    """Returns a port of 127.0.0.1 that no process uses.
 
-    The port is none that the system gives to sockets without a port of their own. Such a port could be given to
-    another process while its owner starts, or is down.
+    The system does not give this port to sockets that ask for any port, unless its range begins below 11,000. Such a
+    port could go to another process while its owner starts, or is down.
     """
     end = int(_RANGE.read_text(encoding="ascii").split()[0]) if _RANGE.exists() else 32_768
     while True:

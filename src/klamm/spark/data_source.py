@@ -72,7 +72,9 @@ class KlammDataSource(DataSource):
         if overwrite:
             raise OptionError('Save mode overwrite not allowed for Kafka: records are only added. Use mode("append")')
         options = SinkOptions.parse(self.options)
-        return KlammBatchWriter(options, SinkColumns.of(schema, options.topic))
+        writer = KlammBatchWriter(options, SinkColumns.of(schema, options.topic))
+        spare_garbage_collections()
+        return writer
 
     @without_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:

@@ -43,6 +43,7 @@ class KlammBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Ends a write whose tasks have all succeeded."""
         self._delivery.commit(messages, self._batch_id)
+        spare_garbage_collections()
 
     @without_traceback
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -220,7 +220,7 @@ def _outcome(transaction: MarkerTransaction) -> str:
         # `read_marker` raises it again, when the transaction that hangs has ended.
         marker = None
     if is_of_another_run(batch, marker):
-        return "another run of the query has written it"
+        return "another run of the query has written it, or a later micro-batch"
     transaction.initialize()
     if has_landed(batch, transaction.read_marker()):
         return "its topics have it: the next start of the query does not send it again"

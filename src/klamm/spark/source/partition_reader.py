@@ -18,7 +18,6 @@ from klamm.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offse
 from klamm.client.retry import Retries
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset, TopicPartition
-from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.source.columns import RecordColumns
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.planner import OffsetRange
@@ -55,7 +54,6 @@ def read_range(
     except KafkaError as error:
         raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
     _check_topic(cluster, offsets, loss)
-    spare_garbage_collections()
 
 
 def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> None:
