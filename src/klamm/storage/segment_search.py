@@ -11,6 +11,7 @@ Apache Kafka 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterator
+
 from klamm.protocol.types import NO_TIMESTAMP, Offset
 from klamm.storage.batch_scan import BadBatch, BatchBounds, ScannedBatch, check_batches, scan_bounds, scan_headers
 from klamm.storage.index_file import CorruptIndex
