@@ -54,10 +54,12 @@ def offset_beyond(segment: Segment, position: int) -> Offset | None:
 def _scan_from(segment: Segment, offset: int, position: int) -> Iterator[BatchBounds]:
     """Yields the batches from `position` on, where the index entry for `offset` points.
 
-    Raises BadBatch, OSError, and CorruptIndex if no batch begins there that ends at or below `offset`. The offset may be
-    above the batch's last offset: older versions of Apache Kafka index several batches that were appended together under
-    the offset of the last one.
+    Raises BadBatch, OSError, and CorruptIndex if no batch begins there that ends at or below `offset`. The offset may
+    be above the batch's last offset: older versions of Apache Kafka index several batches that were appended together
+    under the offset of the last one.
     """
+    if position < 0:
+        raise _misled(segment, position)
     batches = scan_bounds(segment.descriptor, position, segment.size_bytes)
     if position:
         try:
