@@ -1,7 +1,7 @@
 """Configures all test suites: which tests run in parallel, and what the closing lines report.
 
 The tests run in parallel processes (`make test`). All tests of one file run in one process, and so do all tests that
-share the one Spark session. The slowest suites start first, so that none of them remains for the end.
+share a Spark session. The slowest suites start first, so that none of them remains for the end.
 """
 
 from __future__ import annotations
@@ -25,8 +25,14 @@ _LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "sc
 # These files start their own Spark, so they run next to the tests that share one. They run one after another, because
 # the start of Spark takes a whole processor.
 _OWN_SPARK: Final = frozenset(
-    {"test_driver_kills.py", "test_java.py", "test_local_cluster.py", "test_plain_session.py"}
+    {"test_driver_kills.py", "test_java.py", "test_local_cluster.py", "test_plain_session.py", "test_worker_daemon.py"}
 )
+_NO_SPARK: Final = frozenset(
+    {"test_open_transaction.py", "test_planning.py", "test_query_member.py", "test_shared_tasks.py"}
+)
+"""Files of tests/spark that need a broker, but no session."""
+_SINK: Final = ("test_sink", "test_exactly_once")
+"""The beginnings of the names of the files that share the second session."""
 
 
 # The duration of an example depends on the load of the machine, not on the code. `CI` selects Hypothesis' profile "ci".
@@ -41,16 +47,19 @@ settings.load_profile("any machine")
 
 
 class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annotations
-    """A scheduler that assigns each test file to one process, and all tests with the shared Spark session to one.
+    """A scheduler that assigns each test file to one process, and the Spark tests to three: those that start their own
+    Spark, those of the sink, and the others. The last two each have one session that they share.
 
     Marks (`--dist=loadgroup`) do not work: pytest-xdist 3.8 writes the marks to a place that pytest 9.2 does not read.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         path = Path(nodeid.partition("::")[0])
-        if "spark" not in path.parts[:2]:
+        if "spark" not in path.parts[:2] or path.name in _NO_SPARK:
             return path.as_posix()
-        return "tests/spark, own" if path.name in _OWN_SPARK else "tests/spark"
+        if path.name in _OWN_SPARK:
+            return "tests/spark, own"
+        return "tests/spark, sink" if path.name.startswith(_SINK) else "tests/spark"
 
 
 def pytest_configure() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def suite(request: pytest.FixtureRequest) -> Iterator[Suite]:
         suite.close()
 
 
-@pytest.mark.parametrize("path", share_of_gate(scenario_paths(), 6), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", share_of_gate(scenario_paths(), 6, attrgetter("name")), ids=lambda path: path.stem)
 def test_apache_kafka_does_as_recorded(suite: Suite, path: Path) -> None:
     """Kafka's answers, and the group's state after every step, equal the recorded file."""
     suite.check(path)

@@ -11,6 +11,7 @@ import pytest
 from tests.simulation.brokers.bugs import BROKER_BUGS
 from tests.simulation.run import run_seed
 from tests.simulation.test_simulation import assert_is_readable
+from tests.support.share_of_gate import share_of_gate
 
 # A test with hundreds of worlds may take long on a slow machine.
 pytestmark = pytest.mark.timeout(900)
@@ -89,7 +90,7 @@ def _checksum(seed: int, *, hash_seed: int) -> str:
     return ran.stdout
 
 
-@pytest.mark.parametrize("bug", sorted(BROKER_BUGS))
+@pytest.mark.parametrize("bug", share_of_gate(sorted(BROKER_BUGS), 3))
 def test_planted_bug_is_found(bug: str) -> None:
     """A bug that is planted into the broker or its client breaks an invariant within the stated number of seeds."""
     for seed in range(1, SEEDS_UNTIL_FOUND[bug] + 1):

@@ -13,6 +13,7 @@ import pytest
 from tests.simulation.bugs import GROUP_BUGS
 from tests.simulation.checkers.checkers import Checkers
 from tests.simulation.run import run_seed, run_seeds
+from tests.support.share_of_gate import share_of_gate
 
 # A test with hundreds of worlds may take long on a slow machine.
 pytestmark = pytest.mark.timeout(900)
@@ -51,6 +52,7 @@ EVENTFUL_FOR_LOGS = (
         "which is deleted",
         "which is emptied",
         ".index of",
+        "has a wrong position",
         "and the next segment begins at",
     ),
     *("KAFKA_STORAGE_ERROR", "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"),
@@ -96,6 +98,7 @@ SEEDS_UNTIL_FOUND = {
     "forget what belongs to a lost segment": 810,
     "keep half an index": 650,
     "follow an index blindly": 260,
+    "take what looks like a batch": 420,
 }
 """The number of seeds within which each planted bug is found: about three times the longest run of seeds that did not
 find it.
@@ -134,7 +137,7 @@ def test_seed_replays_exactly(kind: str, seed: int) -> None:
         assert int(again.stdout) == outcome.checksum
 
 
-@pytest.mark.parametrize("bug", SEEDS_UNTIL_FOUND)
+@pytest.mark.parametrize("bug", share_of_gate(SEEDS_UNTIL_FOUND, 3))
 def test_planted_bug_is_found(bug: str) -> None:
     """A planted bug breaks an invariant within the stated number of seeds, and its report is readable."""
     limit = SEEDS_UNTIL_FOUND[bug]

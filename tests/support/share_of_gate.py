@@ -1,29 +1,38 @@
-"""Selects the tests that compare recordings with Apache Kafka, of which each commit runs only a part.
+"""Selects the tests of which the gate runs only a part for each commit, because they can seldom fail or cost much.
 
-These tests can fail only when a recording or Kafka changes, and each test needs a broker in a JVM. `make test` runs all
-of them; if CI is set, each commit runs another part.
+`make test` runs all of them; if CI is set, each commit runs another part. These are comparisons of recordings with
+Apache Kafka, which can fail only when a recording or Kafka changes; bugs that are planted to test the simulator; and
+the largest requests in older versions of an API.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
 
-__all__ = ["share_of_gate"]
+__all__ = ["is_in_share_of_gate", "share_of_gate"]
 
-T = TypeVar("T", bound=Path)
+T = TypeVar("T")
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-def share_of_gate(paths: Sequence[T], parts: int) -> list[T]:
-    """Returns all paths; if CI is set, about one in `parts`, chosen by the commit and the file names."""
-    if not os.environ.get("CI"):
-        return list(paths)
+def share_of_gate(items: Iterable[T], parts: int, name: Callable[[T], str] = str) -> list[T]:
+    """Returns all items; if CI is set, about one in `parts`, chosen by the commit and the names of the items."""
+    return [item for item in items if is_in_share_of_gate(name(item), parts)]
+
+
+def is_in_share_of_gate(name: str, parts: int) -> bool:
+    """Returns true; if CI is set, true for about one name in `parts`, which the commit chooses."""
+    return not os.environ.get("CI") or crc32(name.encode()) % parts == _turn() % parts
+
+
+@cache
+def _turn() -> int:
     found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=_ROOT, capture_output=True, text=True, check=False)
-    turn = int(found.stdout[:8], 16) % parts if found.returncode == 0 else 0
-    return [path for path in paths if crc32(path.name.encode()) % parts == turn]
+    return int(found.stdout[:8], 16) if found.returncode == 0 else 0

@@ -28,10 +28,10 @@ from klamm.storage import (
     recovery,
     segment_search,
 )
-from klamm.storage.batch_scan import BatchBounds
+from klamm.storage.batch_scan import BadBatch, BatchBounds, scan_bounds
 from klamm.storage.file_removal import remove
 from klamm.storage.flush import Flush
-from klamm.storage.index_file import IndexFile
+from klamm.storage.index_file import CorruptIndex, IndexFile
 from klamm.storage.loaded_log import LoadRequest
 from klamm.storage.log import Log
 from klamm.storage.log_directory import LogDirectory
@@ -285,10 +285,23 @@ def _forget_what_belongs_to_a_lost_segment() -> Iterator[None]:
 @contextmanager
 def _follow_an_index_blindly() -> Iterator[None]:
     """The position in an index entry is not checked: no batch may begin there."""
-    scan_from = segment_search._scan_from
 
-    def scan(segment: Segment, position: int, offset: int, **options: Any) -> Iterator[BatchBounds]:
-        return scan_from(segment, position, offset, is_sure=True)
+    def scan(segment: Segment, offset: int, position: int) -> Iterator[BatchBounds]:
+        return scan_bounds(segment.descriptor, position, segment.size_bytes)
+
+    with patch.object(segment_search, "_scan_from", scan):
+        yield
+
+
+@contextmanager
+def _take_what_looks_like_a_batch() -> Iterator[None]:
+    """Bytes to which an index entry points are taken for a batch, whatever their offsets are."""
+
+    def scan(segment: Segment, _offset: int, position: int) -> Iterator[BatchBounds]:
+        try:
+            yield from scan_bounds(segment.descriptor, position, segment.size_bytes)
+        except (BadBatch, OSError) as error:
+            raise CorruptIndex(segment.base_offset, f"no batch begins at {position}") from error
 
     with patch.object(segment_search, "_scan_from", scan):
         yield
@@ -323,5 +336,6 @@ LOG_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "remove segments too early": _remove_segments_too_early,
     "forget what belongs to a lost segment": _forget_what_belongs_to_a_lost_segment,
     "follow an index blindly": _follow_an_index_blindly,
+    "take what looks like a batch": _take_what_looks_like_a_batch,
     "keep half an index": _keep_half_an_index,
 }

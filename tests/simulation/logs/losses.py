@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 from shutil import rmtree
+from struct import Struct
 from typing import Final, NamedTuple
 
 from klamm.protocol.types import TopicPartition
@@ -21,8 +22,9 @@ from klamm.storage.log_files import (
     deleted_to,
 )
 
-__all__ = ["Loss", "Vouched", "lose_something", "swap_an_index", "tear_an_index"]
+__all__ = ["Loss", "Vouched", "lose_something", "move_an_index_entry", "swap_an_index", "tear_an_index"]
 
+_ENTRY: Final = Struct(">ii")
 _INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
@@ -99,6 +101,23 @@ def tear_an_index(folder: Path, random: Random) -> str | None:
     torn = random.choice(transactional or paths)
     torn.write_bytes(torn.read_bytes()[:-1])
     return f"{torn.name} of {folder.name} is torn"
+
+
+def move_an_index_entry(folder: Path, random: Random) -> str | None:
+    """Changes the position in an entry of an offset index, often to a position within the header of the same batch."""
+    paths = [
+        path for path in sorted(folder.iterdir()) if path.suffix == INDEX_SUFFIX and path.stat().st_size >= _ENTRY.size
+    ]
+    if not paths:
+        return None
+    path = random.choice(paths)
+    content = bytearray(path.read_bytes())
+    at = random.randrange(len(content) // _ENTRY.size) * _ENTRY.size
+    offset, position = _ENTRY.unpack_from(content, at)
+    moved = random.choice((position + random.randrange(1, 61), random.randrange(-(2**31), 2**31)))
+    _ENTRY.pack_into(content, at, offset, min(moved, 2**31 - 1))
+    path.write_bytes(content)
+    return f"{path.name} of {folder.name} has a wrong position at byte {at}"
 
 
 def swap_an_index(folder: Path, random: Random) -> str | None:

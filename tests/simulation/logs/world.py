@@ -27,7 +27,14 @@ from tests.simulation.logs.checks import (
 )
 from tests.simulation.logs.damage import Flip, flip_a_bit
 from tests.simulation.logs.device import Crash, Device, Strike
-from tests.simulation.logs.losses import Loss, Vouched, lose_something, swap_an_index, tear_an_index
+from tests.simulation.logs.losses import (
+    Loss,
+    Vouched,
+    lose_something,
+    move_an_index_entry,
+    swap_an_index,
+    tear_an_index,
+)
 from tests.simulation.logs.machine import NOW_MS, Machine
 from tests.simulation.logs.model import PartitionModel, Written
 from tests.simulation.logs.plan import make_plan
@@ -587,7 +594,8 @@ class LogWorld:
         with self._device.passing():
             for where in self._models:
                 folder = self._root / str(where)
-                torn = tear_an_index(folder, self._random) if folder.exists() and self._device.settle() else None
+                damage = move_an_index_entry if self._chance(0.3) else tear_an_index
+                torn = damage(folder, self._random) if folder.exists() and self._device.settle() else None
                 if torn is not None:
                     self.notes.add("%s", torn)
             self._device.settle()
