@@ -11,6 +11,8 @@ from confluent_kafka import TopicPartition as Place
 from tests.interop.drivers.lines import Command, as_bytes, as_text, perform
 from tests.interop.drivers.member_thread import Members, MemberThread
 
+__all__ = ["ConfluentMember", "serve"]
+
 _TIMEOUT_S = 30.0
 _COMMON = {"bootstrap.servers": sys.argv[-1], "log_level": 2}
 
@@ -94,7 +96,9 @@ def _read(command: Command) -> list[dict[str, Any]]:
         consumer.close()
 
 
-class _Member(MemberThread):
+class ConfluentMember(MemberThread):
+    """A member with confluent-kafka's Consumer, which commits automatically."""
+
     def __init__(self, name: str, topic: str, config: dict[str, str]) -> None:
         super().__init__(name)
         self._topic = topic
@@ -102,8 +106,8 @@ class _Member(MemberThread):
             config.get("partition.assignment.strategy") == "cooperative-sticky"
             or config.get("group.protocol") == "consumer"
         )
-        self._consumer = Consumer(_COMMON | config)
-        self._consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        self.consumer = Consumer(_COMMON | config)
+        self.consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
     def _on_assign(self, consumer: Consumer, places: list[Place]) -> None:
         if self._is_incremental:
@@ -119,7 +123,7 @@ class _Member(MemberThread):
         self.tell("lost", partitions=sorted(place.partition for place in places))
 
     def poll(self) -> Iterable[dict[str, Any]]:
-        for message in self._consumer.consume(100, 0.1):
+        for message in self.consumer.consume(100, 0.1):
             error = message.error()
             if error is None:
                 yield _as_map(message)
@@ -127,20 +131,21 @@ class _Member(MemberThread):
                 raise KafkaException(error)
 
     def rewind(self) -> None:
-        for place in self._consumer.assignment():
-            self._consumer.seek(Place(place.topic, place.partition, OFFSET_BEGINNING))
+        for place in self.consumer.assignment():
+            self.consumer.seek(Place(place.topic, place.partition, OFFSET_BEGINNING))
 
     def commit_position(self) -> None:
-        for place in self._consumer.commit(asynchronous=False) or []:
+        for place in self.consumer.commit(asynchronous=False) or []:
             if place.error is not None:
                 raise KafkaException(place.error)
 
     def close(self) -> None:
-        self._consumer.close()
+        self.consumer.close()
 
 
-if __name__ == "__main__":
-    members = Members(_Member)
+def serve(new_member: Callable[[str, str, dict[str, str]], MemberThread]) -> None:
+    """Performs the operations from standard input; `new_member` makes a member of name, topic and config."""
+    members = Members(new_member)
     operations = {
         "produce": _produce,
         "read": _read,
@@ -151,3 +156,7 @@ if __name__ == "__main__":
         "stall": members.stall,
     }
     perform(operations, sys.stdin)
+
+
+if __name__ == "__main__":
+    serve(ConfluentMember)

@@ -112,9 +112,9 @@ class BatchOpener:
         return outcome
 
     def stop(self) -> None:
-        """Cancels pending batches. Does not wait for the batch that the thread is opening; its result is dropped."""
+        """Cancels pending batches, and waits for the batch that the thread is opening."""
         if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._thread.shutdown(cancel_futures=True)
 
 
 def _open(opening: Opening[R]) -> R | KafkaError:

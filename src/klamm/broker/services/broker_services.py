@@ -130,7 +130,7 @@ class BrokerServices:
         coordinators = CoordinatorServices(
             self.dynamic_config, partitions, metadata, internal_topics, clock=self._clock
         )
-        self._stops.callback(coordinators.stop)
+        self._stops.push_async_callback(coordinators.stop)
         return coordinators
 
     def _make_context(

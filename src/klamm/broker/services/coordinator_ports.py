@@ -170,8 +170,8 @@ class ThreadExecutor:
         future.add_done_callback(lambda future: self._report(future, done))
 
     def stop(self) -> None:
-        """Cancels the waiting tasks without a report. The running task ends on its own."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Cancels the waiting tasks without a report, and waits for the running task. May run on any thread."""
+        self._pool.shutdown(cancel_futures=True)
 
     def _report(self, future: Future[object], done: Callable[[object], None]) -> None:
         if future.cancelled():

@@ -91,15 +91,15 @@ class CoordinatorServices:
         self.transactions.start()
         self._partitions.on_leadership(self._on_leadership)
 
-    def stop(self) -> None:
-        """Stops both coordinators and the history. Ignores later leadership changes."""
+    async def stop(self) -> None:
+        """Stops both coordinators and the history, and waits for the running task. Ignores later leadership changes."""
         if self._history is not None:
             self._history.stop()
         self.transactions.stop()
         self.groups.stop()
         self._group_code.cancel()
-        self._executor.stop()
         self._is_stopped = True
+        await asyncio.to_thread(self._executor.stop)
 
     def change_under_way(self, group_id: str) -> UnderWay | None:
         """Returns the change of a group that is in progress; None if there is none, or if the history is disabled."""

@@ -39,6 +39,8 @@ class LogCleaning:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._wanted = 0
         self._threads: ThreadPoolExecutor | None = None
+        self._earlier_threads: list[ThreadPoolExecutor] = []
+        """The threads of earlier counts. They end after their current step."""
         self._resting = asyncio.Event()
 
     def start(self) -> None:
@@ -61,6 +63,7 @@ class LogCleaning:
         self._wanted = count
         if self._threads is not None:
             self._threads.shutdown(wait=False)
+            self._earlier_threads.append(self._threads)
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="klamm-cleaner")
         loop = asyncio.get_running_loop()
         for number in range(count):
@@ -69,7 +72,7 @@ class LogCleaning:
                 self._tasks[number] = loop.create_task(self._work(number))
 
     async def stop(self) -> None:
-        """Aborts the cleanings in progress and waits until their tasks have ended."""
+        """Aborts the cleanings in progress, and waits for the end of their tasks and threads."""
         self._wanted = 0
         self._resting.set()
         tasks = list(self._tasks.values())
@@ -79,8 +82,10 @@ class LogCleaning:
             await asyncio.wait(tasks, timeout=0.05)
         self._tasks.clear()
         if self._threads is not None:
-            self._threads.shutdown()
+            for threads in (*self._earlier_threads, self._threads):
+                threads.shutdown()
             self._threads = None
+            self._earlier_threads.clear()
 
     async def _work(self, number: int) -> None:
         while number < self._wanted:

@@ -52,9 +52,10 @@ class PartitionServices:
         self.batch_opener = BatchOpener()
 
     async def stop(self) -> None:
-        """Creates and deletes the logs for all pending steps, and waits for the syncs in progress."""
+        """Creates and deletes the logs for all pending steps, and waits for the batch that is being opened and for the
+        syncs in progress."""
         self.warm_reads.stop()
-        self.batch_opener.stop()
         self.registry.finish()
+        await asyncio.to_thread(self.batch_opener.stop)
         if self.fsync_batcher is not None:
             await asyncio.to_thread(self.fsync_batcher.stop)
