@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
 from klamm import Broker
 from klamm.client.config import ClientConfig
 from klamm.client.errors import GaveUp, PartitionMissing
+from klamm.client.producer import metadata_refresh
 from klamm.client.producer.aio_producer import AsyncProducer
 from klamm.client.producer.errors import BufferFull, DeliveryTimedOut, ProducerClosed
 from klamm.client.producer.producer import BlockingProducer
@@ -131,3 +136,23 @@ def test_lingering_records_leave_by_themselves_or_with_poll(broker: Broker) -> N
         delivery = producer.send("t", b"v", partition=0)
         producer.poll(Millis(30_000))
         assert delivery.offset == 1
+
+
+@pytest.mark.timeout(60)
+def test_a_producer_that_only_counts_sees_new_partitions(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A blocking producer that only counts partitions sees new ones once its metadata are old. While no broker answers,
+    it counts with the old ones."""
+    monkeypatch.setattr(metadata_refresh, "_MAXIMUM_AGE_MS", 100)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic("grown", 3, 1)])["grown"].result(30)
+    producer = BlockingProducer(reachable(broker, max_block_ms=500))
+    assert producer.partitions_of("grown") == 3
+    admin.create_partitions([NewPartitions("grown", 5)])["grown"].result(30)
+    while producer.partitions_of("grown") == 3:
+        pass
+    assert producer.partitions_of("grown") == 5
+
+    broker.stop()
+    time.sleep(0.2)
+    assert producer.partitions_of("grown") == 5
+    producer.close(Millis(0))

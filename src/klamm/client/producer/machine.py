@@ -100,6 +100,15 @@ class ProducerMachine:
         """Returns why the cluster does not describe the topic; None if it does, or if the topic does not exist."""
         return self._metadata.refused.get(topic)
 
+    def metadata_are_old(self, now: Millis) -> bool:
+        """Returns whether the metadata have reached their maximum age. A face that does not act by itself waits for
+        newer ones then, or calls `keep_metadata`."""
+        return self._metadata.is_old(now)
+
+    def keep_metadata(self, now: Millis) -> None:
+        """Lets the present metadata count as new: no broker has answered."""
+        self._metadata.keep(now)
+
     def forget_topic(self, topic: str) -> None:
         """Stops asking for a topic that does not exist."""
         self._metadata.forget(topic)

@@ -62,12 +62,19 @@ class BlockingProducer:
 
     def partitions_of(self, topic: str) -> int:
         """Returns the number of the topic's partitions. Raises `PartitionMissing` if the topic does not exist."""
-        if (count := self._front.count(topic)) is not None:
-            return count
-        if not self._wait(lambda: self._front.count(topic) is not None, Millis(self._config.max_block_ms)):
-            raise self._front.topic_missing(topic)
+        limit_ms = Millis(self._config.max_block_ms)
         count = self._front.count(topic)
-        assert count is not None
+        if count is not None and self._machine.metadata_are_old(_now()):
+            # A caller that only counts never lets the machine act otherwise, and would not see new partitions.
+            if self._wait(lambda: not self._machine.metadata_are_old(_now()), limit_ms):
+                count = self._front.count(topic)
+            else:
+                self._machine.keep_metadata(_now())
+        if count is None:
+            if not self._wait(lambda: self._front.count(topic) is not None, limit_ms):
+                raise self._front.topic_missing(topic)
+            count = self._front.count(topic)
+            assert count is not None
         return count
 
     def send(
