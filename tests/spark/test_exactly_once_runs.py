@@ -168,8 +168,8 @@ def test_a_marker_that_expired(spark: SparkSession, strict_topic: Topic, tmp_pat
         with pytest.raises(Exception, match=r"MarkerMissing.*expired"):
             each.run()
 
-    query.run(klamm_sink_first_batch="1")
-    late.run(klamm_sink_first_batch="1")
+    query.run(klamm_sink_first_batch=query.first_batch(1))
+    late.run(klamm_sink_first_batch=late.first_batch(1))
 
     assert committed(strict_topic) == query.written(2) + late.written(2)
 
