@@ -176,6 +176,11 @@ class ProducerMachine:
         self._accumulator.close_open_batches()
         return self._transactions.end_transaction(commits=commits)
 
+    @property
+    def waits_because(self) -> str:
+        """Why the present request to a coordinator has to be repeated; empty while it does not."""
+        return self._transactions.reason
+
     def seen(self, operation: Operation) -> None:
         """Notes that the caller of a commit or abort knows its end."""
         self._transactions.seen(operation)
@@ -289,6 +294,8 @@ class ProducerMachine:
 
     def _lost(self, link: Link, error: ConnectionFailed, now: Millis) -> None:
         lost = self._links.closed(link, now)
+        if self._transactions.requests.has(link.address) or not any(each.is_open for each in self._links):
+            self._transactions.reason = str(error)
         self._transactions.requests.unreachable(link.address)
         self._metadata.refresh()
         for _, _, request in lost:
@@ -297,7 +304,7 @@ class ProducerMachine:
             elif isinstance(request, MetadataUnderWay):
                 self._metadata.lost(now)
             else:
-                self._transactions.disconnected(request, now)
+                self._transactions.disconnected(request, str(error), now)
 
     def _send_transactional(self, now: Millis) -> None:
         if self._config.enable_idempotence and not self._transactions.is_transactional and self._accumulator.active:

@@ -236,7 +236,7 @@ class BlockingProducer:
         self._require_open()
         timeout_ms = Millis(self._config.max_block_ms)
         if not self._wait(lambda: operation.is_done, timeout_ms):
-            raise self._front.gave_up(operation.name, timeout_ms)
+            raise self._front.gave_up(operation.name, timeout_ms, self._machine.waits_because)
         self._machine.seen(operation)
         if operation.error is not None:
             raise operation.error

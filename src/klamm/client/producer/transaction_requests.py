@@ -122,11 +122,11 @@ class TransactionRequest:
         """Applies an error that most of these APIs share; `doing` is for its message."""
         if code in MOVED:
             manager.requests.look_up(self.coordinator)
-            manager.retry(self, now)
+            manager.retry(self, now, code.name)
         elif code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            manager.retry(self, now, CONCURRENT_TRANSACTIONS_PAUSE_MS)
+            manager.retry(self, now, code.name, CONCURRENT_TRANSACTIONS_PAUSE_MS)
         elif code.retriable:
-            manager.retry(self, now)
+            manager.retry(self, now, code.name)
         elif code in _FENCED:
             manager.fenced(self)
         elif code is ErrorCode.UNKNOWN_PRODUCER_ID:
@@ -163,7 +163,7 @@ class FindCoordinator(TransactionRequest):
         else:
             subject = f"transactional id {name!r}" if kind == TRANSACTION else f"group {name!r}"
             if code in MOVED:
-                manager.retry(self, now)
+                manager.retry(self, now, f"{code.name} for the {subject}")
             else:
                 self.refused(manager, code, f"find the coordinator of {subject}", now)
 
