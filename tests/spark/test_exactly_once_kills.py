@@ -86,6 +86,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         options = [
             *("-X", f"advertised.listeners=PLAINTEXT://127.0.0.1:{proxy.port}"),
             *("-X", "transaction.abort.timed.out.transaction.cleanup.interval.ms=500"),
+            *("-X", "auto.create.topics.enable=false"),
         ]
         broker = BrokerProcess(tmp_path_factory.mktemp("broker"), {}, options=options)
         proxy.target = lambda: broker.bootstrap_servers
@@ -124,6 +125,54 @@ def test_other_readers_go_on_after_the_transaction_timeout(spark: SparkSession, 
         pass
 
     assert found == Counter(b"other %d" % number for number in range(100))
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["initialized", "decided", "first batch sent", "all acknowledged", "marker moved"]
+    if IS_MATRIX
+    else ["first batch sent", "marker moved"],
+)
+def test_a_broker_that_is_killed_within_a_commit(spark: SparkSession, site: Site, tmp_path: Path, point: str) -> None:
+    """The commit continues in the same transaction when the broker is there again, and the query does not notice."""
+    query = Query(spark, site.topic(), tmp_path)
+    query.add()
+    query.run()
+    query.add()
+    query.points.pause_at(point, 1)
+    running = query.start()
+    query.points.wait_for_pause()
+    site.broker.kill()
+    site.broker.start()
+    query.points.revive()
+
+    running.awaitTermination()
+
+    assert committed(query.topic) == query.written(2)
+
+
+@pytest.mark.parametrize("point", ["decided", "all acknowledged"])
+def test_a_topic_that_is_deleted_within_a_commit(spark: SparkSession, site: Site, tmp_path: Path, point: str) -> None:
+    """The query fails with the name of the topic and what the broker said. A topic that is made again stays empty, because the marker went with
+    the topic."""
+    haste = {"kafka.max.block.ms": "2000", "kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
+    query = Query(spark, site.topic(), tmp_path, **haste)
+    query.add()
+    query.run()
+    query.add()
+    query.points.pause_at(point, 1)
+    running = query.start()
+    query.points.wait_for_pause()
+    query.topic.delete()
+    query.points.revive()
+    said = r"does it exist" if point == "decided" else f"UNKNOWN_TOPIC_OR_PARTITION for {query.topic.name}-0"
+    with pytest.raises(Exception, match=said):
+        running.awaitTermination()
+    query.topic.make_again(3)
+    with pytest.raises(Exception, match="MarkerMissing"):
+        query.run()
+
+    assert committed(query.topic) == query.written(0)
 
 
 def test_a_broker_that_is_killed_between_two_micro_batches(spark: SparkSession, site: Site, tmp_path: Path) -> None:
