@@ -105,6 +105,49 @@ def test_a_run_that_was_paused_is_fenced(spark: SparkSession, topic: Topic, tmp_
     assert committed(topic) == query.written(3)
 
 
+@pytest.mark.skipif(not IS_MATRIX, reason="two more drivers: make faults")
+@pytest.mark.parametrize("point", ["commit begun", "initialized", "committed"])
+def test_a_run_that_was_paused_where_it_can_not_write(
+    spark: SparkSession, topic: Topic, tmp_path: Path, point: str
+) -> None:
+    """Another run writes the micro-batch, or finds it, and goes on. The paused run drops the micro-batch, and Spark ends
+    it, because another run has written the commit log."""
+    query = Query(spark, topic, tmp_path)
+    query.add()
+    query.add()
+    query.points.pause_at(point, 1)
+    paused = query.start()
+    query.points.wait_for_pause()
+    with query.driver() as other:
+        assert other.wait() == 0, other.text()[-3000:]
+    assert committed(topic) == query.written(2)
+    query.points.revive()
+    with pytest.raises(Exception, match="CONCURRENT_STREAM_LOG_UPDATE"):
+        paused.awaitTermination()
+
+    assert committed(topic) == query.written(2)
+    query.add()
+    query.run()
+    assert committed(topic) == query.written(3)
+
+
+@pytest.mark.skipif(not IS_MATRIX, reason="two more drivers: make faults")
+def test_two_runs_at_once(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """Two drivers run the same query from the beginning. Each row comes once, whoever writes it; a driver that loses a
+    race ends with an error."""
+    query = Query(spark, topic, tmp_path)
+    for _ in range(FILES):
+        query.add()
+    with query.driver() as first, query.driver() as second:
+        ends = [first.wait(), second.wait()]
+    written = committed(topic)
+    assert any(written == query.written(files) for files in range(FILES + 1)), ends
+
+    query.run()
+
+    assert committed(topic) == query.written(FILES)
+
+
 @pytest.fixture(scope="module")
 def strict_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker that ends transactions soon after their timeout, and forgets offsets after a minute."""
