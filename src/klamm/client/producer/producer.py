@@ -258,15 +258,20 @@ class BlockingProducer:
         """Waits up to this time for input or for the machine's next time, and does what the machine asks then."""
         timeout_ms = min(timeout_ms, max(self._due - _now(), 0))
         # epoll takes no longer wait than that.
-        for key, _ in self._selector.select(min(timeout_ms, 3_600_000) / 1000):
-            self._exchange(key.data)
+        self._exchange_ready(min(timeout_ms, 3_600_000))
         self._act()
+
+    def _exchange_ready(self, timeout_ms: float) -> None:
+        for key, _ in self._selector.select(timeout_ms / 1000):
+            self._exchange(key.data)
 
     def _act(self) -> None:
         while actions := self._machine.poll(_now()):
             for action in actions:
                 if isinstance(action, Connect):
                     self._connect(action.address)
+                    # That may have taken long: read the answers of other brokers before they count as overdue.
+                    self._exchange_ready(_AT_ONCE)
                 elif isinstance(action, Send):
                     self._send(action)
                 elif isinstance(action, Disconnect):
