@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from tests.interop.broker_process import BrokerProcess
 from tests.support.dropping_proxy import DroppingProxy
 from tests.support.exactly_once_query import Query, committed
+from tests.support.kafka_broker import ApacheKafka
 from tests.support.spark_topics import Topic, create_topic
 from tests.support.stopping_sink import POINTS
 
@@ -69,7 +70,7 @@ def test_a_driver_that_dies_at_any_point(
 class Site:
     """A broker behind a proxy; the broker aborts transactions soon after their timeout."""
 
-    def __init__(self, proxy: DroppingProxy, broker: BrokerProcess) -> None:
+    def __init__(self, proxy: DroppingProxy, broker: BrokerProcess | ApacheKafka) -> None:
         self.proxy, self.broker = proxy, broker
         self.bootstrap_servers = f"127.0.0.1:{proxy.port}"
 
@@ -78,17 +79,28 @@ class Site:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         return create_topic(admin, self.bootstrap_servers, f"spark-{uuid.uuid4().hex[:12]}", 3, {})
 
+    def kill_and_restart(self) -> None:
+        """Kills the broker, and starts it again."""
+        self.broker.kill()
+        self.broker.restart() if isinstance(self.broker, ApacheKafka) else self.broker.start()
+
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, is_apache_kafka: bool) -> Iterator[Site]:
     """Runs a broker behind a proxy."""
     with DroppingProxy() as proxy:
-        options = [
-            *("-X", f"advertised.listeners=PLAINTEXT://127.0.0.1:{proxy.port}"),
-            *("-X", "transaction.abort.timed.out.transaction.cleanup.interval.ms=500"),
-            *("-X", "auto.create.topics.enable=false"),
-        ]
-        broker = BrokerProcess(tmp_path_factory.mktemp("broker"), {}, options=options)
+        config = {
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+            "auto.create.topics.enable": "false",
+        }
+        if is_apache_kafka:
+            kafka = ApacheKafka(config)
+            proxy.target = lambda: kafka.bootstrap_servers
+            with kafka:
+                yield Site(proxy, kafka)
+            return
+        broker = BrokerProcess(tmp_path_factory.mktemp("broker"), config)
         proxy.target = lambda: broker.bootstrap_servers
         yield Site(proxy, broker)
         broker.stop()
@@ -142,8 +154,7 @@ def test_a_broker_that_is_killed_within_a_commit(spark: SparkSession, site: Site
     query.points.pause_at(point, 1)
     running = query.start()
     query.points.wait_for_pause()
-    site.broker.kill()
-    site.broker.start()
+    site.kill_and_restart()
     query.points.revive()
 
     running.awaitTermination()
@@ -182,8 +193,7 @@ def test_a_broker_that_is_killed_between_two_micro_batches(spark: SparkSession, 
     query.points.stop_at("committed", 0)
     with pytest.raises(Exception):  # noqa: B017, PT011
         query.run()
-    site.broker.kill()
-    site.broker.start()
+    site.kill_and_restart()
     query.points.revive()
     query.add()
 

@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from tests.interop.broker_process import BrokerProcess
 from tests.support.exactly_once_query import Query, committed
+from tests.support.kafka_broker import ApacheKafka
 from tests.support.spark_driver import SparkDriver
 from tests.support.spark_topics import Topic, create_topic
 
@@ -149,20 +150,26 @@ def test_two_runs_at_once(spark: SparkSession, topic: Topic, tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def strict_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def strict_broker(
+    tmp_path_factory: pytest.TempPathFactory, is_apache_kafka: bool
+) -> Iterator[BrokerProcess | ApacheKafka]:
     """A broker that ends transactions soon after their timeout, and forgets offsets after a minute."""
     settings = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
         "offsets.retention.minutes": "1",
         "offsets.retention.check.interval.ms": "500",
     }
+    if is_apache_kafka:
+        with ApacheKafka(settings) as kafka:
+            yield kafka
+        return
     broker = BrokerProcess(tmp_path_factory.mktemp("broker"), settings)
     yield broker
     broker.stop()
 
 
 @pytest.fixture
-def strict_topic(strict_broker: BrokerProcess) -> Topic:
+def strict_topic(strict_broker: BrokerProcess | ApacheKafka) -> Topic:
     """A topic there."""
     admin = AdminClient({"bootstrap.servers": strict_broker.bootstrap_servers})
     return create_topic(admin, strict_broker.bootstrap_servers, f"strict-{uuid.uuid4().hex[:12]}", 3, {})
