@@ -164,8 +164,8 @@ def test_a_broker_that_is_killed_within_a_commit(spark: SparkSession, site: Site
 
 @pytest.mark.parametrize("point", ["decided", "all acknowledged"])
 def test_a_topic_that_is_deleted_within_a_commit(spark: SparkSession, site: Site, tmp_path: Path, point: str) -> None:
-    """The query fails with the name of the topic and what the broker said. A topic that is made again stays empty, because the marker went with
-    the topic."""
+    """The query fails with the name of the topic and what the broker said. A topic that is made again stays empty,
+    because the marker went with the topic."""
     haste = {"kafka.max.block.ms": "2000", "kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
     query = Query(spark, site.topic(), tmp_path, **haste)
     query.add()

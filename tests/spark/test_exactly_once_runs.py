@@ -111,8 +111,8 @@ def test_a_run_that_was_paused_is_fenced(spark: SparkSession, topic: Topic, tmp_
 def test_a_run_that_was_paused_where_it_can_not_write(
     spark: SparkSession, topic: Topic, tmp_path: Path, point: str
 ) -> None:
-    """Another run writes the micro-batch, or finds it, and goes on. The paused run drops the micro-batch, and Spark ends
-    it, because another run has written the commit log."""
+    """Another run writes the micro-batch, or finds it, and goes on. The paused run drops the micro-batch. Spark ends
+    the paused run, because another run has written the commit log."""
     query = Query(spark, topic, tmp_path)
     query.add()
     query.add()

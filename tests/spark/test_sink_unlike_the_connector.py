@@ -112,7 +112,7 @@ def test_a_batch_above_the_limit_of_the_topic(
     large = options(small, **{"kafka.batch.size": "131072", "kafka.linger.ms": "1000"})
     frame.write.format(connector).options(**large).save()
     assert len(values(small)) == 1000
-    with pytest.raises(Exception, match="lower batch.size, or raise max.message.bytes of the topic"):
+    with pytest.raises(Exception, match=r"lower batch\.size, or raise max\.message\.bytes of the topic"):
         frame.write.format("klamm").mode("append").options(**options(small)).save()
     assert len(values(small)) == 1000
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient

@@ -178,4 +178,4 @@ class TransactionalOffsetCommit(TransactionRequest):
                 manager.requests.look_up(self.coordinator)
             is_concurrent = codes.keys() == {ErrorCode.CONCURRENT_TRANSACTIONS}
             reason = ", ".join(f"{code.name} for {topic_partition}" for code, topic_partition in codes.items())
-            manager.retry(self, now, reason, CONCURRENT_TRANSACTIONS_PAUSE_MS if is_concurrent else None)
+            self.repeat(manager, reason, now, CONCURRENT_TRANSACTIONS_PAUSE_MS if is_concurrent else None)

@@ -68,8 +68,6 @@ class TransactionManager(ProducerState):
         """Whether the coordinator may know of the transaction, so that it has to be ended there."""
         self._timeout_ms = config.transaction_timeout_ms
         self.requests = CoordinatorQueue(backoff)
-        self.reason = ""
-        """Why the present request has to be repeated; empty while it does not."""
         self._features_epoch = -1
         self._features_v2 = False
         self._coordinator_raises_epochs = False
@@ -228,8 +226,7 @@ class TransactionManager(ProducerState):
     def answered(self, request: TransactionRequest, answer: Message, now: Millis) -> None:
         """Applies the response to the request under way."""
         assert self.requests.under_way is request
-        self.requests.under_way = None
-        self.reason = ""
+        self.requests.under_way, self.reason = None, ""
         if self.has_failed:
             request.end(self.failure())
         else:
@@ -244,7 +241,7 @@ class TransactionManager(ProducerState):
             return
         request.may_be_applied = True
         self.requests.look_up(request.coordinator)
-        self.retry(request, now, reason)
+        request.repeat(self, reason, now)
 
     def raise_epoch(self) -> None:
         """Gives an idempotent producer its next epoch, or requests another producer id after the last one."""
@@ -283,9 +280,8 @@ class TransactionManager(ProducerState):
 
     # What the responses call.
 
-    def retry(self, request: TransactionRequest, now: Millis, reason: str, pause_ms: Millis | None = None) -> None:
+    def retry(self, request: TransactionRequest, now: Millis, pause_ms: Millis | None = None) -> None:
         """Repeats a request after a pause."""
-        self.reason = reason
         if self.is_ending_badly and not request.outlives_failure:
             request.end(self.unavailable())
             return

@@ -1,7 +1,7 @@
 """The option `klamm.sink.first.batch`: what the user says about a query whose marker is missing.
 
-The value names the query, too: an option that stays in a program must not drop or repeat a micro-batch of the query that
-begins with a new checkpoint.
+The value names the query, too: an option that stays in a program must not drop or repeat a micro-batch of the query
+that begins with a new checkpoint.
 """
 
 from __future__ import annotations

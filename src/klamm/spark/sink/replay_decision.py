@@ -123,8 +123,8 @@ def _missing(batch: CheckpointBatch) -> MarkerMissing:
         f"{_stopped(batch)}: the query has no marker, so klamm can't tell whether the topics have this micro-batch. "
         "The marker expired (a broker keeps it for offsets.retention.minutes after the last micro-batch), or it was "
         f"deleted (the group {group_of(batch.query_id)}, or the topic that it is committed for), or the query wrote "
-        "its earlier micro-batches to another sink, to another cluster, for another klamm.sink.marker.topic (by default "
-        "the option topic), or without klamm.sink.semantics=exactly-once. "
+        "its earlier micro-batches to another sink or cluster, with another klamm.sink.marker.topic (by default the "
+        "option topic), or without klamm.sink.semantics=exactly-once. "
         f"{_ask_the_user(batch)}"
     )
 

@@ -99,7 +99,9 @@ def test_a_missing_marker_after_the_first_micro_batch(number: int) -> None:
     with pytest.raises(MarkerMissing, match="the query has no marker") as refused:
         decide(batch(number), None, NOW)
     said = str(refused.value)
-    assert f"klamm.sink.first.batch=q/{number} if they don't, or klamm.sink.first.batch=q/{number + 1} if they do" in said
+    assert (
+        f"klamm.sink.first.batch=q/{number} if they don't, or klamm.sink.first.batch=q/{number + 1} if they do" in said
+    )
     assert "offsets.retention.minutes" in said
     assert "the group klamm.sink.q" in said
 
