@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from tests.interop.broker_process import BrokerProcess
 from tests.support.dropping_proxy import DroppingProxy
 from tests.support.exactly_once_query import Query, committed
+from tests.support.kafka_broker import ApacheKafka
 from tests.support.spark_topics import Topic, create_topic
 from tests.support.stopping_sink import POINTS
 
@@ -69,7 +70,7 @@ def test_a_driver_that_dies_at_any_point(
 class Site:
     """A broker behind a proxy; the broker aborts transactions soon after their timeout."""
 
-    def __init__(self, proxy: DroppingProxy, broker: BrokerProcess) -> None:
+    def __init__(self, proxy: DroppingProxy, broker: BrokerProcess | ApacheKafka) -> None:
         self.proxy, self.broker = proxy, broker
         self.bootstrap_servers = f"127.0.0.1:{proxy.port}"
 
@@ -78,16 +79,28 @@ class Site:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         return create_topic(admin, self.bootstrap_servers, f"spark-{uuid.uuid4().hex[:12]}", 3, {})
 
+    def kill_and_restart(self) -> None:
+        """Kills the broker, and starts it again."""
+        self.broker.kill()
+        self.broker.restart() if isinstance(self.broker, ApacheKafka) else self.broker.start()
+
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, is_apache_kafka: bool) -> Iterator[Site]:
     """Runs a broker behind a proxy."""
     with DroppingProxy() as proxy:
-        options = [
-            *("-X", f"advertised.listeners=PLAINTEXT://127.0.0.1:{proxy.port}"),
-            *("-X", "transaction.abort.timed.out.transaction.cleanup.interval.ms=500"),
-        ]
-        broker = BrokerProcess(tmp_path_factory.mktemp("broker"), {}, options=options)
+        config = {
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+            "auto.create.topics.enable": "false",
+        }
+        if is_apache_kafka:
+            kafka = ApacheKafka(config)
+            proxy.target = lambda: kafka.bootstrap_servers
+            with kafka:
+                yield Site(proxy, kafka)
+            return
+        broker = BrokerProcess(tmp_path_factory.mktemp("broker"), config)
         proxy.target = lambda: broker.bootstrap_servers
         yield Site(proxy, broker)
         broker.stop()
@@ -126,6 +139,53 @@ def test_other_readers_go_on_after_the_transaction_timeout(spark: SparkSession, 
     assert found == Counter(b"other %d" % number for number in range(100))
 
 
+@pytest.mark.parametrize(
+    "point",
+    ["initialized", "decided", "first batch sent", "all acknowledged", "marker moved"]
+    if IS_MATRIX
+    else ["first batch sent", "marker moved"],
+)
+def test_a_broker_that_is_killed_within_a_commit(spark: SparkSession, site: Site, tmp_path: Path, point: str) -> None:
+    """The commit continues in the same transaction when the broker is there again, and the query does not notice."""
+    query = Query(spark, site.topic(), tmp_path)
+    query.add()
+    query.run()
+    query.add()
+    query.points.pause_at(point, 1)
+    running = query.start()
+    query.points.wait_for_pause()
+    site.kill_and_restart()
+    query.points.revive()
+
+    running.awaitTermination()
+
+    assert committed(query.topic) == query.written(2)
+
+
+@pytest.mark.parametrize("point", ["decided", "all acknowledged"])
+def test_a_topic_that_is_deleted_within_a_commit(spark: SparkSession, site: Site, tmp_path: Path, point: str) -> None:
+    """The query fails with the name of the topic and what the broker said. A topic that is made again stays empty,
+    because the marker went with the topic."""
+    haste = {"kafka.max.block.ms": "2000", "kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
+    query = Query(spark, site.topic(), tmp_path, **haste)
+    query.add()
+    query.run()
+    query.add()
+    query.points.pause_at(point, 1)
+    running = query.start()
+    query.points.wait_for_pause()
+    query.topic.delete()
+    query.points.revive()
+    said = r"does it exist" if point == "decided" else f"UNKNOWN_TOPIC_OR_PARTITION for {query.topic.name}-0"
+    with pytest.raises(Exception, match=said):
+        running.awaitTermination()
+    query.topic.make_again(3)
+    with pytest.raises(Exception, match="MarkerMissing"):
+        query.run()
+
+    assert committed(query.topic) == query.written(0)
+
+
 def test_a_broker_that_is_killed_between_two_micro_batches(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     """The marker survives a broker crash like the records: the restarted query writes each row once."""
     query = Query(spark, site.topic(), tmp_path)
@@ -133,8 +193,7 @@ def test_a_broker_that_is_killed_between_two_micro_batches(spark: SparkSession, 
     query.points.stop_at("committed", 0)
     with pytest.raises(Exception):  # noqa: B017, PT011
         query.run()
-    site.broker.kill()
-    site.broker.start()
+    site.kill_and_restart()
     query.points.revive()
     query.add()
 

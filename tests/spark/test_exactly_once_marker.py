@@ -37,11 +37,11 @@ def test_a_marker_that_was_deleted(query: Query) -> None:
     """The query stops until the user says whether the topic has the micro-batch: here it has not."""
     delete_group(query)
     query.add()
-    with pytest.raises(Exception, match=r"MarkerMissing.*has no marker.*klamm\.sink\.first\.batch=1"):
+    with pytest.raises(Exception, match=r"MarkerMissing.*has no marker.*klamm\.sink\.first\.batch=[0-9a-f-]{36}/1"):
         query.run()
-    query.run(klamm_sink_first_batch="1")
+    query.run(klamm_sink_first_batch=query.first_batch(1))
     query.add()
-    query.run(klamm_sink_first_batch="1")
+    query.run(klamm_sink_first_batch=query.first_batch(1))
 
     assert committed(query.topic) == query.written(3)
 
@@ -55,7 +55,7 @@ def test_a_marker_that_was_deleted_after_the_micro_batch_landed(query: Query) ->
     query.add()
     with pytest.raises(Exception, match=r"MarkerMissing"):
         query.run()
-    query.run(klamm_sink_first_batch="2")
+    query.run(klamm_sink_first_batch=query.first_batch(2))
 
     assert committed(query.topic) == query.written(3)
 

@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from tests.interop.broker_process import BrokerProcess
 from tests.support.exactly_once_query import Query, committed
+from tests.support.kafka_broker import ApacheKafka
 from tests.support.spark_driver import SparkDriver
 from tests.support.spark_topics import Topic, create_topic
 
@@ -105,21 +106,70 @@ def test_a_run_that_was_paused_is_fenced(spark: SparkSession, topic: Topic, tmp_
     assert committed(topic) == query.written(3)
 
 
+@pytest.mark.skipif(not IS_MATRIX, reason="two more drivers: make faults")
+@pytest.mark.parametrize("point", ["commit begun", "initialized", "committed"])
+def test_a_run_that_was_paused_where_it_can_not_write(
+    spark: SparkSession, topic: Topic, tmp_path: Path, point: str
+) -> None:
+    """Another run writes the micro-batch, or finds it, and goes on. The paused run drops the micro-batch. Spark ends
+    the paused run, because another run has written the commit log."""
+    query = Query(spark, topic, tmp_path)
+    query.add()
+    query.add()
+    query.points.pause_at(point, 1)
+    paused = query.start()
+    query.points.wait_for_pause()
+    with query.driver() as other:
+        assert other.wait() == 0, other.text()[-3000:]
+    assert committed(topic) == query.written(2)
+    query.points.revive()
+    with pytest.raises(Exception, match="CONCURRENT_STREAM_LOG_UPDATE"):
+        paused.awaitTermination()
+
+    assert committed(topic) == query.written(2)
+    query.add()
+    query.run()
+    assert committed(topic) == query.written(3)
+
+
+@pytest.mark.skipif(not IS_MATRIX, reason="two more drivers: make faults")
+def test_two_runs_at_once(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """Two drivers run the same query from the beginning. Each row comes once, whoever writes it; a driver that loses a
+    race ends with an error."""
+    query = Query(spark, topic, tmp_path)
+    for _ in range(FILES):
+        query.add()
+    with query.driver() as first, query.driver() as second:
+        ends = [first.wait(), second.wait()]
+    written = committed(topic)
+    assert any(written == query.written(files) for files in range(FILES + 1)), ends
+
+    query.run()
+
+    assert committed(topic) == query.written(FILES)
+
+
 @pytest.fixture(scope="module")
-def strict_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def strict_broker(
+    tmp_path_factory: pytest.TempPathFactory, is_apache_kafka: bool
+) -> Iterator[BrokerProcess | ApacheKafka]:
     """A broker that ends transactions soon after their timeout, and forgets offsets after a minute."""
     settings = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
         "offsets.retention.minutes": "1",
         "offsets.retention.check.interval.ms": "500",
     }
+    if is_apache_kafka:
+        with ApacheKafka(settings) as kafka:
+            yield kafka
+        return
     broker = BrokerProcess(tmp_path_factory.mktemp("broker"), settings)
     yield broker
     broker.stop()
 
 
 @pytest.fixture
-def strict_topic(strict_broker: BrokerProcess) -> Topic:
+def strict_topic(strict_broker: BrokerProcess | ApacheKafka) -> Topic:
     """A topic there."""
     admin = AdminClient({"bootstrap.servers": strict_broker.bootstrap_servers})
     return create_topic(admin, strict_broker.bootstrap_servers, f"strict-{uuid.uuid4().hex[:12]}", 3, {})
@@ -168,8 +218,8 @@ def test_a_marker_that_expired(spark: SparkSession, strict_topic: Topic, tmp_pat
         with pytest.raises(Exception, match=r"MarkerMissing.*expired"):
             each.run()
 
-    query.run(klamm_sink_first_batch="1")
-    late.run(klamm_sink_first_batch="1")
+    query.run(klamm_sink_first_batch=query.first_batch(1))
+    late.run(klamm_sink_first_batch=late.first_batch(1))
 
     assert committed(strict_topic) == query.written(2) + late.written(2)
 

@@ -1,10 +1,12 @@
-"""A query with `klamm.sink.semantics=exactly-once` on an Apache Kafka with an authorizer and `transaction.version` 1.
+"""A query with `klamm.sink.semantics=exactly-once` on an Apache Kafka with an authorizer and `transaction.version` 1,
+behind a proxy that loses answers.
 
 The first transaction protocol adds partitions and groups to a transaction with requests of their own.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from tests.support.dropping_proxy import DroppingProxy
 from tests.support.exactly_once_query import Query, committed
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
 from tests.support.spark_topics import Topic, create_topic
@@ -32,25 +35,36 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
 
+IS_MATRIX = "KLAMM_EXACTLY_ONCE_MATRIX" in os.environ
+APIS = {"AddPartitionsToTxn": 24, "AddOffsetsToTxn": 25, "EndTxn": 26}
+if IS_MATRIX:
+    APIS |= {"Produce": 0, "OffsetFetch": 9, "InitProducerId": 22, "TxnOffsetCommit": 28}
+
+
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[ApacheKafka]:
-    """The broker. A resource without ACLs is open to all, who are User:ANONYMOUS here."""
-    settings = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    try:
-        with ApacheKafka(settings, features={"transaction.version": 1}) as running:
-            yield running
-    except KafkaUnavailable as error:
-        toolchain_is_missing("java", str(error))
+def proxy() -> Iterator[DroppingProxy]:
+    """The proxy in front of the broker. A resource without ACLs is open to all, who are User:ANONYMOUS here."""
+    with DroppingProxy() as proxy:
+        settings = {
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+        }
+        try:
+            kafka = ApacheKafka(settings, features={"transaction.version": 1})
+            proxy.target = lambda: kafka.bootstrap_servers
+            with kafka:
+                yield proxy
+        except KafkaUnavailable as error:
+            toolchain_is_missing("java", str(error))
 
 
 @pytest.fixture
-def topic(kafka: ApacheKafka) -> Topic:
+def topic(proxy: DroppingProxy) -> Topic:
     """A topic there."""
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    return create_topic(admin, kafka.bootstrap_servers, f"spark-{uuid.uuid4().hex[:12]}", 3, {})
+    bootstrap_servers = f"127.0.0.1:{proxy.port}"
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    return create_topic(admin, bootstrap_servers, f"spark-{uuid.uuid4().hex[:12]}", 3, {})
 
 
 class Acls:
@@ -149,3 +163,18 @@ def test_the_first_transaction_protocol(spark: SparkSession, topic: Topic, tmp_p
     query.run()
 
     assert committed(topic) == query.written(3)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_lost_answer(spark: SparkSession, topic: Topic, proxy: DroppingProxy, tmp_path: Path, api: str) -> None:
+    """If an answer is lost, the sink repeats the request within the commit, and the query continues."""
+    query = Query(spark, topic, tmp_path)
+    query.add()
+    query.run()
+    query.add()
+    proxy.lose(APIS[api], "answer")
+
+    query.run()
+
+    assert proxy.lost == 1
+    assert committed(topic) == query.written(2)

@@ -142,6 +142,32 @@ def test_a_writer_takes_the_options_of_sparks_connector(
     assert sorted(written) == sorted(2 * [str(number).encode() for number in range(10)])
 
 
+@pytest.mark.parametrize("listener", ["MUTUAL", "SASL_TLS"])
+def test_an_exactly_once_query_through_tls(
+    spark: SparkSession, kafka: SecureKafka, secure_topic: Topic, tmp_path: Path, listener: str
+) -> None:
+    """The driver's transactions and its reads of the marker go through TLS and SASL as well."""
+    keys = {"MUTUAL": kafka.client_options("MUTUAL"), "SASL_TLS": kafka.sasl_options("SASL_TLS", "SCRAM-SHA-512")}
+    client = {key: value for key, value in keys[listener].items() if key != "default.api.timeout.ms"}
+    lines = tmp_path / "lines"
+    lines.mkdir()
+    for number in range(2):
+        (lines / f"{number}.txt").write_text(f"line {number}")
+    rows = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(lines))
+    query = (
+        rows.writeStream.format("klamm")
+        .options(**{f"kafka.{key}": value for key, value in client.items()})
+        .options(**{"topic": secure_topic.name, "klamm.sink.semantics": "exactly-once"})
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+    written = [record.value for record in itertools.chain(*secure_topic.records())]
+    assert sorted(value for value in written if value and value.startswith(b"line")) == [b"line 0", b"line 1"]
+
+
 def test_a_wrong_password_ends_a_write(spark: SparkSession, kafka: SecureKafka, secure_topic: Topic) -> None:
     """A wrong password ends a write with the broker's error code, without a traceback and without the password."""
     frame = spark.range(1).selectExpr("string(id) value")

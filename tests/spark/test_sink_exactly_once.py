@@ -168,6 +168,41 @@ def test_a_second_write_with_the_same_marker_is_refused(
     assert values(topic) == numbers(5)
 
 
+@pytest.mark.parametrize("writes_before_failure", [1, 2])
+def test_two_topics_in_one_micro_batch(  # noqa: PLR0917
+    spark: SparkSession,
+    source: Topic,
+    topic: Topic,
+    new_topic: Callable[..., Topic],
+    tmp_path: Path,
+    writes_before_failure: int,
+) -> None:
+    """A function for `foreachBatch` writes two topics and fails between or after the writes. The repetition of the
+    micro-batch writes only what is missing."""
+    other = new_topic(partitions=1)
+    writes = [klamm.spark.write_topic(**options(each)) for each in (topic, other)]
+    failures = [RuntimeError("the function fails once")]
+
+    def write_both(frame: DataFrame, batch_id: int) -> None:
+        for number, write in enumerate(writes, 1):
+            write(frame, batch_id)
+            if number == writes_before_failure and failures:
+                raise failures.pop()
+
+    def run() -> None:
+        frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
+        query = frame.select("value").writeStream.foreachBatch(write_both).option("checkpointLocation", str(tmp_path))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    source.produce(range(5))
+    with pytest.raises(Exception, match="the function fails once"):
+        run()
+    run()
+
+    assert values(topic) == numbers(5)
+    assert Counter(record.value for record in other.records(1)[0]) == numbers(5)
+
+
 def test_a_batch_write_is_refused(spark: SparkSession, topic: Topic) -> None:
     """A batch write with exactly-once semantics is refused, because it has no checkpoint."""
     frame = spark.range(3).selectExpr("string(id) value")

@@ -103,6 +103,24 @@ def test_a_partition_that_is_not_there(spark: SparkSession, connector: str, topi
             frame.write.format(source).mode("append").options(**options(topic, **waits)).save()
 
 
+def test_a_batch_above_the_limit_of_the_topic(
+    spark: SparkSession, connector: str, new_topic: Callable[..., Topic]
+) -> None:
+    """A record batch above `max.message.bytes` fails klamm's task, with what to set; the connector splits the batch."""
+    small = new_topic(partitions=3, **{"max.message.bytes": "50000"})
+    frame = spark.range(1000).coalesce(1).selectExpr("repeat('x', 100) value")
+    large = options(small, **{"kafka.batch.size": "131072", "kafka.linger.ms": "1000"})
+    frame.write.format(connector).options(**large).save()
+    assert len(values(small)) == 1000
+    with pytest.raises(Exception, match=r"lower batch\.size, or raise max\.message\.bytes of the topic"):
+        frame.write.format("klamm").mode("append").options(**options(small)).save()
+    assert len(values(small)) == 1000
+
+    frame.write.format("klamm").mode("append").options(**options(small, **{"kafka.batch.size": "16384"})).save()
+
+    assert len(values(small)) == 2000
+
+
 def test_asynchronous_progress_tracking(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
 ) -> None:

@@ -85,6 +85,10 @@ class Query:
         """The group that has the marker."""
         return f"klamm.sink.{json.loads((self.checkpoint / 'metadata').read_text())['id']}"
 
+    def first_batch(self, number: int) -> str:
+        """Returns the value of `klamm.sink.first.batch` for a micro-batch of this query."""
+        return f"{self.group_id.removeprefix('klamm.sink.')}/{number}"
+
     def forget_commit(self, batch_id: int) -> None:
         """Makes Spark repeat a micro-batch."""
         for name in (f"{batch_id}", f".{batch_id}.crc"):

@@ -24,6 +24,7 @@ from klamm.client.producer.producer_config import ProducerConfig
 from klamm.spark.data_source import KlammDataSource
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch
 from klamm.spark.sink.exactly_once import ExactlyOnce
+from klamm.spark.sink.first_batch import FirstBatch
 from klamm.spark.sink.marker import Marker
 from klamm.spark.sink.marker_transaction import MarkerTransaction
 from klamm.spark.sink.replay_decision import Replay
@@ -151,7 +152,7 @@ class _Transaction(MarkerTransaction):
         super().initialize()
         self._reach("initialized")
 
-    def decide(self, marker: Marker | None, first_batch: int | None) -> Replay:
+    def decide(self, marker: Marker | None, first_batch: FirstBatch | None) -> Replay:
         decision = super().decide(marker, first_batch)
         self._reach("decided")
         return decision

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from klamm import Broker
+from klamm.client.cluster_view import PartitionLeader
 from klamm.client.config import ClientConfig
 from klamm.client.errors import GaveUp, PartitionMissing
+from klamm.client.producer import metadata_refresh
 from klamm.client.producer.aio_producer import AsyncProducer
 from klamm.client.producer.errors import BufferFull, DeliveryTimedOut, ProducerClosed
 from klamm.client.producer.producer import BlockingProducer
 from klamm.client.producer.producer_config import ProducerConfig
-from klamm.protocol.types import Millis, Offset
+from klamm.protocol.records import encode_batch
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicPartition
 
 
 @pytest.fixture
@@ -43,7 +51,7 @@ def test_nobody_there(nowhere: ClientConfig) -> None:
     with producer, pytest.raises(PartitionMissing, match="is a broker reachable"):
         producer.send("t", b"v")
     producer = BlockingProducer(ProducerConfig(nowhere, max_block_ms=200, transactional_id="x"))
-    with producer, pytest.raises(GaveUp, match="get a producer id after 200 ms"):
+    with producer, pytest.raises(GaveUp, match=r"get a producer id after 200 ms.*\(no connection to the broker at"):
         producer.init_transactions()
     producer.close()
     with pytest.raises(ProducerClosed):
@@ -131,3 +139,50 @@ def test_lingering_records_leave_by_themselves_or_with_poll(broker: Broker) -> N
         delivery = producer.send("t", b"v", partition=0)
         producer.poll(Millis(30_000))
         assert delivery.offset == 1
+
+
+def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker) -> None:
+    """While a connection is opened to a broker that never answers, the answer of another broker may wait for longer
+    than its time: it counts, and nothing is written twice."""
+    client = ClientConfig.from_mapping({"bootstrap.servers": broker.bootstrap_servers, "request.timeout.ms": "300"})
+    config = ProducerConfig(client, acks=1, enable_idempotence=False, allow_auto_create_topics=True)
+    batch = encode_batch([(time.time_ns() // 1_000_000, None, b"v", ())])
+    with socket.create_server(("127.0.0.1", 0)) as hanging, BlockingProducer(config) as producer:
+        producer.send_batch("t", 0, batch)
+        producer.flush()
+        view, of_hanging = producer._machine.view, BrokerId(99)
+        topic = view.topic("t")
+        assert topic is not None
+        leaders = (topic.partitions[0], PartitionLeader(of_hanging, LeaderEpoch(9)))
+        view._addresses[of_hanging] = hanging.getsockname()
+        view._topics["t"] = topic._replace(partitions=leaders)
+        # Both requests are due at once: one is sent, and the connection for the other one opened.
+        now = Millis(time.monotonic_ns() // 1_000_000)
+        producer._machine.send_batch(TopicPartition("t", PartitionIndex(0)), batch, now)
+        producer.send_batch("t", 1, batch)
+        producer.flush()
+
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
+    ends = [consumer.get_watermark_offsets(Place("t", index), 30)[1] for index in range(2)]
+    consumer.close()
+    assert ends == [2, 1]
+
+
+@pytest.mark.timeout(60)
+def test_a_producer_that_only_counts_sees_new_partitions(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A blocking producer that only counts partitions sees new ones once its metadata are old. While no broker answers,
+    it counts with the old ones."""
+    monkeypatch.setattr(metadata_refresh, "_MAXIMUM_AGE_MS", 100)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic("grown", 3, 1)])["grown"].result(30)
+    producer = BlockingProducer(reachable(broker, max_block_ms=500))
+    assert producer.partitions_of("grown") == 3
+    admin.create_partitions([NewPartitions("grown", 5)])["grown"].result(30)
+    while producer.partitions_of("grown") == 3:
+        pass
+    assert producer.partitions_of("grown") == 5
+
+    broker.stop()
+    time.sleep(0.2)
+    assert producer.partitions_of("grown") == 5
+    producer.close(Millis(0))

@@ -4,8 +4,11 @@ import java.io.File;
 import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import org.apache.kafka.common.compress.Compression;
@@ -16,13 +19,15 @@ import org.apache.kafka.common.record.internal.CompressionType;
 import org.apache.kafka.common.record.internal.FileRecords;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
+import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.Utils;
 
 /**
  * Apache Kafka's record batches, driven over standard input and output: segment files as its log writes them, and batches
- * of which a cleaner keeps some records. Operations as those of GroupAssignments.
+ * of which a cleaner keeps some records; what Kafka's reader finds in a batch. Operations as those of GroupAssignments.
  */
 public class BatchFilter {
     public static void main(String[] arguments) throws Exception {
@@ -45,6 +50,8 @@ public class BatchFilter {
                 return write(new File(command.get("file").asText()), command.get("seed").asLong());
             case "filter":
                 return filter(command);
+            case "read":
+                return read(command);
             default:
                 throw new IllegalArgumentException(command.toString());
         }
@@ -90,6 +97,36 @@ public class BatchFilter {
         byte[] made = new byte[random.nextInt(limit)];
         random.nextBytes(made);
         return made;
+    }
+
+    /** Offset, timestamp, key, value and headers of each record of a batch whose checksum is valid. */
+    private static List<Object> read(JsonNode command) throws Exception {
+        byte[] bytes = Base64.getDecoder().decode(command.get("batch").asText());
+        List<Object> found = new ArrayList<>();
+        for (MutableRecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(bytes)).batches()) {
+            batch.ensureValid();
+            if (batch.sizeInBytes() != bytes.length) {
+                throw new IllegalArgumentException(batch.sizeInBytes() + " bytes of " + bytes.length);
+            }
+            for (Record record : batch) {
+                record.ensureValid();
+                List<Object> headers = new ArrayList<>();
+                for (Header header : record.headers()) {
+                    headers.add(Arrays.asList(header.key(), encoded(header.value())));
+                }
+                found.add(Arrays.asList(
+                    record.offset(),
+                    record.timestamp(),
+                    encoded(record.hasKey() ? Utils.toArray(record.key()) : null),
+                    encoded(record.hasValue() ? Utils.toArray(record.value()) : null),
+                    headers));
+            }
+        }
+        return found;
+    }
+
+    private static String encoded(byte[] bytes) {
+        return bytes == null ? null : Base64.getEncoder().encodeToString(bytes);
     }
 
     /** What MemoryRecords.filterTo makes of a batch when a cleaner keeps these records. */

@@ -223,7 +223,7 @@ class AsyncProducer:
         self._wake()
         timeout_ms = Millis(self._config.max_block_ms)
         if not await self._ended(operation, timeout_ms):
-            raise self._front.gave_up(operation.name, timeout_ms)
+            raise self._front.gave_up(operation.name, timeout_ms, self._machine.waits_because)
         self._machine.seen(operation)
         if operation.error is not None:
             raise operation.error

@@ -75,6 +75,7 @@ class ProducerFront:
             f"{self.config.max_block_ms}: the brokers do not acknowledge as fast as records are sent"
         )
 
-    def gave_up(self, name: str, timeout_ms: Millis) -> GaveUp:
+    def gave_up(self, name: str, timeout_ms: Millis, reason: str = "") -> GaveUp:
         """Returns the error for an operation that takes too long; the operation continues."""
-        return GaveUp(f"gave up waiting to {name} after {timeout_ms} ms; it is still under way")
+        because = f" ({reason})" if reason else ""
+        return GaveUp(f"gave up waiting to {name} after {timeout_ms} ms; it is still under way{because}")

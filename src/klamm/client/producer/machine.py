@@ -101,6 +101,15 @@ class ProducerMachine:
         """Returns why the cluster does not describe the topic; None if it does, or if the topic does not exist."""
         return self._metadata.refused.get(topic)
 
+    def metadata_are_old(self, now: Millis) -> bool:
+        """Returns whether the metadata have reached their maximum age. A face that does not act by itself waits for
+        newer ones then, or calls `keep_metadata`."""
+        return self._metadata.is_old(now)
+
+    def keep_metadata(self, now: Millis) -> None:
+        """Lets the present metadata count as new: no broker has answered."""
+        self._metadata.keep(now)
+
     def forget_topic(self, topic: str) -> None:
         """Stops asking for a topic that does not exist."""
         self._metadata.forget(topic)
@@ -168,6 +177,11 @@ class ProducerMachine:
         """Commits or aborts. Returns the same operation until `seen` is called with it."""
         self._accumulator.close_open_batches()
         return self._transactions.end_transaction(commits=commits)
+
+    @property
+    def waits_because(self) -> str:
+        """Why the present request to a coordinator has to be repeated; empty while it does not."""
+        return self._transactions.reason
 
     def seen(self, operation: Operation) -> None:
         """Notes that the caller of a commit or abort knows its end."""
@@ -282,6 +296,8 @@ class ProducerMachine:
 
     def _lost(self, link: Link, error: ConnectionFailed, now: Millis) -> None:
         lost = self._links.closed(link, now)
+        if self._transactions.requests.has(link.address) or not any(each.is_open for each in self._links):
+            self._transactions.reason = str(error)
         self._transactions.requests.unreachable(link.address)
         self._metadata.refresh()
         for _, _, request in lost:
@@ -290,7 +306,7 @@ class ProducerMachine:
             elif isinstance(request, MetadataUnderWay):
                 self._metadata.lost(now)
             else:
-                self._transactions.disconnected(request, now)
+                self._transactions.disconnected(request, str(error), now)
 
     def _send_transactional(self, now: Millis) -> None:
         if self._config.enable_idempotence and not self._transactions.is_transactional and self._accumulator.active:

@@ -52,6 +52,15 @@ class MetadataRefresh:
         date."""
         self._is_stale = True
 
+    def is_old(self, now: Millis) -> bool:
+        """Returns whether the metadata have reached their maximum age."""
+        return self._due <= now
+
+    def keep(self, now: Millis) -> None:
+        """Lets the present metadata count as new: no broker has answered. A refresh is still wanted."""
+        self._is_stale = True
+        self._due = now + _MAXIMUM_AGE_MS
+
     def next_request(self, now: Millis) -> MetadataRequest | None:
         """Returns the request to send now, if any; `sent` follows if it is sent."""
         if self._is_under_way or not self._topics or self._not_before > now:

@@ -61,12 +61,19 @@ class BlockingProducer:
 
     def partitions_of(self, topic: str) -> int:
         """Returns the number of the topic's partitions. Raises `PartitionMissing` if the topic does not exist."""
-        if (count := self._front.count(topic)) is not None:
-            return count
-        if not self._wait(lambda: self._front.count(topic) is not None, Millis(self._config.max_block_ms)):
-            raise self._front.topic_missing(topic)
+        limit_ms = Millis(self._config.max_block_ms)
         count = self._front.count(topic)
-        assert count is not None
+        if count is not None and self._machine.metadata_are_old(_now()):
+            # A caller that only counts never lets the machine act otherwise, and would not see new partitions.
+            if self._wait(lambda: not self._machine.metadata_are_old(_now()), limit_ms):
+                count = self._front.count(topic)
+            else:
+                self._machine.keep_metadata(_now())
+        if count is None:
+            if not self._wait(lambda: self._front.count(topic) is not None, limit_ms):
+                raise self._front.topic_missing(topic)
+            count = self._front.count(topic)
+            assert count is not None
         return count
 
     def send(
@@ -228,7 +235,7 @@ class BlockingProducer:
         self._require_open()
         timeout_ms = Millis(self._config.max_block_ms)
         if not self._wait(lambda: operation.is_done, timeout_ms):
-            raise self._front.gave_up(operation.name, timeout_ms)
+            raise self._front.gave_up(operation.name, timeout_ms, self._machine.waits_because)
         self._machine.seen(operation)
         if operation.error is not None:
             raise operation.error
@@ -250,15 +257,20 @@ class BlockingProducer:
         """Waits up to this time for input or for the machine's next time, and does what the machine asks then."""
         timeout_ms = min(timeout_ms, max(self._due - _now(), 0))
         # epoll does not accept a longer wait.
-        for key, _ in self._selector.select(min(timeout_ms, 3_600_000) / 1000):
-            self._exchange(key.data)
+        self._exchange_ready(min(timeout_ms, 3_600_000))
         self._act()
+
+    def _exchange_ready(self, timeout_ms: float) -> None:
+        for key, _ in self._selector.select(timeout_ms / 1000):
+            self._exchange(key.data)
 
     def _act(self) -> None:
         while actions := self._machine.poll(_now()):
             for action in actions:
                 if isinstance(action, Connect):
                     self._connect(action.address)
+                    # That may have taken long: read the answers of other brokers before they count as overdue.
+                    self._exchange_ready(_AT_ONCE)
                 elif isinstance(action, Send):
                     self._send(action)
                 elif isinstance(action, Disconnect):

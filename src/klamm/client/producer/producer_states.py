@@ -57,6 +57,8 @@ class ProducerState:
         self.error: Exception | None = None
         """Why the transaction, or the producer, has failed."""
         self.identity = NO_IDENTITY
+        self.reason = ""
+        """Why the present request to a coordinator has to be repeated; empty while it does not."""
 
     @property
     def is_transactional(self) -> bool:

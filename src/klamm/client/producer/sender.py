@@ -347,10 +347,10 @@ class ProduceSender:
         details = [answer.error_message] if answer.error_message else []
         details += [f"record {index}: {message or code.name}" for index, message in answer.record_errors]
         if code is ErrorCode.MESSAGE_TOO_LARGE:
-            what = "finished batch" if batch.is_finished else "batch of one record"
-            details.append(
-                f"the {what} has {batch.size_bytes} bytes: raise max.message.bytes of the topic, or send less at once"
-            )
+            is_one_record = batch.records_count == 1
+            what = "batch of one record" if is_one_record else "finished batch"
+            smaller = "" if is_one_record else "lower batch.size, or "
+            details.append(f"the {what} has {batch.size_bytes} bytes: {smaller}raise max.message.bytes of the topic")
         elif batch.may_be_written:
             details.append("an earlier attempt may have been written")
         text = f"the broker refused a batch for {lane.topic_partition}"

@@ -178,4 +178,5 @@ class TransactionalOffsetCommit(TransactionRequest):
             if codes.keys() & (MOVED | {ErrorCode.REQUEST_TIMED_OUT}):
                 manager.requests.look_up(self.coordinator)
             is_concurrent = codes.keys() == {ErrorCode.CONCURRENT_TRANSACTIONS}
-            manager.retry(self, now, CONCURRENT_TRANSACTIONS_PAUSE_MS if is_concurrent else None)
+            reason = ", ".join(f"{code.name} for {topic_partition}" for code, topic_partition in codes.items())
+            self.repeat(manager, reason, now, CONCURRENT_TRANSACTIONS_PAUSE_MS if is_concurrent else None)

@@ -117,15 +117,20 @@ class TransactionRequest:
         if self.operation is not None:
             self.operation.end(error)
 
+    def repeat(self, manager: TransactionManager, reason: str, now: Millis, pause_ms: Millis | None = None) -> None:
+        """Sends the request again after a pause; notes why."""
+        manager.reason = reason
+        manager.retry(self, now, pause_ms)
+
     def refused(self, manager: TransactionManager, code: ErrorCode, doing: str, now: Millis) -> None:
         """Applies an error that most of these APIs share; `doing` is for its message."""
         if code in MOVED:
             manager.requests.look_up(self.coordinator)
-            manager.retry(self, now)
+            self.repeat(manager, code.name, now)
         elif code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            manager.retry(self, now, CONCURRENT_TRANSACTIONS_PAUSE_MS)
+            self.repeat(manager, code.name, now, CONCURRENT_TRANSACTIONS_PAUSE_MS)
         elif code.retriable:
-            manager.retry(self, now)
+            self.repeat(manager, code.name, now)
         elif code in _FENCED:
             manager.fenced(self)
         elif code is ErrorCode.UNKNOWN_PRODUCER_ID:
@@ -162,7 +167,7 @@ class FindCoordinator(TransactionRequest):
         else:
             subject = f"transactional id {name!r}" if kind == TRANSACTION else f"group {name!r}"
             if code in MOVED:
-                manager.retry(self, now)
+                self.repeat(manager, f"{code.name} for the {subject}", now)
             else:
                 self.refused(manager, code, f"find the coordinator of {subject}", now)
 

@@ -227,13 +227,13 @@ class TransactionManager(ProducerState):
     def answered(self, request: TransactionRequest, answer: Message, now: Millis) -> None:
         """Applies the response to the request in progress."""
         assert self.requests.under_way is request
-        self.requests.under_way = None
+        self.requests.under_way, self.reason = None, ""
         if self.has_failed:
             request.end(self.failure())
         else:
             request.answered(self, answer, now)
 
-    def disconnected(self, request: TransactionRequest, now: Millis) -> None:
+    def disconnected(self, request: TransactionRequest, reason: str, now: Millis) -> None:
         """Repeats the request in progress, whose answer is lost, after the coordinator was found again."""
         assert self.requests.under_way is request
         self.requests.under_way = None
@@ -242,7 +242,7 @@ class TransactionManager(ProducerState):
             return
         request.may_be_applied = True
         self.requests.look_up(request.coordinator)
-        self.retry(request, now)
+        request.repeat(self, reason, now)
 
     def raise_epoch(self) -> None:
         """Gives an idempotent producer its next epoch, or requests another producer id after the last one."""

@@ -183,13 +183,17 @@ class ExactlyOnce:
             _logger.warning("the staging folder %s could not be cleaned: %s", self._staging, error)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
-        """Ends a transaction that hangs, logs whether the topics have the micro-batch, and removes the tasks' files. If
-        another run of the query has written the micro-batch meanwhile, does not fence that run. Never raises, because
-        Spark would show the new error instead of the first one.
+        """Ends a transaction that hangs, logs whether the topics have the micro-batch, and removes the tasks' files.
+
+        Does not fence other runs of the query if one of them has written the micro-batch meanwhile, or if a task has
+        failed, because this run has no transaction then. Never raises, because Spark would show the new error instead
+        of the first one.
         """
         tasks = [each for each in messages if isinstance(each, StagedTask)]
+        # Spark calls `commit` only with the messages of all tasks.
+        may_hang = len(tasks) == len(messages)
         try:
-            self._log_outcome(self.describe(tasks, batch_id))
+            self._log_outcome(self.describe(tasks, batch_id), may_hang=may_hang)
         except Exception as error:
             _logger.warning(
                 "micro-batch %s failed, and whether it is in its topics is not known: %s. The next start of the query "
@@ -203,16 +207,17 @@ class ExactlyOnce:
             except Exception as error:
                 _logger.warning("the staged file %s could not be removed: %s", task.file, error)
 
-    def _log_outcome(self, batch: CheckpointBatch) -> None:
+    def _log_outcome(self, batch: CheckpointBatch, *, may_hang: bool) -> None:
         transaction = self.open_transaction(batch)
         try:
-            outcome = _outcome(transaction)
+            outcome = _outcome(transaction, may_hang=may_hang)
         finally:
             transaction.close()
         _logger.warning("micro-batch %s of the query %s failed; %s", batch.batch_id, batch.query_id, outcome)
 
 
-def _outcome(transaction: MarkerTransaction) -> str:
+def _outcome(transaction: MarkerTransaction, *, may_hang: bool) -> str:
+    """Ends a transaction that may hang. Returns what is known of the micro-batch."""
     batch = transaction.batch
     try:
         marker = transaction.glance_at_marker()
@@ -221,8 +226,12 @@ def _outcome(transaction: MarkerTransaction) -> str:
         marker = None
     if is_of_another_run(batch, marker):
         return "another run of the query has written it, or a later micro-batch"
-    transaction.initialize()
-    if has_landed(batch, transaction.read_marker()):
+    if may_hang:
+        transaction.initialize()
+        marker = transaction.read_marker()
+    elif not has_landed(batch, marker):
+        return "a task failed, so this run has sent nothing of it: the next start of the query repeats it"
+    if has_landed(batch, marker):
         return "its topics have it: the next start of the query does not send it again"
     return "its topics have nothing of it: the next start of the query sends it"
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from klamm.spark.sink.first_batch import FIRST_BATCH_OPTION, FirstBatch
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.option_values import parse_truth, parse_whole
 
@@ -14,11 +15,10 @@ __all__ = ["EXACTLY_ONCE_OPTIONS", "ExactlyOnceOptions"]
 _STAGING: Final = "klamm.sink.staging"
 _INLINE_BYTES: Final = "klamm.sink.inline.bytes"
 _MARKER_TOPIC: Final = "klamm.sink.marker.topic"
-_FIRST_BATCH: Final = "klamm.sink.first.batch"
 _CHECKPOINT: Final = "checkpointLocation"
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 
-EXACTLY_ONCE_OPTIONS: Final = (_STAGING, _INLINE_BYTES, _MARKER_TOPIC, _FIRST_BATCH)
+EXACTLY_ONCE_OPTIONS: Final = (_STAGING, _INLINE_BYTES, _MARKER_TOPIC, FIRST_BATCH_OPTION)
 """The names of the options as users write them."""
 
 _STAGING_IN_CHECKPOINT: Final = "klamm-sink"
@@ -37,8 +37,8 @@ class ExactlyOnceOptions:
     """The folder for the batches of large tasks, as the user wrote it; None: in the checkpoint."""
     inline_bytes: int = _DEFAULT_INLINE_BYTES
     """A task with at most this number of bytes passes its batches in its message to the driver."""
-    first_batch: int | None = None
-    """See `MarkerTerms.first_batch`."""
+    first_batch: FirstBatch | None = None
+    """What the user says about a query whose marker is missing."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], topic: str | None) -> ExactlyOnceOptions:
@@ -54,13 +54,13 @@ class ExactlyOnceOptions:
                 "klamm.sink.semantics=exactly-once with a column 'topic': the query's marker needs a topic that stays "
                 f"the same. Set {_MARKER_TOPIC} to one of the topics, and never change it"
             )
-        first_batch = given.get(_FIRST_BATCH)
+        first_batch = given.get(FIRST_BATCH_OPTION)
         return cls(
             marker_topic=marker_topic,
             checkpoint=_parse_text(given, _CHECKPOINT),
             staging=_parse_text(given, _STAGING),
             inline_bytes=parse_whole(_INLINE_BYTES, given.get(_INLINE_BYTES, str(_DEFAULT_INLINE_BYTES))),
-            first_batch=None if first_batch is None else parse_whole(_FIRST_BATCH, first_batch),
+            first_batch=None if first_batch is None else FirstBatch.parse(first_batch),
         )
 
     @staticmethod

@@ -14,6 +14,7 @@ from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.transactions import OffsetToCommit
 from klamm.protocol.types import Millis, PartitionIndex, TopicPartition
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch
+from klamm.spark.sink.first_batch import FirstBatch
 from klamm.spark.sink.marker import Marker, group_of, transactional_id_of
 from klamm.spark.sink.offsets_retention import offsets_retention_ms
 from klamm.spark.sink.replay_decision import MarkerTerms, Replay, decide, marker_for
@@ -61,7 +62,7 @@ class MarkerTransaction:
         """Returns the marker before `initialize`, when another run may still move it. Raises `MarkerDamaged` too."""
         return self._marker(requires_stable=False)
 
-    def decide(self, marker: Marker | None, first_batch: int | None) -> Replay:
+    def decide(self, marker: Marker | None, first_batch: FirstBatch | None) -> Replay:
         """Returns whether to send the micro-batch or to drop it. Raises `MarkerMissing` and `MarkerConflict` too."""
         is_first = marker is None and self.batch.batch_id == 0
         retention_ms = offsets_retention_ms(self._cluster) if is_first else None

@@ -9,8 +9,8 @@ micro-batch's id:
     none, N = 0, planned a short time ago     send
     none, N = 0, planned long ago             MarkerMissing: the marker may have expired
     none, N > 0                               MarkerMissing
-    none, N = klamm.sink.first.batch          send: the user says that the topics don't have it
-    none, N = klamm.sink.first.batch - 1      drop: the user says that the topics have it
+    none, klamm.sink.first.batch is N         send: the user says that the topics don't have it
+    none, klamm.sink.first.batch is N + 1     drop: the user says that the topics have it
     of N, the same hash                       drop: the topics have it
     of N, another hash                        MarkerConflict: another micro-batch with this id was written
     of N - 1, its hash is the checkpoint's    send (also if the checkpoint does not have that file any more)
@@ -30,12 +30,11 @@ from typing import Final, NamedTuple
 from klamm.client.committed_offsets import Commit
 from klamm.protocol.types import Millis
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch
+from klamm.spark.sink.first_batch import FirstBatch
 from klamm.spark.sink.marker import Marker, group_of
 from klamm.spark.sink.marker_errors import MarkerConflict, MarkerDamaged, MarkerMissing
 
 __all__ = ["MarkerTerms", "Replay", "decide", "has_landed", "is_of_another_run", "marker_for"]
-
-_FIRST_BATCH_OPTION: Final = "klamm.sink.first.batch"
 
 _ASSUMED_RETENTION_MS: Final = Millis(24 * 60 * 60 * 1000)
 """Used if the broker does not return `offsets.retention.minutes`. Kafka's default is seven days."""
@@ -54,9 +53,8 @@ class MarkerTerms(NamedTuple):
     now_ms: Millis
     retention_ms: Millis | None
     """How long the broker keeps the offsets of a group without members; None if it does not say."""
-    first_batch: int | None = None
-    """The option `klamm.sink.first.batch`: the user has made sure that the topics have all micro-batches before this
-    one, and that they have none from this one on."""
+    first_batch: FirstBatch | None = None
+    """What the user says. It counts only for the query that it names."""
 
 
 def marker_for(batch: CheckpointBatch, commit: Commit | None) -> Marker | None:
@@ -108,10 +106,9 @@ def is_of_another_run(batch: CheckpointBatch, marker: Marker | None) -> bool:
 
 
 def _without_marker(batch: CheckpointBatch, terms: MarkerTerms) -> Replay:
-    first = terms.first_batch
-    if first is not None and batch.batch_id == first:
+    if terms.first_batch == FirstBatch(batch.query_id, batch.batch_id):
         return Replay.SEND
-    if first is not None and batch.batch_id == first - 1:
+    if terms.first_batch == FirstBatch(batch.query_id, batch.batch_id + 1):
         return Replay.DROP
     if batch.batch_id > 0:
         raise _missing(batch)
@@ -126,7 +123,8 @@ def _missing(batch: CheckpointBatch) -> MarkerMissing:
         f"{_stopped(batch)}: the query has no marker, so klamm can't tell whether the topics have this micro-batch. "
         "The marker expired (a broker keeps it for offsets.retention.minutes after the last micro-batch), or it was "
         f"deleted (the group {group_of(batch.query_id)}, or the topic that it is committed for), or the query wrote "
-        "its earlier micro-batches to another sink or without klamm.sink.semantics=exactly-once. "
+        "its earlier micro-batches to another sink or cluster, with another klamm.sink.marker.topic (by default the "
+        "option topic), or without klamm.sink.semantics=exactly-once. "
         f"{_ask_the_user(batch)}"
     )
 
@@ -186,8 +184,8 @@ def _ask_the_user(batch: CheckpointBatch) -> str:
     number = batch.batch_id
     return (
         f"Find out whether the topics have the records of micro-batch {number} (the checkpoint's file offsets/{number} "
-        f"has its ends in the sources), and start the query with the option {_FIRST_BATCH_OPTION}={number} if they "
-        f"don't, or {_FIRST_BATCH_OPTION}={number + 1} if they do"
+        f"has its ends in the sources), and start the query with the option {FirstBatch(batch.query_id, number)} if "
+        f"they don't, or {FirstBatch(batch.query_id, number + 1)} if they do"
     )
 
 
@@ -202,7 +200,7 @@ def _start_again(batch: CheckpointBatch) -> str:
     return (
         "compare the topics with the sources, and start the query with a new checkpoint at the right positions. To "
         "continue with this checkpoint although records will be missing or duplicated, delete the group "
-        f"{group_of(batch.query_id)} and set the option {_FIRST_BATCH_OPTION}={batch.batch_id}"
+        f"{group_of(batch.query_id)} and set the option {FirstBatch(batch.query_id, batch.batch_id)}"
     )
 
 

@@ -222,6 +222,7 @@ def test_a_finished_batch_that_is_too_large_is_refused_alone() -> None:
     assert large is not None
     assert isinstance(large.error, DeliveryRefused)
     assert large.error.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert "lower batch.size, or raise max.message.bytes" in str(large.error)
     assert [delivery.offset for delivery in after] == [1, 2, 3]
 
 

@@ -36,10 +36,10 @@ def test_own_values() -> None:
         checkpointLocation="/c",
         KLAMM__SINK__STAGING="/s",
         klamm__sink__marker__topic="m",
-        klamm__sink__first__batch="7",
+        klamm__sink__first__batch="query/7",
     )
 
-    assert (options.marker_topic, options.staging_folder, options.first_batch) == ("m", "/s", 7)
+    assert (options.marker_topic, options.staging_folder, options.first_batch) == ("m", "/s", ("query", 7))
     assert parse(klamm__sink__inline__bytes="0").inline_bytes == 0
 
 
@@ -58,7 +58,10 @@ def test_the_transaction_timeout_reaches_the_producer() -> None:
         ({"kafka.transactional.id": "t"}, "derives it from the query's id"),
         ({"asyncProgressTrackingEnabled": "true"}, "asyncProgressTrackingEnabled=true excludes"),
         ({"klamm.sink.inline.bytes": "-1"}, "klamm.sink.inline.bytes=-1: it is a whole number"),
-        ({"klamm.sink.first.batch": "x"}, "klamm.sink.first.batch=x: it is a whole number"),
+        *(
+            ({"klamm.sink.first.batch": value}, f"klamm.sink.first.batch={value}: it is the id of the query and")
+            for value in ("x", "7", "/7", "query/", "query/-1", "query/²")
+        ),
         ({"klamm.sink.staging": " "}, "'klamm.sink.staging' is empty"),
     ],
 )

@@ -11,6 +11,7 @@ from klamm.client.committed_offsets import Commit
 from klamm.errors import KlammError
 from klamm.protocol.types import Millis, Offset
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch, offsets_hash
+from klamm.spark.sink.first_batch import FirstBatch
 from klamm.spark.sink.marker import Marker
 from klamm.spark.sink.marker_errors import MarkerConflict, MarkerDamaged, MarkerMissing
 from klamm.spark.sink.replay_decision import MarkerTerms, Replay, decide, has_landed, is_of_another_run, marker_for
@@ -84,11 +85,11 @@ def test_marker_and_checkpoint_that_disagree(given: CheckpointBatch, found: Mark
         decide(given, found, NOW)
     said = str(refused.value)
     assert said.startswith(f"micro-batch {given.batch_id} of query q was not written: ")
-    assert f"delete the group klamm.sink.q and set the option klamm.sink.first.batch={given.batch_id}" in said
+    assert f"delete the group klamm.sink.q and set the option klamm.sink.first.batch=q/{given.batch_id}" in said
     with pytest.raises(MarkerConflict):
-        decide(given, found, NOW._replace(first_batch=given.batch_id))
+        decide(given, found, NOW._replace(first_batch=FirstBatch("q", given.batch_id)))
     with pytest.raises(MarkerConflict):
-        decide(given, found, NOW._replace(first_batch=given.batch_id + 1))
+        decide(given, found, NOW._replace(first_batch=FirstBatch("q", given.batch_id + 1)))
 
 
 @pytest.mark.parametrize("number", [1, 2, 100])
@@ -98,7 +99,9 @@ def test_a_missing_marker_after_the_first_micro_batch(number: int) -> None:
     with pytest.raises(MarkerMissing, match="the query has no marker") as refused:
         decide(batch(number), None, NOW)
     said = str(refused.value)
-    assert f"klamm.sink.first.batch={number} if they don't, or klamm.sink.first.batch={number + 1} if they do" in said
+    assert (
+        f"klamm.sink.first.batch=q/{number} if they don't, or klamm.sink.first.batch=q/{number + 1} if they do" in said
+    )
     assert "offsets.retention.minutes" in said
     assert "the group klamm.sink.q" in said
 
@@ -107,13 +110,22 @@ def test_a_missing_marker_after_the_first_micro_batch(number: int) -> None:
 def test_the_user_says_what_the_topics_have(number: int) -> None:
     """The option applies to a missing marker at its own micro-batch (send) and the one before (drop), and to no
     other."""
-    terms = NOW._replace(first_batch=number)
+    terms = NOW._replace(first_batch=FirstBatch("q", number))
     assert decide(batch(number), None, terms) is Replay.SEND
     if number > 0:
         assert decide(batch(number - 1), None, terms) is Replay.DROP
     for other in {number - 2, number + 1, number + 20} - {-2, -1, 0}:
         with pytest.raises(MarkerMissing):
             decide(batch(other), None, terms)
+
+
+def test_what_the_user_says_of_another_query_does_not_count() -> None:
+    """An option that stays in a program drops nothing of the next query, whose checkpoint is new."""
+    for number in (0, 1):
+        terms = NOW._replace(first_batch=FirstBatch("former", number))
+        assert decide(batch(0), None, terms) is Replay.SEND
+        with pytest.raises(MarkerMissing):
+            decide(batch(1), None, terms)
 
 
 @pytest.mark.parametrize(
@@ -135,12 +147,12 @@ def test_an_old_first_micro_batch_may_have_lost_its_marker(
     restarted."""
     terms = MarkerTerms(Millis(PLANNED_MS + age_ms), None if retention_ms is None else Millis(retention_ms))
     if is_refused:
-        with pytest.raises(MarkerMissing, match=r"klamm\.sink\.first\.batch=0 if they don't"):
+        with pytest.raises(MarkerMissing, match=r"klamm\.sink\.first\.batch=q/0 if they don't"):
             decide(batch(0), None, terms)
     else:
         assert decide(batch(0), None, terms) is Replay.SEND
-    assert decide(batch(0), None, terms._replace(first_batch=0)) is Replay.SEND
-    assert decide(batch(0), None, terms._replace(first_batch=1)) is Replay.DROP
+    assert decide(batch(0), None, terms._replace(first_batch=FirstBatch("q", 0))) is Replay.SEND
+    assert decide(batch(0), None, terms._replace(first_batch=FirstBatch("q", 1))) is Replay.DROP
     assert decide(batch(0), marker(0), terms) is Replay.DROP
 
 
@@ -195,7 +207,7 @@ def test_a_marker_that_was_overwritten() -> None:
     said = str(refused.value)
     assert said.startswith("micro-batch 7 of query q was not written: the group klamm.sink.q has offset 5 with the ")
     assert "delete the group" in said
-    assert "klamm.sink.first.batch=7 if they don't" in said
+    assert "klamm.sink.first.batch=q/7 if they don't" in said
 
 
 class Query:

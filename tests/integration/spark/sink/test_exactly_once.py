@@ -1,0 +1,114 @@
+"""The exactly-once delivery on an embedded broker, without Spark: two runs of one query and their aborts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from tests.support.spark_topics import Topic, create_topic
+
+from klamm.protocol.records import encode_batch
+from klamm.spark.sink.errors import WriteFailed
+from klamm.spark.sink.exactly_once import ExactlyOnce
+from klamm.spark.sink.marker_transaction import MarkerTransaction
+from klamm.spark.sink.sink_columns import SinkColumns
+from klamm.spark.sink.sink_options import SinkOptions
+from klamm.spark.sink.staged_batches import StagedTask, batch_prefix
+from klamm.testing import Broker
+
+NOW_MS = time.time_ns() // 1_000_000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """Runs a broker for the tests of this file."""
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> Topic:
+    """Creates a topic with one partition."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    return create_topic(admin, broker.bootstrap_servers, f"topic-{abs(hash(request.node.name))}", 1, {})
+
+
+@pytest.fixture
+def sink(topic: Topic, tmp_path: Path) -> ExactlyOnce:
+    """Returns the delivery of a query that has planned three micro-batches."""
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text(json.dumps({"id": topic.name}))
+    for number in range(3):
+        (tmp_path / "offsets" / f"{number}").write_text(f'v1\n{{"batchTimestampMs":{NOW_MS}}}\n{number}')
+    options = {
+        "kafka.bootstrap.servers": topic.bootstrap_servers,
+        "topic": topic.name,
+        "klamm.sink.semantics": "exactly-once",
+        "checkpointLocation": str(tmp_path),
+    }
+    return ExactlyOnce(SinkOptions.parse(options), SinkColumns(value=0))
+
+
+def task(topic: Topic, batch_id: int, run_id: str) -> StagedTask:
+    """Returns the message of a task of one row."""
+    batch = encode_batch([(NOW_MS, None, b"%d" % batch_id, ())])
+    return StagedTask(topic.name, batch_id, run_id, 1, batch_prefix(topic.name, 0, len(batch)) + batch, None)
+
+
+def begin(sink: ExactlyOnce, staged: StagedTask) -> MarkerTransaction:
+    """Executes a commit up to the end of its transaction."""
+    transaction = sink.open_transaction(sink.describe([staged], staged.batch_id))
+    transaction.initialize()
+    transaction.decide(transaction.read_marker(), None)
+    transaction.begin()
+    for batch in sink.staged_batches([staged]):
+        transaction.send_batch(batch)
+    transaction.flush()
+    transaction.move_marker()
+    return transaction
+
+
+def values(topic: Topic) -> list[bytes | None]:
+    """Returns the committed values."""
+    return [record.value for record in itertools.chain(*topic.records(1))]
+
+
+@pytest.mark.parametrize("batch_id", [0, 1, 2])
+def test_a_run_whose_task_failed_leaves_another_run_alone(
+    sink: ExactlyOnce, topic: Topic, batch_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run whose task failed has no transaction. Its abort does not fence another run, which is within micro-batch
+    1."""
+    sink.commit([task(topic, 0, "working")], 0)
+    transaction = begin(sink, task(topic, 1, "working"))
+    with caplog.at_level(logging.WARNING):
+        sink.abort([None, None], batch_id)
+
+    transaction.end()
+
+    transaction.close()
+    assert values(topic) == [b"0", b"1"]
+    assert ("its topics have it" if batch_id == 0 else "this run has sent nothing of it") in caplog.text
+
+
+def test_a_run_whose_commit_failed_ends_its_transaction(sink: ExactlyOnce, topic: Topic) -> None:
+    """After all tasks of a run have succeeded, its abort ends the transaction of its commit."""
+    transaction = begin(sink, task(topic, 0, "failed"))
+    sink.abort([task(topic, 0, "failed")], 0)
+    topic.produce(["other"])
+
+    assert values(topic) == [b"other"]
+    transaction.close()
+
+
+def test_a_commit_without_the_message_of_a_task_is_refused(sink: ExactlyOnce, topic: Topic) -> None:
+    """Is refused, as a part of the rows would be missing."""
+    with pytest.raises(WriteFailed, match="the message of a task is missing"):
+        sink.commit([task(topic, 0, "run"), None], 0)
+    assert values(topic) == []
