@@ -1,4 +1,5 @@
-"""Spark's daemon of Python workers, without tracebacks of workers whose reader has hung up.
+"""Spark's daemon of Python workers, without tracebacks of workers whose reader has hung up. The workers keep memory
+that they have freed.
 
 A query with a limit, like `show` or `limit(5).collect()`, hangs up on a worker as soon as it has its rows. The worker
 then fails to write the rest, prints the traceback of a BrokenPipeError and ends, as Spark intends
@@ -18,6 +19,8 @@ import traceback
 from types import ModuleType, SimpleNamespace
 from typing import Final
 
+from klamm.spark.freed_memory import keep_freed_memory
+
 __all__ = ["end_quietly", "main"]
 
 _DAEMON: Final = "pyspark.daemon"
@@ -28,6 +31,7 @@ def main() -> None:
     from pyspark import daemon
 
     _quieten(daemon)
+    keep_freed_memory()
     daemon.manager()
 
 
