@@ -25,7 +25,13 @@ _LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "sc
 # These files start their own Spark, so they run next to the tests that share one. They run one after another, because
 # the start of Spark takes a whole processor.
 _OWN_SPARK: Final = frozenset(
-    {"test_driver_kills.py", "test_java.py", "test_local_cluster.py", "test_plain_session.py"}
+    {
+        "test_driver_kills.py",
+        "test_java.py",
+        "test_local_cluster.py",
+        "test_pipeline_commands.py",
+        "test_plain_session.py",
+    }
 )
 
 

@@ -1,0 +1,178 @@
+"""Tests the commands as users run them: processes that are watched, stopped, ended and killed from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.spark_topics import Topic
+
+_ROOT = Path(__file__).resolve().parents[3]
+_PATIENCE_S = 240
+_FILE = """
+from pyspark.sql import DataFrame
+
+from klamm.pipelines import Pipeline, json, to_topic, topic
+
+pipeline = Pipeline("{pipeline}", conf={{
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.sql.shuffle.partitions": 1
+}})
+
+
+@pipeline.flow(
+    source=topic("{topic}", decode=json("number int"), max_records_per_batch=20),
+    sink=to_topic("{topic}-even"),
+)
+def even(numbers: DataFrame) -> DataFrame:
+    return numbers.where("number % 2 = 0")
+"""
+
+
+class Commands:
+    """The commands for one pipeline, in a folder of their own."""
+
+    def __init__(self, folder: Path, topic: Topic) -> None:
+        self.topic = topic
+        self.folder = folder
+        self.file = folder / "counting.py"
+        self.file.write_text(_FILE.format(pipeline="numbers", topic=topic.name), encoding="utf-8")
+        self._running: list[subprocess.Popen[str]] = []
+
+    def run(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command to its end."""
+        return subprocess.run(
+            self._words(verb, more),
+            cwd=self.folder,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+
+    def start(self, *more: str) -> subprocess.Popen[str]:
+        """Starts `klamm pipeline run`."""
+        with (self.folder / "run.out").open("a") as out, (self.folder / "run.err").open("a") as errors:
+            process = subprocess.Popen(
+                self._words("run", ("--master", "local[2]", *more)),
+                cwd=self.folder,
+                env=self._environment(),
+                stdout=out,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+        self._running.append(process)
+        return process
+
+    def status(self) -> dict[str, object]:
+        """Returns the row of `klamm pipeline status`."""
+        (row,) = json.loads(self.run("status", "-o", "json").stdout)
+        assert isinstance(row, dict)
+        return row
+
+    def wait_until_read(self, records: int) -> None:
+        """Waits until the status file tells that the last run has read so many records."""
+        process = self._running[-1]
+        path = self.folder / "klamm-pipelines" / "test" / "numbers" / "even" / "status.json"
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            status = json.loads(path.read_text()) if path.exists() else None
+            if status and status["runner"]["pid"] == process.pid and status["queries"]["flow"]["records"] >= records:
+                return
+            assert time.monotonic() < deadline, (self.folder / "run.err").read_text()
+            assert process.poll() is None, (self.folder / "run.err").read_text()
+            time.sleep(0.1)
+
+    def written(self) -> Counter[int]:
+        """Returns the committed records of the sink's topic."""
+        sink = Topic(f"test.{self.topic.name}-even", self.topic.bootstrap_servers, self.topic.admin)
+        return Counter(json.loads(record.value or b"")["number"] for record in sink.records(1)[0])
+
+    def kill(self) -> None:
+        """Ends what is left, with the JVMs."""
+        for process in self._running:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _words(self, verb: str, more: tuple[str, ...]) -> list[str]:
+        words = [sys.executable, "-m", "klamm.cli", "pipeline", verb, str(self.file), "--env", "test"]
+        return [*words, "-b", self.topic.bootstrap_servers, *more]
+
+    def _environment(self) -> dict[str, str]:
+        paths = os.pathsep.join(filter(None, [str(_ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+        return {**os.environ, "PYTHONPATH": paths}
+
+
+@pytest.fixture
+def commands(tmp_path: Path, new_topic: Callable[..., Topic]) -> Iterator[Commands]:
+    """Returns the commands for a pipeline that reads a fresh topic."""
+    found = Commands(tmp_path, new_topic())
+    yield found
+    found.kill()
+
+
+def test_a_pipeline_is_watched_and_stopped_from_another_process(commands: Commands) -> None:
+    """While a pipeline runs, other processes see its state and lag and can stop it after its micro-batch; a second run
+    is refused. The run prints a line of JSON for each micro-batch, and ends with status 0."""
+    commands.topic.produce([json.dumps({"number": number}) for number in range(50)])
+    assert commands.status()["state"] == "never run"
+    nothing_runs = commands.run("stop")
+    assert (nothing_runs.returncode, "no flow of the pipeline numbers runs" in nothing_runs.stderr) == (1, True)
+
+    running = commands.start("--json", "--metrics", "0")
+    commands.wait_until_read(50)
+
+    status = commands.status()
+    assert (status["flow"], status["state"], status["lag"], status["pid"]) == ("even", "running", 0, running.pid)
+    second = commands.run("run")
+    assert second.returncode == 1
+    assert f"process {running.pid} on" in second.stderr
+    stop = commands.run("stop")
+    assert (stop.returncode, stop.stdout) == (0, "flow even: stopped\n")
+    assert running.wait(_PATIENCE_S) == 0
+    assert commands.status()["state"] == "stopped"
+
+    lines = [json.loads(line) for line in (commands.folder / "run.out").read_text().splitlines()]
+    own = [line for line in lines if line["query"] == "flow"]
+    assert sum(line["records"] for line in own) == 50
+    assert {line["environment"] for line in own} == {"test"}
+    assert max(line["records"] for line in own) <= 20
+    assert "/metrics" in (commands.folder / "run.err").read_text()
+    assert commands.written() == Counter(range(0, 50, 2))
+    assert commands.topic.committed("test.numbers.even", 1) == [50]
+
+
+def test_a_pipeline_goes_on_after_kill_9_and_ends_in_order_on_sigterm(commands: Commands) -> None:
+    """After kill -9 in the middle of its work the status says that the process is gone; the next run continues, and
+    each record is written once. SIGTERM ends that run after its micro-batch, with status 0."""
+    commands.topic.produce([json.dumps({"number": number}) for number in range(400)])
+    first = commands.start()
+    commands.wait_until_read(40)
+    first.kill()
+    first.wait()
+
+    gone = commands.run("status")
+    assert gone.returncode == 1
+    assert f"process {first.pid} on" in gone.stdout
+    assert commands.status()["state"] == "gone"
+
+    second = commands.start()
+    commands.topic.produce([json.dumps({"number": number}) for number in range(400, 420)])
+    commands.wait_until_read(20)
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(_PATIENCE_S) == 0
+    assert commands.status()["state"] == "stopped"
+
+    assert commands.start("--once").wait(_PATIENCE_S) == 0
+    assert commands.written() == Counter(range(0, 420, 2))
