@@ -31,6 +31,10 @@ def unchanged(flights: DataFrame) -> DataFrame:
     return flights
 
 
+def nothing(flights: DataFrame) -> Any:
+    return None
+
+
 def values(topic: Topic) -> list[Any]:
     """Returns the parsed values of a topic with one partition, in their order."""
     return [standard_json.loads(record.value or b"null") for record in topic.records(1)[0]]
@@ -211,9 +215,7 @@ def test_a_flow_that_is_declared_wrong_is_not_restarted(runs: Runs, name: str, n
     source = topic(flights.name, decode=json(SCHEMA))
     pipeline.flow(source=source, sink=to_topic(f"{name}-a"), name="unknown")(lambda flights: flights.select("speed"))
     pipeline.flow(source=source, sink=to_topic(f"{name}-b", key="speed"), name="key")(unchanged)
-    pipeline.flow(source=source, sink=to_topic(f"{name}-c"), name="nothing")(
-        lambda flights: None  # type: ignore[arg-type,return-value]
-    )
+    pipeline.flow(source=source, sink=to_topic(f"{name}-c"), name="nothing")(nothing)
 
     run = runs.run(pipeline)
     assert not run.run()
