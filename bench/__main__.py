@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.load_programs import LoadPrograms, SetUpError
 from bench.page import markdown
-from bench.peers import PEER_NAMES, Peer, PeerUnavailable, make_peer
+from bench.peers import BASELINE, PEER_NAMES, Klamm, Peer, PeerUnavailable, make_peer
 from bench.picture import draw
 from bench.record import read_record, write_record
 from bench.report import Outcome, machine_facts
@@ -36,6 +36,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--only", action="append", choices=rows, metavar="ROW", help=f"one of {', '.join(rows)}; may be repeated"
+    )
+    parser.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="CHECKOUT",
+        help="one more peer: the klamm in this other checkout, to compare with",
     )
     parser.add_argument("--peers", default=",".join(PEER_NAMES), help="which brokers, in turn (default: %(default)s)")
     parser.add_argument(
@@ -100,8 +106,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     peers: dict[str, Peer] = {}
     missing: dict[str, str] = {}
-    for name in arguments.peers.split(","):
+    for name in [*arguments.peers.split(","), *([BASELINE] if arguments.baseline else [])]:
         try:
+            if name == BASELINE and arguments.baseline:
+                peers[name] = Klamm(checkout=arguments.baseline)
+                continue
             if name not in PEER_NAMES:
                 raise PeerUnavailable(f"is not one of {', '.join(PEER_NAMES)}")
             profiles = output / "profiles" if arguments.profile else None

@@ -11,9 +11,11 @@ from bench.peers.klamm import Klamm
 from bench.peers.librdkafka_mock import LibrdkafkaMock
 from bench.peers.tansu import Tansu
 
-__all__ = ["PEER_NAMES", "Klamm", "Peer", "PeerUnavailable", "RunningPeer", "make_peer"]
+__all__ = ["BASELINE", "PEER_NAMES", "Klamm", "Peer", "PeerUnavailable", "RunningPeer", "make_peer"]
 
 PEER_NAMES = ("klamm", "kafka", "tansu", "mock")
+BASELINE = "baseline"
+"""The name of another checkout of klamm among the peers."""
 
 
 def make_peer(name: str, *, programs: LoadPrograms, cache: Path, profile_folder: Path | None = None) -> Peer:

@@ -84,11 +84,22 @@ class Peer(ABC):
         """
 
     @staticmethod
-    def spawn(command: Sequence[str], folder: Path) -> tuple[subprocess.Popen[str], float]:
-        """Starts a process with its output in `folder`/output.txt. Returns it and the time just before its creation."""
+    def spawn(
+        command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+    ) -> tuple[subprocess.Popen[str], float]:
+        """Starts a process with its output in `folder`/output.txt. Returns it and the time just before its creation.
+
+        `environment` holds the environment variables of the process; None: those of this process.
+        """
         with (folder / "output.txt").open("w", encoding="utf-8") as output:
             spawned_at = time.monotonic()
             process = subprocess.Popen(
-                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, text=True
+                command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
         return process, spawned_at

@@ -1,8 +1,10 @@
-"""klamm itself, started with `klamm serve`; with a profile folder, under the sampling profiler."""
+"""klamm itself, started with `klamm serve`; with a profile folder, under the sampling profiler. Or the klamm of another
+checkout, to compare a change with the code before it."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,15 +20,29 @@ _ROOT = Path(__file__).parents[2]
 
 
 class Klamm(Peer):
-    """The klamm of this environment. Raises `PeerUnavailable` if its command line doesn't start."""
+    """The klamm of this environment, or with `checkout` the code in that folder, run by this environment.
 
-    def __init__(self, profile_folder: Path | None = None) -> None:
+    Raises `PeerUnavailable` if the command line doesn't start, or if `checkout` has no klamm with a compiled record
+    scanner: without that module a comparison would be unfair.
+    """
+
+    def __init__(self, profile_folder: Path | None = None, checkout: Path | None = None) -> None:
         self._program = Path(sys.executable).with_name("klamm")
-        tried = subprocess.run([self._program, "serve", "--help"], capture_output=True, text=True, check=False)
+        self._environment: dict[str, str] | None = None
+        if checkout is not None:
+            source = checkout.resolve() / "src"
+            if not list(source.glob("klamm/protocol/_record_scanner.*.so")):
+                raise PeerUnavailable(
+                    f"{source} has no klamm with a compiled record scanner: run `make install` in {checkout}"
+                )
+            self._environment = {**os.environ, "PYTHONPATH": str(source)}
+        tried = subprocess.run(
+            [self._program, "serve", "--help"], capture_output=True, text=True, check=False, env=self._environment
+        )
         if tried.returncode != 0:
             reason = (tried.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise PeerUnavailable(f"`klamm serve --help` failed: {reason}")
-        self.name = f"klamm {importlib.metadata.version('klamm')}"
+        self.name = f"klamm {importlib.metadata.version('klamm')}" if checkout is None else f"klamm of {checkout.name}"
         self._profile_folder = profile_folder
         self._starts = 0
 
@@ -51,5 +67,5 @@ class Klamm(Peer):
         command = [str(self._program), *arguments]
         if script:
             command = [sys.executable, str(_ROOT / "bench" / script[0]), *script[1:], *arguments]
-        process, spawned_at = self.spawn(command, folder)
+        process, spawned_at = self.spawn(command, folder, self._environment)
         return RunningPeer(process, port, spawned_at)

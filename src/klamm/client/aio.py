@@ -65,7 +65,7 @@ class _Wire(asyncio.BufferedProtocol):
             waiter.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.fail(exc or self.conversation.broken("the broker hung up"))
+        self.fail(exc or self.conversation.broken("the broker closed the connection"))
 
     def fail(self, error: Exception) -> None:
         """Closes the transport. Current and later callers get the (first) error."""
@@ -147,14 +147,14 @@ class AsyncConnection:
         except OSError as error:
             raise tls_failure(error, self.peer, self._config) from error
         if encrypted is None:
-            raise self._conversation.broken("the broker hung up in the TLS handshake")
+            raise self._conversation.broken("the broker closed the connection in the TLS handshake")
         encrypted.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         self._wire.transport = encrypted
         self._below = transport
 
     @property
     def offers(self) -> Offers:
-        """What the broker said when the connection was opened."""
+        """The versions and features that the broker reported when the connection was opened."""
         return self._conversation.offers
 
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:

@@ -1,7 +1,8 @@
 """The committed offsets of a group: FindCoordinator, OffsetCommit and OffsetFetch.
 
-A "simple" consumer, which is no member, commits with generation -1; a coordinator accepts that as long as the group has
-no members. Members commit with their generation and id, and the coordinator refuses commits of an earlier generation.
+A "simple" consumer, which is not a member, commits with generation -1; a coordinator accepts that as long as the group
+has no members. Members commit with their generation and id, and the coordinator refuses commits of an earlier
+generation.
 """
 
 from __future__ import annotations

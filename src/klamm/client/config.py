@@ -48,7 +48,7 @@ class ClientConfig:
     isolation_level: IsolationLevel = "read_uncommitted"
     check_crcs: bool = True
     session_timeout_ms: int = 45_000
-    """For members of a group, as is `heartbeat_interval_ms`."""
+    """For members of a group; the same applies to `heartbeat_interval_ms`."""
     heartbeat_interval_ms: int = 3_000
     security: Security = field(default_factory=Security)
     """TLS and SASL; neither by default (PLAINTEXT). Its repr shows no secret."""

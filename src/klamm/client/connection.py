@@ -1,7 +1,7 @@
 """One blocking connection to one broker: requests are sent in order, and their responses arrive in that order.
 
 A caller that waits for several connections at once uses `enqueue`, `write_ready`, `read_ready` and `take` with a
-selector; none of them waits, but for a new authentication.
+selector; none of them waits, except for a new authentication.
 
 Several requests may be in flight at once (`send`, `send`, `receive`, `receive`), so that a round over many partitions
 costs one round trip. A failed connection stays closed; the pool opens a new one. The protocol is in `conversation.py`;
@@ -31,9 +31,9 @@ M = TypeVar("M", bound=Message)
 class Connection:
     """A connection with negotiated API versions and, if configured, authentication. Not thread-safe.
 
-    Every method raises `ConnectionFailed` when the peer can't be reached or hangs up, `RequestTimedOut` when it does
-    not respond within `request.timeout.ms`, and `AuthenticationFailed` when one side does not accept the other. All of
-    them close the connection.
+    Every method raises `ConnectionFailed` when the peer can't be reached or closes the connection, `RequestTimedOut`
+    when it does not respond within `request.timeout.ms`, and `AuthenticationFailed` when one side does not accept the
+    other. All of them close the connection.
     """
 
     def __init__(self, address: Address, config: ClientConfig) -> None:
@@ -78,7 +78,7 @@ class Connection:
 
     @property
     def offers(self) -> Offers:
-        """What the broker said when the connection was opened."""
+        """The versions and features that the broker reported when the connection was opened."""
         return self._conversation.offers
 
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
@@ -162,7 +162,7 @@ class Connection:
                 received = self._socket.recv_into(self._conversation.buffer())
                 if received == 0:
                     self.close()
-                    raise self._conversation.broken("the broker hung up")
+                    raise self._conversation.broken("the broker closed the connection")
                 self._conversation.filled(received)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
@@ -242,7 +242,7 @@ class Connection:
         except OSError as error:
             raise self._broken(error) from error
         if received == 0:
-            raise self._conversation.broken("the broker hung up")
+            raise self._conversation.broken("the broker closed the connection")
         self._conversation.filled(received)
 
     def _require_open(self) -> None:

@@ -67,7 +67,7 @@ class Frame(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """What a broker says of itself and its cluster when a connection is opened (ApiVersions)."""
+    """The versions and features that a broker reports when a connection is opened (ApiVersions)."""
 
     versions: Mapping[int, tuple[int, int]]
     """Lowest and highest version of each API key."""
@@ -256,7 +256,8 @@ class Conversation:
 
     def broken(self, reason: object) -> ConnectionFailed:
         """Returns the error for a connection that broke."""
-        # A listener with another security protocol hangs up on the first bytes, or on the first real request.
+        # A listener with another security protocol closes the connection at the first bytes, or at the first real
+        # request.
         hint = (
             ""
             if self._has_answered

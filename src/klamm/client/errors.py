@@ -35,7 +35,7 @@ class RequestTimedOut(ConnectionFailed):
 
 class AuthenticationFailed(KlammError):
     """Broker or client did not accept the other's certificate, password or mechanism. A retry does not help, so this is
-    no `ConnectionFailed`, which is retried."""
+    not a `ConnectionFailed`, which is retried."""
 
 
 class UnsupportedByBroker(KlammError):

@@ -21,7 +21,7 @@ KEYLESS_VARIABLES: Final = frozenset(
         "KLAMM_SPARK_CHECKPOINTS",
     }
 )
-"""Variables that are no broker configuration: the cluster for commands, and settings for klamm's own processes."""
+"""Variables that are not broker configuration: the cluster for commands, and settings for klamm's own processes."""
 
 
 def environment_variable(key: str) -> str:

@@ -35,21 +35,21 @@ class Treated(NamedTuple):
 # A treatment, its reason, and the keys that share both.
 _Block = tuple[KeySupport, str, str]
 
-_QUORUM: Final = "Metadata is kept in a store of its own; there is no controller quorum."
-_THREADS: Final = "One event loop serves every connection; there are no thread pools to size."
+_QUORUM: Final = "klamm keeps metadata in its own store, and has no controller quorum."
+_THREADS: Final = "One event loop serves all connections; there are no thread pools."
 _REPLICATION: Final = "One node has no followers to replicate to."
 _TIERED: Final = "There is no tiered storage."
 _QUOTAS: Final = "There are no quotas."
 _SHARE: Final = "Share groups (KIP-932) are not served yet."
 _STREAMS: Final = "Streams groups (KIP-1071) are not served."
-_METRICS: Final = "There is no JMX, and no metrics reporter."
+_METRICS: Final = "klamm does not support JMX or metrics reporters."
 _PURGATORY: Final = "Delayed operations are dropped when they complete; there is no purgatory to purge."
 _SECURITY: Final = (
     "There is no TLS, SASL, ACL or delegation token yet; a setting that seems to protect must not be ignored."
 )
-_UNUSED_SASL: Final = "No listener uses SASL, and without one nothing comes of it in Kafka either."
+_UNUSED_SASL: Final = "No listener uses SASL. Without such a listener, the key has no effect in Kafka either."
 _LZ4: Final = "The broker compresses lz4 with the fast compressor only, which has no levels."
-_PREALLOCATE: Final = "Segments grow as they are written; no room is set aside for them."
+_PREALLOCATE: Final = "Segments grow as they are written; klamm does not preallocate files."
 _JAVA_CLASS: Final = "It names a Java class whose rules would not be applied."
 
 _BROKER: Final[tuple[_Block, ...]] = (
@@ -97,42 +97,42 @@ _BROKER: Final[tuple[_Block, ...]] = (
     ),
     (
         KeySupport.HONOURED,
-        "134217728 (128 MiB) unless it is set; Kafka's default, -1, sets no limit. It counts requests that have not "
-        "arrived whole. While it is reached, large requests are read one at a time, and a connection that does not "
-        "send the rest of its own within 5 seconds is closed.",
+        "134217728 (128 MiB) unless it is set; Kafka's default, -1, sets no limit. Only incomplete requests count. "
+        "While the limit is reached, large requests are read one at a time, and a connection that does not send the "
+        "rest of its request within 5 seconds is closed.",
         "queued.max.request.bytes",
     ),
     (
         KeySupport.HONOURED,
-        "Each slot has room for 100 partitions; sessions with more take more slots. Sessions of closed connections "
-        "make room first, and end when they have not been used for two minutes.",
+        "A slot is for up to 100 partitions; a session with more partitions takes several slots. Sessions of closed "
+        "connections are evicted first, and end when they have not been used for two minutes.",
         "max.incremental.fetch.session.cache.slots",
     ),
     (KeySupport.HONOURED, "1 unless it is set; Kafka has no default.", "node.id"),
     (KeySupport.HONOURED, "Another name of node.id; both must agree.", "broker.id"),
     (
         KeySupport.HONOURED,
-        "127.0.0.1:9092 unless it is set. Listeners must be PLAINTEXT; those of controllers are passed over.",
+        "127.0.0.1:9092 unless it is set. Listeners must be PLAINTEXT; listeners of controllers are ignored.",
         "listeners",
     ),
     (
         KeySupport.HONOURED,
-        "Where it is set, every listener must be in it. Without it, a wildcard listener advertises the address that "
-        "the client reached.",
+        "If it is set, it must contain every listener. Otherwise, a wildcard listener advertises the address to "
+        "which the client connected.",
         "advertised.listeners",
     ),
     (KeySupport.HONOURED, "Must map the broker's listeners to PLAINTEXT.", "listener.security.protocol.map"),
     (
         KeySupport.HONOURED,
-        "Listeners of these names are passed over: there is no controller to reach.",
+        "Listeners with these names are ignored, because there is no controller.",
         "controller.listener.names",
     ),
-    (KeySupport.HONOURED, "Must contain broker: there is no process that is a controller only.", "process.roles"),
+    (KeySupport.HONOURED, "Must contain broker: klamm has no processes that are only controllers.", "process.roles"),
     (KeySupport.HONOURED, "./klamm-data unless it is set. Everything is stored in one folder.", "log.dirs log.dir"),
     (KeySupport.HONOURED, "Must be 1: one node holds one replica.", "default.replication.factor"),
     (
         KeySupport.ACCEPTED,
-        "Without effect on one node: an internal topic has one replica there.",
+        "Without effect on one node, where an internal topic has one replica.",
         "offsets.topic.replication.factor transaction.state.log.min.isr transaction.state.log.replication.factor",
     ),
     (
@@ -213,12 +213,12 @@ _BROKER: Final[tuple[_Block, ...]] = (
     ),
     (
         KeySupport.HONOURED,
-        "uniform,range,load unless it is set. The names of these, or the classes that Kafka has for the first two.",
+        "uniform,range,load unless it is set. Takes these names, and Kafka's classes for uniform and range.",
         "group.consumer.assignors",
     ),
     (
         KeySupport.HONOURED,
-        "Decides whether groups of the consumer protocol are served. Those of share and streams are not, in any case.",
+        "Decides whether groups of the consumer protocol are served. Share and streams groups are never served.",
         "group.coordinator.rebalance.protocols",
     ),
     (
@@ -288,18 +288,18 @@ _BROKER: Final[tuple[_Block, ...]] = (
     ),
     (
         KeySupport.ACCEPTED,
-        "Checkpoints of log start offsets are written with those of recovery points.",
+        "The checkpoint of log start offsets is written together with the checkpoint of recovery points.",
         "log.flush.start.offset.checkpoint.interval.ms",
     ),
     (
         KeySupport.ACCEPTED,
-        "The operating system sizes the buffers of sockets as their traffic needs.",
+        "The operating system adapts the size of socket buffers to the traffic.",
         "socket.receive.buffer.bytes socket.send.buffer.bytes",
     ),
     (KeySupport.ACCEPTED, "Offsets are loaded in steps of a fixed size.", "offsets.load.buffer.size"),
     (
         KeySupport.ACCEPTED,
-        "Producer ids expire whenever logs are looked after (log.retention.check.interval.ms).",
+        "Producer ids expire together with the check of retention (log.retention.check.interval.ms).",
         "producer.id.expiration.check.interval.ms",
     ),
     (KeySupport.ACCEPTED, _LZ4, "compression.lz4.level"),
@@ -362,22 +362,22 @@ _BROKER: Final[tuple[_Block, ...]] = (
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: the cluster id that the first start gives to the data folder; else it makes one up.",
+        "klamm's own: the cluster id of a new data folder; without it, the first start creates a random id.",
         "klamm.cluster.id",
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: groups with such ids are forgotten after klamm.group.ephemeral.retention.ms.",
+        "klamm's own: groups with matching ids are deleted after klamm.group.ephemeral.retention.ms.",
         "klamm.group.ephemeral.patterns",
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: instead of offsets.retention.minutes, for groups that match klamm.group.ephemeral.patterns.",
+        "klamm's own: replaces offsets.retention.minutes for groups that match klamm.group.ephemeral.patterns.",
         "klamm.group.ephemeral.retention.ms",
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: when records are brought to the disk, and whether an acknowledgement waits for it.",
+        "klamm's own: when records are synced to the disk, and whether an acknowledgement waits for the sync.",
         "klamm.fsync",
     ),
     (
@@ -392,32 +392,32 @@ _BROKER: Final[tuple[_Block, ...]] = (
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: how long the topic __group_history keeps it; read when the topic is made.",
+        "klamm's own: the retention of the topic __group_history; used when the topic is created.",
         "klamm.group.history.retention.ms",
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: joins and leaves within this time make one rebalance of a classic group.",
+        "klamm's own: joins and leaves within this time cause only one rebalance of a classic group.",
         "klamm.group.rebalance.batch.ms",
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: rates and lags are measured so often.",
+        "klamm's own: the interval at which rates and lags are measured.",
         "klamm.group.traffic.interval.ms",
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: where autoscalers and monitoring read its figures.",
+        "klamm's own: the address at which autoscalers and monitoring read klamm's metrics.",
         "klamm.metrics.listener",
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: so long a commit of offsets waits for others; else what group.coordinator.append.linger.ms says.",
+        "klamm's own: how long an offset commit waits for others; by default group.coordinator.append.linger.ms.",
         "klamm.offsets.commit.linger.ms",
     ),
     (
         KeySupport.HONOURED,
-        "Only commits of offsets wait for others to be written with; everything else is written at once.",
+        "Only offset commits wait for other commits; all other records are written at once.",
         "group.coordinator.append.linger.ms",
     ),
 )
@@ -462,13 +462,13 @@ _GROUP: Final[tuple[_Block, ...]] = (
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: so long after it left its partitions, a member of the consumer protocol that comes back is "
-        "preferred for them.",
+        "klamm's own: for this time after a member of the consumer protocol has lost a partition, the assignors prefer "
+        "this member for the partition.",
         "klamm.consumer.assignor.previous.owner.ms",
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: for the assignor load, and for what is said of members needed.",
+        "klamm's own: for the assignor load, and for the number of members needed.",
         """
         klamm.consumer.assignor.load.hysteresis.ratio klamm.consumer.assignor.load.lag.drain.ms
         klamm.consumer.assignor.load.min.dwell.ms klamm.consumer.assignor.load.partition.cost
@@ -477,7 +477,7 @@ _GROUP: Final[tuple[_Block, ...]] = (
     ),
     (
         KeySupport.HONOURED,
-        "klamm's own: a key for each topic, whose name it ends with, for the assignor load.",
+        "klamm's own: for the assignor load; there is a key for each topic, which ends with the topic's name.",
         "klamm.consumer.assignor.load.topic.weight.",
     ),
     (
@@ -500,7 +500,7 @@ _GROUP: Final[tuple[_Block, ...]] = (
 )
 
 _CLIENT_METRICS: Final[tuple[_Block, ...]] = (
-    (KeySupport.ACCEPTED, "Clients are not asked for their metrics (KIP-714).", "interval.ms match metrics"),
+    (KeySupport.ACCEPTED, "klamm does not request metrics from clients (KIP-714).", "interval.ms match metrics"),
 )
 
 

@@ -74,7 +74,7 @@ def note_gaps(folder: Path) -> None:
         segment = Segment(folder, base_offset, settings, created_ms=Millis(0), size_bytes=path.stat().st_size)
         end = end_of(segment)
         if end < end_offset:
-            note_gap(folder, end, end_offset, "Apache Kafka's cleaner has left it")
+            note_gap(folder, end, end_offset, "Apache Kafka's cleaner has left this gap")
     sync_directory(folder)
 
 

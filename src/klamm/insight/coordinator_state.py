@@ -2,8 +2,9 @@
 
 The records go through the coordinator's own replay (`GroupStore`), so the state after a record is the state of a
 coordinator that has read the log up to that record. This module adds what a coordinator doesn't keep: the times of
-records, and the last values of share and streams groups. It also tells an epoch that no record named from a first one,
-because a replay may begin in the middle of the log. The records of klamm and of Apache Kafka are the same.
+records, and the last values of share and streams groups. It also distinguishes an epoch that no record has named yet
+from a first epoch, because a replay may begin in the middle of the log. The records of klamm and of Apache Kafka are
+the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Explains a group in words: who owns which partitions and why, who waits for whom, which members are idle.
+"""Explains a group in words: which member owns which partitions and why, which member waits for which other member,
+which members are idle.
 
 Pure: all information comes in the argument `Evidence`. The explanation leaves out what the evidence lacks.
 """

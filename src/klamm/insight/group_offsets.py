@@ -88,7 +88,7 @@ def check_has_no_members(access: ClusterAccess, admin: AdminClient, group: str) 
         they, them = ("it", "it") if len(description.members) == 1 else ("they", "them")
         raise ClusterError(
             f"group {group} has {count(len(description.members), 'live member')}: stop {them} first, "
-            f"for {they} would overwrite the offsets"
+            f"because {they} would overwrite the offsets"
         )
 
 

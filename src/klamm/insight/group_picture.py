@@ -89,7 +89,7 @@ class GroupPicture:
 
     @property
     def standbys(self) -> tuple[MemberPicture, ...]:
-        """Members without assigned or target partitions. A member that is still joining is no standby."""
+        """Members without assigned or target partitions. A member that is still joining is not a standby."""
         if self.kind == "classic" and self.state != "stable":
             return ()
         return tuple(

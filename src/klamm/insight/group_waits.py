@@ -1,4 +1,4 @@
-"""Which members of a group wait for which others."""
+"""Finds out which members of a group wait for which other members."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def group_wait(picture: GroupPicture, replayed: ReplayedGroup | None, names: Mem
 
 
 def _names(picture: GroupPicture, member_ids: Set[str], names: MemberNames) -> str:
-    """Returns the names of the awaited. A client with a new member id is no member until it joins with that id."""
+    """Returns the names of the awaited members. A client with a new member id is not a member until it joins with that
+    id."""
     members = {member.member_id for member in picture.members}
     newcomers = [f"{member_id}, who is new," for member_id in sorted(member_ids - members)]
     return enumeration(names.all_of(member_ids & members) + newcomers, most=4)

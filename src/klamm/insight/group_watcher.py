@@ -31,7 +31,7 @@ _KEPT_CHANGES: Final = 16
 
 @dataclass(slots=True)
 class WatchedGroup:
-    """The state of a group at the last look."""
+    """The state of a group at the last update."""
 
     group_id: str
     names: MemberNames
@@ -42,7 +42,7 @@ class WatchedGroup:
     history: Sequence[HistoryRecord] = ()
     """The last changes, oldest first."""
     problem: str | None = None
-    """Why the last look brought nothing new."""
+    """Why the last update found nothing new."""
 
 
 class GroupWatcher:
@@ -64,7 +64,7 @@ class GroupWatcher:
             self._closing = stack.pop_all()
         self.seen = WatchedGroup(group, self._history.names)
         self.new_changes: list[HistoryRecord] = []
-        """The changes that the last look found."""
+        """The changes that the last update found."""
         self._past: deque[HistoryRecord] = deque(maxlen=_KEPT_CHANGES)
         self._patience_s = _HISTORY_PATIENCE_S
 

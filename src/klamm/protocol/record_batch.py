@@ -81,7 +81,7 @@ DELETE_HORIZON_MASK: Final = 0x40
 
 
 class CorruptRecord(KafkaError):
-    """The error for bytes that are no valid record batch; its code is CORRUPT_MESSAGE."""
+    """The error for bytes that are not a valid record batch; its code is CORRUPT_MESSAGE."""
 
     __slots__ = ()
 

@@ -6,9 +6,9 @@ put back. Only an alarm that moves to an earlier time gets a second heap entry. 
 until its time and is dropped then.
 
 Deadlines are on a clock that counts only the time in which the event loop could read requests. The queue wakes twice a
-second. If it wakes late, the loop was stalled (a stopped process, a slow disk) and no client could have been heard. The
-stall is subtracted from the clock, which extends all deadlines by the stall. Nothing fires until the requests that
-waited in the sockets have been read.
+second. If it wakes late, the loop was stalled (a stopped process, a slow disk) and no request could be read. The stall
+is subtracted from the clock, which extends all deadlines by the stall. Nothing fires until the requests that waited in
+the sockets have been read.
 """
 
 from __future__ import annotations

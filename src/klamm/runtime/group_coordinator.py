@@ -68,7 +68,7 @@ _NOT_READY: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
 )
-_NOBODY: Final = ClientContext("", "", -1)
+_NO_CLIENT: Final = ClientContext("", "", -1)
 
 _DEFAULT_SETTINGS: Final = GroupConfig()
 
@@ -282,7 +282,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
 
             return end_transaction(partition, marker, ticket)
 
-        return self._runtime.submit(partition, end, marker, _NOBODY, refuse)
+        return self._runtime.submit(partition, end, marker, _NO_CLIENT, refuse)
 
     def offset_fetch(
         self, group: OffsetFetchRequestGroup, require_stable: bool, context: ClientContext

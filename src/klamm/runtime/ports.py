@@ -70,7 +70,7 @@ class Executor(Protocol):
 
 
 class Runnable(Protocol):
-    """Work with all its inputs; a shard's background task is such."""
+    """Work with all its inputs, for example a shard's background task."""
 
     def run(self) -> object:
         """Does the work and returns the result."""

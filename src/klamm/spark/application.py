@@ -1,8 +1,7 @@
-"""The id of the Spark application that a process belongs to, and its way to the source.
+"""The id of the Spark application that a process belongs to, and how the source gets it.
 
 Spark does not pass the id to a Python source. YARN and Kubernetes set it in the driver's environment. For other
-resource
-managers, `register` puts it into the environment that Spark gives to the source's processes.
+resource managers, `register` puts it into the environment that Spark gives to the source's processes.
 """
 
 from __future__ import annotations

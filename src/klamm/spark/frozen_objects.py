@@ -1,4 +1,4 @@
-"""Spares the processes of Spark's workers the garbage collection of objects that live as long as the process."""
+"""Excludes objects that live as long as a worker process of Spark from garbage collections."""
 
 from __future__ import annotations
 

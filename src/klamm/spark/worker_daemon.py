@@ -3,11 +3,11 @@
 A query with a limit, like `show` or `limit(5).collect()`, hangs up on a worker as soon as it has its rows. The worker
 then fails to write the rest, prints the traceback of a BrokenPipeError and ends, as Spark intends
 (`spark.python.daemon.killWorkerOnFlushFailure`). That is rare over TCP, but happens every time over Unix-domain
-sockets,
-which klamm's sessions use. With this daemon such a worker ends without the traceback. It prints other errors as before.
+sockets, which klamm's sessions use. With this daemon such a worker ends without the traceback. It prints other errors
+as before.
 
-The processes in which Spark plans a query always have Spark's own daemon, whatever the settings are. Spark hangs up on
-them when it has its result, possibly before they have written its last bytes. So klamm's data source calls
+The processes in which Spark plans a query always have Spark's own daemon, independent of the settings. Spark hangs up
+on them when it has its result, possibly before they have written its last bytes. So klamm's data source calls
 `end_quietly` there.
 """
 

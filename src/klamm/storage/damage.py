@@ -44,7 +44,7 @@ def _offset_at(segment: Segment, position: int) -> Offset | None:
     """Returns the offset after the batch that ends at `position`, None if it can't be read."""
     offset = segment.base_offset
     try:
-        start = segment.offset_index.last_position_up_to(position - 1, 0)
+        start = segment.offset_index.last_entry_up_to(position - 1)[1]
         for batch in scan_bounds(segment.descriptor, start, position):
             offset = Offset(batch.last_offset + 1)
     except (BadBatch, CorruptIndex, OSError):

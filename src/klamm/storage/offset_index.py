@@ -49,11 +49,12 @@ class OffsetIndex(IndexFile):
         )
         return self._entry(data, index - 1 << 3) if index else (Offset(self.base_offset), 0)
 
-    def last_position_up_to(self, position: int, start: int) -> int:
-        """Returns the greatest indexed position that is not above `position`, or `start` if that is greater."""
+    def last_entry_up_to(self, position: int) -> tuple[Offset, int]:
+        """Returns (offset, position) of the last entry at `position` or before it; (base offset, 0) if there is
+        none."""
         data = self.data
         index = bisect_right(range(len(data) >> 3), position, key=lambda entry: int(_unpack(data, entry << 3)[1]))
-        return max(start, int(_unpack(data, index - 1 << 3)[1])) if index else start
+        return self._entry(data, index - 1 << 3) if index else (Offset(self.base_offset), 0)
 
     def first_entry_from(self, position: int) -> tuple[Offset, int] | None:
         """Returns (offset, position) of the first entry at `position` or after it, None if there is none."""

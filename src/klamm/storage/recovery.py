@@ -143,7 +143,12 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs, i
 def _note_gaps(request: LoadRequest, scan: _Scan) -> None:
     """Notes the accepted gaps for the next start, whatever its recovery point is."""
     for start, end in scan.new_gaps:
-        note_gap(request.directory, start, end, "no recovery point was there to tell a loss from a cleaner's gap")
+        note_gap(
+            request.directory,
+            start,
+            end,
+            "without a recovery point, a loss can't be distinguished from a cleaner's gap",
+        )
     if scan.new_gaps:
         sync_directory(request.directory)
 

@@ -11,7 +11,6 @@ Apache Kafka 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from klamm.protocol.types import NO_TIMESTAMP, Offset
 from klamm.storage.batch_scan import BadBatch, BatchBounds, ScannedBatch, check_batches, scan_bounds, scan_headers
@@ -28,15 +27,13 @@ __all__ = [
     "read_next_offset",
 ]
 
-_ANY_OFFSET: Final = 2**63 - 1
-
 
 def find_batch(segment: Segment, offset: int) -> BatchBounds | None:
     """Returns the first batch whose last offset is at or above `offset`, None if the segment has none.
 
     Raises BadBatch, CorruptIndex, OSError.
     """
-    for batch in _scan_from(segment, segment.offset_index.lookup(offset)[1], offset):
+    for batch in _scan_from(segment, *segment.offset_index.lookup(offset)):
         if batch.last_offset >= offset:
             return batch
     return None
@@ -50,25 +47,26 @@ def offset_beyond(segment: Segment, position: int) -> Offset | None:
     entry = segment.offset_index.first_entry_from(position)
     if entry is None:
         return None
-    offset, position = entry
-    if next(_scan_from(segment, position, offset)).last_offset > offset:
-        raise _misled(segment, position)
-    return offset
+    next(_scan_from(segment, *entry))
+    return entry[0]
 
 
-def _scan_from(segment: Segment, position: int, offset: int, *, is_sure: bool = False) -> Iterator[BatchBounds]:
+def _scan_from(segment: Segment, offset: int, position: int) -> Iterator[BatchBounds]:
     """Yields the batches from `position` on, where the index entry for `offset` points.
 
-    `is_sure`: a batch is known to begin there, whatever the index says. Raises BadBatch, OSError, and CorruptIndex if
-    no batch begins there or if it begins above `offset`.
+    Raises BadBatch, OSError, and CorruptIndex if no batch begins there that ends at or below `offset`. The offset may
+    be above the batch's last offset: older versions of Apache Kafka index several batches that were appended together
+    under the offset of the last one.
     """
+    if position < 0:
+        raise _misled(segment, position)
     batches = scan_bounds(segment.descriptor, position, segment.size_bytes)
-    if position and not is_sure:
+    if position:
         try:
             first = next(batches, None)
         except BadBatch as error:
             raise _misled(segment, position) from error
-        if first is None or not segment.base_offset <= first.base_offset <= offset:
+        if first is None or not segment.base_offset <= first.base_offset <= first.last_offset <= offset:
             raise _misled(segment, position)
         yield first
     yield from batches
@@ -86,9 +84,13 @@ def last_batch_end(segment: Segment, start: int, limit: int) -> tuple[int, Offse
 
     If no batch fits, the end is `start` and the offset is None. Raises the errors of `find_batch`.
     """
-    position = segment.offset_index.last_position_up_to(limit, start)
+    offset, position = segment.offset_index.last_entry_up_to(limit)
+    if position > start:
+        batches = _scan_from(segment, offset, position)
+    else:
+        position, batches = start, scan_bounds(segment.descriptor, start, segment.size_bytes)
     end, next_offset = position, None
-    for batch in _scan_from(segment, position, _ANY_OFFSET, is_sure=position == start):
+    for batch in batches:
         if batch.end > limit:
             # The index may point at the batch that does not fit, after others that do.
             if next_offset is None and position > start:
@@ -113,9 +115,8 @@ def read_next_offset(segment: Segment) -> Offset:
 
 def find_last_batch(segment: Segment) -> BatchBounds | None:
     """Returns the last batch, None in an empty segment. Raises the errors of `find_batch`."""
-    offset, position = segment.offset_index.last_entry()
     last = None
-    for last in _scan_from(segment, position, offset):  # noqa: B007 - the last one is wanted
+    for last in _scan_from(segment, *segment.offset_index.last_entry()):  # noqa: B007 - the last one is wanted
         pass
     return last
 

@@ -41,8 +41,9 @@ def test_lookups_find_the_last_entry_that_is_not_above(
         entries.append((offset, at))
     index = _index(Path("unused"), *entries)
     assert index.lookup(target) == max([entry for entry in entries if entry[0] <= target], default=(BASE, 0))
-    expected = max([entry[1] for entry in entries if entry[1] <= position], default=0)
-    assert index.last_position_up_to(position, 7) == max(7, expected)
+    assert index.last_entry_up_to(position) == max(
+        [entry for entry in entries if entry[1] <= position], default=(BASE, 0)
+    )
 
 
 def test_the_file_has_kafkas_format(path: Path) -> None:

@@ -63,6 +63,8 @@ def _answers(log: Log) -> list[object]:
 @example(suffix=INDEX_SUFFIX, entry=3, at=7, value=0)
 @example(suffix=TIME_INDEX_SUFFIX, entry=3, at=7, value=255)
 @example(suffix=TIME_INDEX_SUFFIX, entry=0, at=0, value=128)
+@example(suffix=INDEX_SUFFIX, entry=0, at=4, value=163)  # to a negative position
+@example(suffix=INDEX_SUFFIX, entry=1, at=7, value=126)  # to bytes within a batch that look like another batch's header
 def test_wrong_bytes_in_an_index_change_no_answer(
     tmp_path_factory: pytest.TempPathFactory, suffix: str, entry: int, at: int, value: int
 ) -> None:

@@ -27,9 +27,9 @@ TRANSACTIONS_TOPIC: Final = TRANSACTION_STATE_TOPIC
 def internal_topic(name: str, config: BrokerConfig, offsets_partitions: int) -> NewTopic:
     """Returns the definition of the internal topic of that name, as Kafka's `AutoTopicCreationManager` does.
 
-    A single node has one replica, whatever `offsets.topic.replication.factor` and similar keys say, so that the first
-    request does not fail. The history topic has as many partitions as the offsets topic (`offsets_partitions`), so that
-    a group has the same partition index in both. Raises ValueError for another name.
+    A single node has one replica, regardless of `offsets.topic.replication.factor` and similar keys say, so that the
+    first request does not fail. The history topic has as many partitions as the offsets topic (`offsets_partitions`),
+    so that a group has the same partition index in both. Raises ValueError for another name.
     """
     if name not in _CONFIGS:
         raise ValueError(f"{name} is no internal topic")

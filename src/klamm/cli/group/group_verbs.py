@@ -32,7 +32,7 @@ def _configure_history(parser: argparse.ArgumentParser) -> None:
         "--since", type=since_ms, metavar="WHEN", help="only what ended from then on: a time, or a duration such as 2h"
     )
     parser.add_argument("-n", "--limit", type=natural_number, metavar="N", help="only the last N changes")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on with those to come, until Ctrl-C")
+    parser.add_argument("-f", "--follow", action="store_true", help="continue with new changes, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 

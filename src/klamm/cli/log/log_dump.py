@@ -31,7 +31,7 @@ __all__ = ["dump"]
 
 
 class NothingToDump(KlammError):
-    """The path is no file or folder of a data directory."""
+    """The path is not a file or folder of a data directory."""
 
 
 def dump(arguments: argparse.Namespace) -> int:

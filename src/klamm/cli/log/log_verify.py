@@ -153,7 +153,7 @@ class _Verifier:
                 try:
                     read_offsets(path)
                 except MalformedCheckpoint as error:
-                    self._found(Finding(Severity.DERIVED, path, f"{error}; the next start goes on without it"))
+                    self._found(Finding(Severity.DERIVED, path, f"{error}; the next start continues without it"))
 
     def check_partition(self, folder: Path) -> None:
         """Checks the folder of a partition."""
@@ -219,12 +219,12 @@ class _Verifier:
             print(json.dumps(summary))
             return
         if self._is_live:
-            print("a broker has the directory open: the ends of its logs may be on their way")
+            print("a broker has the directory open: the ends of its logs may be incomplete")
         looked_at = (
             f"{count(self._partitions, 'partition')}, {count(totals.segments, 'segment')}, "
             f"{count(totals.batches, 'batch', 'batches')}, {count(totals.size_bytes, 'byte')}"
         )
-        print(f"looked through {looked_at}: {'not all is well' if self.is_damaged else 'all is well'}")
+        print(f"checked {looked_at}: {'problems remain' if self.is_damaged else 'no problems'}")
 
     # -- output --------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """klamm's producer: idempotent and transactional, of single records and of finished record batches.
 
-`BlockingProducer` (`producer.py`) and `AsyncProducer` (`aio_producer.py`) are the two faces. Both move bytes for one
-`ProducerMachine` (`machine.py`), which decides everything and does no I/O (ADR 33).
+`BlockingProducer` (`producer.py`) and `AsyncProducer` (`aio_producer.py`) are its two *faces*, for blocking programs
+and for asyncio. Both move bytes for a `ProducerMachine` (`machine.py`), which makes all decisions and does no I/O (ADR
+33).
 """

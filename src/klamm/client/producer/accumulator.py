@@ -1,7 +1,7 @@
 """Collects records into batches for each partition, within a limit for their memory.
 
-Source of the rules: `RecordAccumulator` of Apache Kafka 4.3. Memory is counted as the size of the batches until they
-end, records with an upper limit of their size.
+Source of the rules: `RecordAccumulator` of Apache Kafka 4.3. The memory of a batch is its size, until the batch ends.
+The memory of a record is an upper limit of its size.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Accumulator:
         self.unfinished = 0
         """Number of batches that have not ended."""
         self.has_closed_batch = False
-        """Whether a batch was closed since the face last looked: it is worth to send."""
+        """Whether a batch was closed since the face last checked, so that there is something to send."""
         self._config = config
         self._lanes: dict[TopicPartition, PartitionLane] = {}
 
@@ -64,7 +64,7 @@ class Accumulator:
     def append_finished(
         self, topic_partition: TopicPartition, encoded: bytes | memoryview, now: Millis
     ) -> Delivery | None:
-        """Adds a finished batch behind the records of its partition. Returns None if memory is full.
+        """Adds a finished batch after the records of its partition. Returns None if memory is full.
 
         Raises `RecordTooLarge`, and `KafkaError` as `PendingBatch.finished`.
         """
@@ -88,7 +88,7 @@ class Accumulator:
                 self._close(batch)
 
     def flush(self) -> Operation:
-        """Makes all batches ready. Returns an operation that ends once those that exist now have ended."""
+        """Makes all batches ready. Returns an operation that ends when all batches that exist now have ended."""
         self.close_open_batches()
         operation = Operation("flush")
         batches = [batch for lane in self.active.values() for batch in lane.unfinished()]
@@ -123,7 +123,7 @@ class Accumulator:
 
     def split(self, lane: PartitionLane, batch: PendingBatch) -> None:
         """Replaces a batch that the broker finds too large by batches of half its size or less."""
-        # The records may compress badly one by one, so the halves are those of the records' plain size.
+        # The batch is divided by the uncompressed size of the records, because half of the records may compress badly.
         parts = batch.split(max(HEADER_SIZE_BYTES, plain_size_bytes(batch) // 2))
         self.used_bytes -= batch.reserved_bytes
         self.unfinished -= 1
@@ -135,7 +135,7 @@ class Accumulator:
         lane.replace(batch, parts)
 
     def prune(self) -> None:
-        """Forgets which partitions are active of those that have no batch any more."""
+        """Forgets the active partitions that have no batch any more."""
         for topic_partition in [key for key, lane in self.active.items() if lane.is_empty]:
             del self.active[topic_partition]
 

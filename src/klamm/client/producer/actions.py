@@ -1,4 +1,4 @@
-"""What a `ProducerMachine` asks of the face that does its I/O."""
+"""The actions that a `ProducerMachine` requests from the face, which does the I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Connect(NamedTuple):
 
 class Send(NamedTuple):
     """Send a request on the open connection, after all earlier ones. Then call `received` with its response, or
-    `disconnected` if that fails; if `has_response` is false, call `received` once the request is handed to the system.
+    `disconnected` if the connection breaks. If `has_response` is false, call `received` when the request is passed to
+    the operating system.
     """
 
     address: Address
@@ -30,7 +31,8 @@ class Send(NamedTuple):
 
 
 class Disconnect(NamedTuple):
-    """Close the connection: an answer is overdue. The machine has given up its requests; call nothing."""
+    """Close the connection, because an answer is overdue. The machine has given up the requests of this connection, so
+    the face calls no method."""
 
     address: Address
 

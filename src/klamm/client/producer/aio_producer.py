@@ -32,12 +32,12 @@ _NEVER: Final = float("inf")
 class AsyncProducer:
     """The asyncio counterpart of `BlockingProducer`: the same records, transactions, guarantees and errors.
 
-    Belongs to one event loop; any of its tasks may use it, but a transaction is one for all of them. Batches leave
-    after `linger.ms` by themselves. A cancelled call leaves what it began under way.
+    Belongs to one event loop; any task of the loop may use it, but all tasks share one transaction. Batches are sent
+    after `linger.ms` without a further call. If a call is cancelled, the work that it began continues.
     """
 
     def __init__(self, config: ProducerConfig) -> None:
-        """Connects nowhere yet; call it in the event loop."""
+        """Opens no connection yet; call it in the event loop."""
         self._front = ProducerFront(config)
         self._machine = self._front.machine
         self._config = config
@@ -170,7 +170,7 @@ class AsyncProducer:
             for task in self._tasks:
                 task.cancel()
             self._machine.close()
-            # Calls that wait find out that the producer is closed.
+            # Waiting calls end, because the producer is closed.
             if not self._changed.done():
                 self._changed.set_result(None)
 
@@ -183,7 +183,7 @@ class AsyncProducer:
         if kind is None:
             await self.close()
             return
-        # The error that is under way says more than one of the abort.
+        # The exception that is being raised says more than an error of the abort.
         with contextlib.suppress(Exception):
             if self._config.transactional_id is not None and self._machine.failure is None:
                 await self.abort_transaction()
@@ -245,7 +245,7 @@ class AsyncProducer:
     # Input and output.
 
     def _wake(self) -> None:
-        """Lets the machine act in this turn of the loop."""
+        """Lets the machine act in this iteration of the loop."""
         if self._soon is None and not self._is_closed:
             self._soon = self._loop.call_soon(self._turn)
 
@@ -256,7 +256,7 @@ class AsyncProducer:
         if self._later is not None:
             self._later.cancel()
         self._due = time_ms
-        # A timer may ring within the millisecond before its time.
+        # A timer may fire up to a millisecond before its time.
         self._later = self._loop.call_at((time_ms + 1) / 1000, self._wake)
 
     def _turn(self) -> None:
@@ -297,7 +297,7 @@ class AsyncProducer:
         self._wake()
 
     def _send(self, action: Send) -> None:
-        # The connection may have broken since the machine decided; it has heard of that.
+        # The connection may have broken since the machine decided; the machine knows about that already.
         if (connection := self._connections.get(action.address)) is None:
             return
         try:

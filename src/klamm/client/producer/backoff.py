@@ -11,7 +11,7 @@ from klamm.protocol.types import Millis
 __all__ = ["Backoff"]
 
 _MULTIPLIER: Final = 2
-# Beyond this number of attempts the pause is the longest one in any case.
+# After this number of attempts the pause is always the longest one.
 _MOST_DOUBLINGS: Final = 20
 
 

@@ -1,4 +1,4 @@
-"""A record batch on its way to a broker: made of single records, or finished bytes; stamped for its producer.
+"""A record batch on its way to a broker: made of single records or of finished bytes, and stamped for its producer.
 
 A stamped batch is two buffers: its new header, and the records as they are. The stamp sets base offset 0, no leader
 epoch, producer id, epoch, base sequence and the transactional bit, and computes the CRC-32C. The records are not
@@ -48,7 +48,7 @@ _HEADER_OVERHEAD_BYTES: Final = 10
 
 
 class ProducerIdentity(NamedTuple):
-    """A producer id with its epoch: what a broker knows a producer by."""
+    """A producer id with its epoch, by which a broker identifies a producer."""
 
     producer_id: ProducerId
     epoch: ProducerEpoch
@@ -106,7 +106,7 @@ class BatchState(Enum):
     RETRY = auto()
     """Waits to be sent again; keeps its sequence."""
     LOST = auto()
-    """Failed with its sequence: the batches after it can't be written until that is resolved."""
+    """Failed after it got a sequence: the batches after it can't be written until this gap is resolved."""
     DONE = auto()
     """Acknowledged or failed."""
 
@@ -151,7 +151,7 @@ class PendingBatch:
         self.size_bytes = HEADER_SIZE_BYTES
         """Size in a request; an upper limit until the batch is encoded."""
         self.reserved_bytes = 0
-        """What the batch takes of `buffer.memory` until it ends."""
+        """How much of `buffer.memory` the batch uses until it ends."""
         self.encoded: memoryview | None = None
         """The whole batch with blank producer fields; None until the batch is encoded."""
         self.number = -1
@@ -243,7 +243,7 @@ class PendingBatch:
         return parts
 
     def _hand_callbacks_to(self, parts: list[PendingBatch]) -> None:
-        """Calls back once all parts have ended, since it is not known to which records the callbacks belong."""
+        """Calls back when all parts have ended, because it is not known to which records the callbacks belong."""
         callbacks, self._callbacks = self._callbacks, []
         if not callbacks:
             return

@@ -14,7 +14,8 @@ __all__ = ["CoordinatorQueue"]
 
 
 class CoordinatorQueue:
-    """The requests that wait, and the one without an answer: there is at most one, as in Kafka's producer."""
+    """The waiting requests, and the request without an answer. There is at most one of the latter, as in Kafka's
+    producer."""
 
     def __init__(self, backoff: Backoff) -> None:
         self.under_way: TransactionRequest | None = None
@@ -51,14 +52,14 @@ class CoordinatorQueue:
         return heapq.heappop(self._waiting)[2]
 
     def remove(self, is_removed: Callable[[TransactionRequest], bool]) -> list[TransactionRequest]:
-        """Removes the waiting requests of which that is true, and returns them."""
+        """Removes and returns the waiting requests for which the function returns True."""
         removed = [entry[2] for entry in self._waiting if is_removed(entry[2])]
         self._waiting = [entry for entry in self._waiting if entry[2] not in removed]
         heapq.heapify(self._waiting)
         return removed
 
     def next_time(self) -> float | None:
-        """Returns when the first request may be sent; None if none waits or one is under way."""
+        """Returns when the first request may be sent; None if no request waits, or if a request is in progress."""
         if self.under_way is not None or not self._waiting:
             return None
         return self._waiting[0][2].not_before
@@ -75,13 +76,13 @@ class CoordinatorQueue:
             self._coordinators[key] = None
 
     def unreachable(self, address: Address) -> None:
-        """Forgets that coordinators are at an address that can't be connected to."""
+        """Forgets all coordinators at an address to which no connection can be opened."""
         for key, known in self._coordinators.items():
             if known == address:
                 self._coordinators[key] = None
 
     def address_for(self, request: TransactionRequest) -> Address | None:
-        """Returns where the request goes; None is any broker."""
+        """Returns the address to which the request is sent; None stands for any broker."""
         return None if request.coordinator is None else self._coordinators[request.coordinator]
 
     def has(self, address: Address) -> bool:

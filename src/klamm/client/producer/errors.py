@@ -43,7 +43,8 @@ class ProducerClosed(KlammError):
 
 
 class InvalidTransactionCall(KlammError):
-    """A method was called in a state of the transaction that does not allow it, as a commit without a begin."""
+    """A method was called in a state of the transaction that does not allow it, for example a commit without a
+    begin."""
 
 
 class TransactionAborted(KlammError):
@@ -55,11 +56,11 @@ class TransactionMustAbort(KlammError):
 
 
 class ProducerFailed(KlammError):
-    """The producer met an error after which it can't be used any more: close it and create another."""
+    """The producer can't be used any more after this error: close it and create another one."""
 
 
 class ProducerFenced(ProducerFailed, RequestRefused):
-    """Another producer with the same transactional id has taken over. The open transaction is aborted by the
+    """Another producer has initialized the same transactional id. The open transaction is aborted by the
     coordinator."""
 
     def __init__(self, transactional_id: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What both faces of the producer share: the choice of a record's partition, and the errors of waiting."""
+"""The common code of both faces of the producer: the choice of a record's partition, and the errors of waiting."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class ProducerFront:
     def place(
         self, topic: str, partition: int | None, key: bytes | None, value: bytes | None, count: int
     ) -> TopicPartition:
-        """Returns the partition of a record, out of `count`. Raises `PartitionMissing` if the given one is none of
-        them."""
+        """Returns the partition of a record, out of `count`. Raises `PartitionMissing` if the given partition does not
+        exist."""
         if partition is not None:
             if not 0 <= partition < count:
                 raise PartitionMissing(f"the topic {topic!r} has no partition {partition}: it has {count}")
@@ -48,7 +48,7 @@ class ProducerFront:
         return TopicPartition(topic, partitioner.partition(key, size_bytes, count))
 
     def count(self, topic: str) -> int | None:
-        """Returns the number of partitions; None while it is not known. Raises what stops the producer, and
+        """Returns the number of partitions; None while it is not known. Raises the error that stopped the producer, and
         `RequestRefused` if the cluster does not describe the topic."""
         known = self.machine.view.topic(topic)
         if known is not None:
@@ -76,5 +76,5 @@ class ProducerFront:
         )
 
     def gave_up(self, name: str, timeout_ms: Millis) -> GaveUp:
-        """Returns the error for an operation that takes too long; it goes on."""
+        """Returns the error for an operation that takes too long; the operation continues."""
         return GaveUp(f"gave up waiting to {name} after {timeout_ms} ms; it is still under way")

@@ -1,12 +1,11 @@
-"""The batches of one partition in their order, and the rule which of them may be sent next.
+"""The batches of one partition in their order, and the rule that decides which batch may be sent next.
 
-An idempotent producer numbers the records of a partition. The broker writes a batch only if it continues the numbers,
-and recognizes a batch among the last five. So a batch keeps its sequence over all attempts, and if one of them has to
-be sent again, the batches after it wait. Where Kafka's producer gives the remaining batches new sequences as soon as
-one has failed, a lane waits until each earlier batch has an outcome and none is on the wire: otherwise a batch whose
-answer was lost could be written again under its new sequence.
-Source of the rules: `TransactionManager`, `TxnPartitionEntry` and `RecordAccumulator` of Apache Kafka 4.3 (KIP-98,
-KIP-360).
+An idempotent producer numbers the records of a partition. The broker writes a batch only if it continues these numbers,
+and recognizes duplicates of the last five batches. So a batch keeps its sequence in all attempts. If a batch has to be
+sent again, the batches after it wait. Kafka's producer gives the remaining batches new sequences as soon as one batch
+has failed. A lane instead waits until each earlier batch has an outcome and no batch is in flight. Otherwise a batch
+whose answer was lost could be written again under its new sequence. Source of the rules: `TransactionManager`,
+`TxnPartitionEntry` and `RecordAccumulator` of Apache Kafka 4.3 (KIP-98, KIP-360).
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ __all__ = ["PartitionLane"]
 class PartitionLane:
     """The unfinished batches of one partition.
 
-    `in_flight` has the batches that were sent at least once, in the order of their sequences, with those that failed
-    and left a gap (state LOST); `queue` has those that were not sent yet. The last of the queue may be open.
+    `in_flight` has the batches that were sent at least once, in the order of their sequences, including batches that
+    failed and left a gap (state LOST). `queue` has the batches that were not sent yet; its last batch may be open.
     """
 
     def __init__(self, topic_partition: TopicPartition, *, is_idempotent: bool, most_in_flight: int) -> None:
@@ -35,7 +34,7 @@ class PartitionLane:
         self.on_wire = 0
         """Number of batches in requests without an answer."""
         self.address: Address | None = None
-        """The broker that got them."""
+        """The broker that got these batches."""
         self.identity = NO_IDENTITY
         """The producer id and epoch of `in_flight`, and of the next sequence."""
         self.next_sequence = 0
@@ -70,7 +69,7 @@ class PartitionLane:
     def next_batch(self, identity: ProducerIdentity) -> PendingBatch | None:
         """Returns the batch that may be sent next, of a producer with this identity; None if all have to wait.
 
-        Its time (`next_attempt_ms`, linger) is left to the caller.
+        The caller checks the time of the batch (`next_attempt_ms`, linger).
         """
         may_add = not self.needs_new_epoch and self._has_room()
         is_behind_wire = False
@@ -92,10 +91,10 @@ class PartitionLane:
     def _has_room(self) -> bool:
         """Returns whether another batch may follow the first one that has no outcome.
 
-        The broker remembers the last five batches. If the answer for the first is lost, it must still be among them
-        when it is sent again, so those behind it count although they are acknowledged. A broker that does not know the
-        producer takes any sequence, also that of the second batch when it has refused the first. So the first batch of
-        a producer id goes alone.
+        The broker remembers the last five batches. If the answer for the first batch is lost, this batch must still be
+        among the last five when it is sent again. So batches after it count even if they are acknowledged. A broker
+        that does not know the producer accepts any sequence, also that of the second batch after it has refused the
+        first. So the first batch of a producer id is sent alone.
         """
         if not self.in_flight:
             return True
@@ -122,14 +121,14 @@ class PartitionLane:
         self.address = address
 
     def answered(self, batch: PendingBatch) -> None:
-        """Notes that the batch is not on the wire any more; call it before one of the methods below."""
+        """Notes that the batch is no longer in flight; call this before one of the methods below."""
         assert batch.state is BatchState.ON_WIRE
         self.on_wire -= 1
 
     def acknowledged(self, batch: PendingBatch) -> None:
         """Removes a batch that the broker has written.
 
-        Since it continues the sequences, the batches lost before it were written too.
+        Because this batch continues the sequences, earlier LOST batches were written too.
         """
         batch.state = BatchState.DONE
         self._known_producer_id = batch.identity.producer_id
@@ -143,7 +142,8 @@ class PartitionLane:
         batch.next_attempt_ms = at
 
     def lose(self, batch: PendingBatch) -> None:
-        """Notes that a batch failed that was sent: its sequence is a gap, unless it was written after all."""
+        """Notes that a batch failed after it was sent: its sequence is a gap, unless the broker has written the
+        batch."""
         if self._is_idempotent:
             batch.state = BatchState.LOST
         else:
@@ -151,9 +151,8 @@ class PartitionLane:
             self.in_flight.remove(batch)
 
     def replace(self, batch: PendingBatch, parts: list[PendingBatch]) -> None:
-        """Puts the parts of a batch at its place, which the broker found too large and has not written.
-
-        The parts share the sequences of the batch, so that the batches behind it keep theirs.
+        """Replaces a batch that the broker has refused as too large by its parts. The parts share the sequences of the
+        batch, so the following batches keep their sequences.
         """
         sequence = batch.base_sequence
         at = self.in_flight.index(batch)
@@ -169,7 +168,8 @@ class PartitionLane:
             self.in_flight.insert(at + index, part)
 
     def must_restart(self) -> bool:
-        """Returns whether the sequences have to begin again under a new epoch, and may: nothing is on the wire."""
+        """Returns whether the sequences have to begin again under a new epoch, and may do so because no batch is in
+        flight."""
         if self.on_wire:
             return False
         if self.needs_new_epoch:

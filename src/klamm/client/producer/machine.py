@@ -1,14 +1,14 @@
-"""The producer as a machine: no I/O, no clock, no randomness. Both faces drive it and move its bytes.
+"""The producer as a state machine: no I/O, no clock, no randomness. Both faces call it and move its bytes.
 
 Theory of operation. The application adds records and finished batches (`send`, `send_batch`) and calls the methods of a
 transaction; these return a `Delivery` or an `Operation`, which end later. The face calls `poll(now)` whenever something
-has happened or the time of `next_time` has come, does what the returned actions ask (open and close connections, send
-requests), and reports what came of that: `connected`, `disconnected`, `received`. Times are milliseconds of a clock
-that never goes back; only the timestamps of records are real time.
+has happened or the time of `next_time` has come, executes the returned actions (open and close connections, send
+requests), and reports the results: `connected`, `disconnected`, `received`. Times are milliseconds of a monotonic
+clock; only the timestamps of records are wall-clock time.
 
-The parts: `Accumulator` has the batches and their memory, `PartitionLane` the order of each partition, `ProduceSender`
-the Produce requests, `TransactionManager` producer id and transactions, `MetadataRefresh` leaders and topics, `Links`
-the connections.
+The parts are: `Accumulator` has the batches and their memory, `PartitionLane` the order of each partition,
+`ProduceSender` the Produce requests, `TransactionManager` producer id and transactions, `MetadataRefresh` leaders and
+topics, `Links` the connections.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ class ProducerMachine:
     """The state of one producer; see the module. Not thread-safe."""
 
     def __init__(self, config: ProducerConfig, jitter: Callable[[], float] = _no_jitter) -> None:
-        """Takes a function `jitter` that returns a factor near 1 for each pause: producers should not retry in step."""
+        """Takes a function `jitter` that returns a factor near 1 for each pause: so that producers do not all retry at
+        the same time."""
         self._config = config
         self._actions: list[Action] = []
         backoff = Backoff(config.client, jitter)
         self.view = ClusterView(config.client)
-        """What the producer knows of the cluster."""
+        """The producer's metadata of the cluster."""
         self._accumulator = Accumulator(config)
         self._transactions = TransactionManager(config, backoff)
         self._metadata = MetadataRefresh(config, self.view, backoff)
@@ -75,8 +76,8 @@ class ProducerMachine:
 
     @property
     def used_bytes(self) -> int:
-        """Memory of the batches that have not ended; never more than `buffer.memory`, but for records that compression
-        makes larger."""
+        """Memory of the batches that have not ended; at most `buffer.memory`, except for records that compression makes
+        larger."""
         return self._accumulator.used_bytes
 
     @property
@@ -90,7 +91,7 @@ class ProducerMachine:
         return self._transactions.error if self._transactions.has_failed else None
 
     def partition_count(self, topic: str) -> int | None:
-        """Returns the number of the topic's partitions; None while it is not known, and then asks for it."""
+        """Returns the number of the topic's partitions. While it is not known, requests it and returns None."""
         known = self.view.topic(topic)
         if known is None:
             self._metadata.want(topic)
@@ -108,7 +109,7 @@ class ProducerMachine:
         """Adds a record. Returns None if `buffer.memory` is full: then all batches are sent without linger, and the
         caller tries again when one has ended.
 
-        Raises `RecordTooLarge`, and what stops the producer or its transaction.
+        Raises `RecordTooLarge`, and the error that stopped the producer or its transaction.
         """
         self._check_send()
         delivery = self._accumulator.append(topic_partition, record, now)
@@ -131,12 +132,13 @@ class ProducerMachine:
         self._transactions.check_send()
 
     def take_ready_sign(self) -> bool:
-        """Returns whether a batch was filled since the last call, so that it is worth to call `poll`."""
+        """Returns whether a batch became full since the last call, so that `poll` has something to send."""
         is_ready, self._accumulator.has_closed_batch = self._accumulator.has_closed_batch, False
         return is_ready
 
     def flush(self) -> Operation:
-        """Sends all batches without linger. Returns an operation that ends once those that exist now have ended."""
+        """Sends all batches without linger. Returns an operation that ends when all batches that exist now have
+        ended."""
         return self._accumulator.flush()
 
     # The application's side: transactions.
@@ -174,7 +176,7 @@ class ProducerMachine:
     # The face's side.
 
     def poll(self, now: Millis) -> list[Action]:
-        """Returns what is to be done now, in this order."""
+        """Returns the actions for the face to execute now, in this order."""
         self._polled_at = now
         for link in self._links.overdue(now):
             host, port = link.address
@@ -200,7 +202,7 @@ class ProducerMachine:
 
     def next_time(self) -> float:
         """Returns when `poll` is due next even if nothing happens; infinity for never."""
-        # What was due at the last poll and is not done waits for something else, as for a connection.
+        # Work that was due at the last poll and is not done waits for something else, for example a connection.
         now = self._polled_at
         times = [*self._links.next_time(now), *self._sender.next_times()]
         if (time := self._transactions.requests.next_time()) is not None:
@@ -218,9 +220,8 @@ class ProducerMachine:
         self._lost(self._links.to(address), error, now)
 
     def received(self, address: Address, request_id: int, body: memoryview | bytes, now: Millis) -> None:
-        """Applies the body of a response; an unknown request id is one that was given up.
-
-        Raises `MalformedMessage`: the face closes the connection then, and calls `disconnected`.
+        """Applies the body of a response. Ignores an unknown request id, because that request was given up. Raises
+        `MalformedMessage`: then the face closes the connection, and calls `disconnected`.
         """
         link = self._links.to(address)
         under_way = link.under_way.get(request_id)
@@ -252,12 +253,13 @@ class ProducerMachine:
 
     def fail(self, error: Exception) -> None:
         """Ends the producer: a broker does not accept the client, or has no version of an API that it needs."""
-        failure = ProducerFailed(f"the producer can't go on: {error}")
+        failure = ProducerFailed(f"the producer can't continue: {error}")
         failure.__cause__ = error
         self._transactions.fail(failure)
 
     def close(self) -> None:
-        """Ends everything that has not ended, with `ProducerClosed`. The face closes the connections first."""
+        """Ends all deliveries and operations that have not ended, with `ProducerClosed`. The face closes the
+        connections first."""
         self._is_closed = True
         error = ProducerClosed("the producer was closed before that was acknowledged")
         for link in self._links:

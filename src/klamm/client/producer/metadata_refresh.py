@@ -1,4 +1,4 @@
-"""When a producer asks for the metadata of its topics, and for which: the timing around a `ClusterView`."""
+"""Decides when a producer requests metadata, and for which topics, to keep a `ClusterView` up to date."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MetadataRefresh:
     def __init__(self, config: ProducerConfig, view: ClusterView, backoff: Backoff) -> None:
         self.view = view
         self.refused: dict[str, ErrorCode] = {}
-        """The topics that the cluster does not describe, with the reason; those that don't exist are not among them."""
+        """The topics that the cluster does not describe, with the reason, except for topics that don't exist."""
         self._may_create = config.allow_auto_create_topics
         self._backoff = backoff
         self._topics: dict[str, None] = {}
@@ -48,7 +48,8 @@ class MetadataRefresh:
         self.refused.pop(topic, None)
 
     def refresh(self) -> None:
-        """Asks for a refresh: a broker's answer, or its silence, shows that the metadata are out of date."""
+        """Requests a refresh, because a broker's answer, or a missing answer, shows that the metadata are out of
+        date."""
         self._is_stale = True
 
     def next_request(self, now: Millis) -> MetadataRequest | None:
@@ -63,7 +64,7 @@ class MetadataRefresh:
         )
 
     def sent(self) -> list[str]:
-        """Notes that the request is under way, and returns its topics."""
+        """Notes that the request was sent, and returns its topics."""
         self._is_under_way, self._is_stale = True, False
         return list(self._topics)
 

@@ -82,7 +82,7 @@ class Operation:
         self.is_done = False
         """Whether it has ended."""
         self.error: Exception | None = None
-        """Why it failed; None while it is under way and after success."""
+        """Why it failed; None while it is in progress and after success."""
         self._callbacks: list[Callable[[], None]] = []
 
     def add_callback(self, callback: Callable[[], None]) -> None:

@@ -1,9 +1,9 @@
 """Chooses the partition of a record: by the hash of its key, or one after the other for records without a key.
 
 `murmur2` gives the partitions of Kafka's Java client, `consistent_random` those of librdkafka's default (CRC-32), so
-that records of one key written by both land in one partition. Records without a key stay on one partition until about
-`batch.size` bytes have gone there (KIP-480, KIP-794), so that batches fill.
-Sources: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner` of Apache Kafka 4.3; the functions
+records of one key that both clients write are in one partition. Records without a key go to the same partition until
+they have about `batch.size` bytes (KIP-480, KIP-794), so that batches become full. Sources:
+`org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner` of Apache Kafka 4.3; the functions
 `rd_kafka_msg_partitioner_…` of librdkafka.
 """
 
@@ -47,7 +47,7 @@ class StickyPartitioner:
         A random number spreads producers.
         """
         self._by_key = _BY_KEY[name]
-        # librdkafka's consistent_random treats an empty key as none.
+        # librdkafka's consistent_random treats an empty key like no key.
         self._empty_is_none = name == "consistent_random"
         self._batch_size_bytes = batch_size_bytes
         self._current = start

@@ -1,8 +1,7 @@
-"""The blocking producer: no thread of its own, several brokers at once.
-
-All I/O happens within the methods: `send` and `send_batch` do as much as goes without waiting, and wait only while
-`buffer.memory` is full; `poll`, `flush` and the methods of a transaction wait. A caller that pauses after `send` calls
-`poll`, so that batches leave after `linger.ms`.
+"""The blocking producer: without a thread, for several brokers at the same time. All I/O happens within the methods:
+`send` and `send_batch` do as much as possible without waiting, and wait only while `buffer.memory` is full; `poll`,
+`flush` and the methods of a transaction wait. A caller that pauses after `send` calls `poll`, so that batches are sent
+after `linger.ms`.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ class BlockingProducer:
     """A producer of one cluster, for one thread at a time: `with BlockingProducer(config) as producer: …`.
 
     Idempotent by default: each record that is acknowledged is in its partition exactly once and in the order of the
-    calls, over retries, lost answers and changes of leaders. Leaving the `with` block flushes; leaving it with an
-    exception drops what was not sent, and aborts an open transaction.
-    Methods raise `BufferFull` and `GaveUp` when they wait longer than `max.block.ms`, `ProducerFenced` and other
-    `ProducerFailed` when the producer can't be used any more, as when a broker does not accept the client.
+    calls, also after retries, lost answers and changes of leaders. Leaving the `with` block flushes; leaving it with an
+    exception drops what was not sent, and aborts an open transaction. Methods raise `BufferFull` and `GaveUp` when they
+    wait longer than `max.block.ms`, `ProducerFenced` and other `ProducerFailed` when the producer can't be used any
+    more, as when a broker does not accept the client.
     """
 
     def __init__(self, config: ProducerConfig) -> None:
-        """Connects nowhere yet."""
+        """Opens no connection yet."""
         self._front = ProducerFront(config)
         self._machine = self._front.machine
         self._config = config
@@ -119,7 +118,7 @@ class BlockingProducer:
         return delivery
 
     def poll(self, timeout_ms: Millis = _AT_ONCE) -> None:
-        """Sends and receives for up to this time; returns earlier when nothing is under way."""
+        """Sends and receives for up to this time; returns earlier when no request or delivery is in progress."""
         self._require_open()
         self._wait(lambda: not self._machine.unfinished_batches, timeout_ms)
 
@@ -149,8 +148,8 @@ class BlockingProducer:
     ) -> None:
         """Commits a group's offsets in the transaction: they become visible if and when the transaction commits.
 
-        Without `member` the group is treated as one without members. A member that is fenced or of an old generation
-        makes the transaction fail (`TransactionMustAbort`).
+        Without `member`, the offsets are committed as for a group without members. If the member is fenced or of an old
+        generation, the transaction fails (`TransactionMustAbort`).
         """
         if offsets:
             self._complete(self._machine.send_offsets(offsets, group_id, member))
@@ -159,12 +158,12 @@ class BlockingProducer:
         """Flushes and commits. When it returns, all records and offsets of the transaction are committed.
 
         Raises `TransactionMustAbort` if a record or the offsets failed: abort then. After `GaveUp` the outcome is open;
-        call it again to wait on for the same commit.
+        call the method again to continue to wait for the same commit.
         """
         self._complete(self._machine.end_transaction(commits=True))
 
     def abort_transaction(self) -> None:
-        """Aborts: drops what was not sent, and makes nothing of the transaction visible to `read_committed`."""
+        """Aborts: drops the records that were not sent. `read_committed` consumers see no record of the transaction."""
         self._complete(self._machine.end_transaction(commits=False))
 
     # The end.
@@ -194,7 +193,7 @@ class BlockingProducer:
         if kind is None:
             self.close()
             return
-        # The error that is under way says more than one of the abort.
+        # The exception that is being raised says more than an error of the abort.
         with contextlib.suppress(Exception):
             if self._config.transactional_id is not None and self._machine.failure is None:
                 self.abort_transaction()
@@ -250,7 +249,7 @@ class BlockingProducer:
     def _turn(self, timeout_ms: float) -> None:
         """Waits up to this time for input or for the machine's next time, and does what the machine asks then."""
         timeout_ms = min(timeout_ms, max(self._due - _now(), 0))
-        # epoll takes no longer wait than that.
+        # epoll does not accept a longer wait.
         for key, _ in self._selector.select(min(timeout_ms, 3_600_000) / 1000):
             self._exchange(key.data)
         self._act()
@@ -279,7 +278,7 @@ class BlockingProducer:
             self._machine.connected(address, connection.offers)
 
     def _send(self, action: Send) -> None:
-        # The connection may have broken since the machine decided; it has heard of that.
+        # The connection may have broken since the machine decided; the machine knows about that already.
         if (wire := self._wires.get(action.address)) is None:
             return
         try:

@@ -38,10 +38,10 @@ class ProducerConfig:
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
     compression: Compression = Compression.NONE
-    """For batches made of single records; a finished batch keeps its own."""
+    """For batches made of single records; a finished batch keeps its codec."""
     compression_level: int | None = None
     batch_size_bytes: int = 131_072
-    """Kafka's default is 16,384. A batch costs Python more than it costs Java."""
+    """Kafka's default is 16,384. In Python a batch takes more time than in Java."""
     linger_ms: int = 5
     buffer_memory_bytes: int = 33_554_432
     max_request_size_bytes: int = 1_048_576
@@ -83,7 +83,7 @@ class ProducerConfig:
         for key, text in options.items():
             if key in _FIELDS:
                 values[_FIELDS[key]] = _parse(key, text.strip())
-        # As in Kafka, idempotence ends where the other settings exclude it, unless it was asked for.
+        # As in Kafka, idempotence is off if other settings exclude it, unless it is set explicitly.
         if "enable.idempotence" not in options and values.get("acks", -1) != -1:
             values["enable_idempotence"] = False
         client = {key: text for key, text in options.items() if key not in _FIELDS}

@@ -15,7 +15,7 @@ __all__ = ["TRANSITIONS", "ProducerState", "TransactionState"]
 
 
 class TransactionState(Enum):
-    """What a transactional producer may do. An idempotent producer has UNINITIALIZED, INITIALIZING, READY and
+    """The state of a transactional producer. An idempotent producer has only UNINITIALIZED, INITIALIZING, READY and
     FATAL_ERROR."""
 
     UNINITIALIZED = auto()
@@ -70,7 +70,7 @@ class ProducerState:
 
     @property
     def is_ending_badly(self) -> bool:
-        """Whether the transaction can't be committed any more: nothing else of it is to be sent."""
+        """Whether the transaction can't be committed any more, so that no more of its records are sent."""
         return self.state in (_S.ABORTING, _S.ABORTABLE_ERROR)
 
     def check_send(self) -> None:
@@ -86,7 +86,8 @@ class ProducerState:
         self.state = state
 
     def unavailable(self) -> Exception:
-        """Returns the error for what is dropped because the transaction, or the producer, has failed or is aborted."""
+        """Returns the error for records that are dropped because the producer has failed, or its transaction has failed
+        or is aborted."""
         return self.error or TransactionAborted("the transaction was aborted before that was acknowledged")
 
     def failure(self) -> Exception:
@@ -100,7 +101,7 @@ class ProducerState:
             raise InvalidTransactionCall("the producer has no transactional.id: set one to use transactions")
 
     def misuse(self, doing: str) -> Exception:
-        """Returns the error for a call that the present state does not allow; `doing` says what was tried."""
+        """Returns the error for a call that the present state does not allow; `doing` names the call."""
         if self.state is _S.ABORTABLE_ERROR:
             assert self.error is not None
             error = TransactionMustAbort(str(self.error))

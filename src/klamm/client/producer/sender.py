@@ -52,7 +52,8 @@ _STALE_METADATA: Final = frozenset(
         ErrorCode.REPLICA_NOT_AVAILABLE,
     }
 )
-# With the other retriable errors a leader may have written the batch, as one that lost its office meanwhile.
+# With the other retriable errors a broker may have written the batch, for example if it lost the leadership during the
+# request.
 _BEFORE_WRITING: Final = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -67,7 +68,7 @@ _NO_ANSWER: Final = ProducePartitionResponse(-1, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class ProduceSender:
-    """Chooses what is sent to which broker, and moves each batch on by its answer."""
+    """Chooses which batches are sent to which broker, and updates each batch by its answer."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class ProduceSender:
     # Before sending.
 
     def prepare(self, now: Millis) -> None:
-        """Ends the batches that are not to be sent any more, and gives a new epoch to partitions that need it."""
+        """Ends the batches that must not be sent any more, and gives a new epoch to partitions that need one."""
         # A callback of the application may add batches.
         for lane in list(self._accumulator.active.values()):
             if self._transactions.has_failed or self._transactions.is_ending_badly:
@@ -144,7 +145,7 @@ class ProduceSender:
                 self._metadata.refresh()
                 continue
             address = self._view.address_of(leader.broker)
-            # A batch must not overtake those that the former leader has not answered yet.
+            # A batch must not be sent before the previous leader has answered all earlier batches.
             if not lane.on_wire or lane.address == address:
                 found.setdefault(address, []).append(lane)
         return found
@@ -162,8 +163,9 @@ class ProduceSender:
         now: Millis,
         send: Callable[[Link, int, bytes, ProduceUnderWay], None],
     ) -> list[PartitionLane]:
-        """Sends one request with at most one batch of each partition. Returns the partitions that have more."""
-        # Fails here if at all, before a batch counts as sent.
+        """Sends one request with at most one batch of each partition. Returns the partitions that have further
+        batches."""
+        # If there is no common version, this call raises, before a batch counts as sent.
         link.version_of(PRODUCE, "Produce", _LOWEST, _HIGHEST)
         chosen: list[SentBatch] = []
         more: list[PartitionLane] = []
@@ -223,7 +225,7 @@ class ProduceSender:
     # Answers.
 
     def answered(self, sent: ProduceUnderWay, response: ProduceResponse, now: Millis) -> None:
-        """Moves the batches of a request on by its response."""
+        """Updates the batches of a request by its response."""
         answers: dict[tuple[str | TopicId | None, int], ProducePartitionResponse] = {}
         for topic in response.topics:
             for partition in topic.partitions:
@@ -244,7 +246,7 @@ class ProduceSender:
         self._accumulator.prune()
 
     def lost(self, sent: ProduceUnderWay, reason: Exception, now: Millis) -> None:
-        """Keeps the batches of a request that gets no answer for another attempt."""
+        """Keeps the batches for another attempt, because the request gets no answer."""
         self._metadata.refresh()
         for lane, batch, _ in sent.batches:
             lane.answered(batch)
@@ -279,7 +281,7 @@ class ProduceSender:
         if self._may_split(batch, code):
             self._accumulator.split(lane, batch)
         elif self._may_retry(lane, code, answer, is_first=is_first):
-            # An earlier batch is sent before a batch that is out of order because of that one.
+            # If a batch is out of order because an earlier batch is missing, the earlier batch is sent first.
             is_behind = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_first
             self._retry(lane, batch, now if is_behind else at, now)
         else:
@@ -294,7 +296,7 @@ class ProduceSender:
         return self._view.note_leader(topic_partition, PartitionLeader(BrokerId(broker), LeaderEpoch(epoch)), endpoints)
 
     def _may_split(self, batch: PendingBatch, code: ErrorCode) -> bool:
-        # A batch that was written after all had passed the check of its size.
+        # A batch that is too large was never written, because every attempt has the same size.
         return (
             code is ErrorCode.MESSAGE_TOO_LARGE
             and batch.records_count > 1
@@ -309,7 +311,8 @@ class ProduceSender:
             return code.retriable
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             if is_first and not self._transactions.is_transactional:
-                # All earlier batches have an outcome: the broker has lost them, or what it knew of the producer.
+                # All earlier batches have an outcome, so the broker has lost either these batches or the state of the
+                # producer.
                 lane.needs_new_epoch = True
             return not (is_first and self._transactions.is_transactional)
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["AddOffsets", "GroupMember", "OffsetToCommit", "TransactionalOffsetCommit"]
 
 _HIGHEST_V1_TXN_OFFSET_COMMIT: Final = 4
-# In Java's producer the last four are fatal; an abort is as safe after them as after the others.
+# In Java's producer the last four errors are fatal. klamm aborts the transaction instead, which is safe after all of
+# them.
 _ABORTABLE_FOR_OFFSETS: Final = ABORTABLE | {
     ErrorCode.FENCED_INSTANCE_ID,
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -58,8 +59,8 @@ class OffsetToCommit(NamedTuple):
 
 
 class GroupMember(NamedTuple):
-    """The member of a group on whose behalf offsets are committed; the coordinator refuses the commit of a member that
-    has lost its place."""
+    """The member for which offsets are committed. The coordinator refuses the commit if the member is no longer in the
+    group."""
 
     member_id: str
     generation: int
@@ -89,7 +90,7 @@ class AddOffsets(TransactionRequest):
         )
 
     def answered(self, manager: TransactionManager, answer: Message, now: Millis) -> None:
-        """Goes on to commit the offsets."""
+        """Continues with the commit of the offsets."""
         assert isinstance(answer, AddOffsetsToTxnResponse)
         code = error_code(answer.error_code)
         if code is ErrorCode.NONE:
@@ -153,7 +154,7 @@ class TransactionalOffsetCommit(TransactionRequest):
         return request
 
     def answered(self, manager: TransactionManager, answer: Message, now: Millis) -> None:
-        """Ends the operation once all offsets are committed; repeats those that have a retriable error."""
+        """Ends the operation when all offsets are committed; repeats the request for offsets with a retriable error."""
         assert isinstance(answer, TxnOffsetCommitResponse)
         codes: dict[ErrorCode, TopicPartition] = {}
         for topic in answer.topics:

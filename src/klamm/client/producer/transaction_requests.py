@@ -1,7 +1,6 @@
-"""The requests of a producer that are no Produce requests: how each one is built, and what its response means.
-
-Each class holds one request until it is answered for good. `TransactionManager` sends one at a time.
-Source of the meanings: the handlers in `TransactionManager` of Apache Kafka 4.3.
+"""The requests of a producer except Produce: each class builds one request and interprets its response. An object holds
+its request until the request has a final answer. `TransactionManager` sends one at a time. Source of the meanings: the
+handlers in `TransactionManager` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ CoordinatorKey = tuple[int, str]
 _HIGHEST_V1_END_TXN: Final = 4
 # From version 4 on, AddPartitionsToTxn is a request between brokers.
 _HIGHEST_ADD_PARTITIONS: Final = 3
-# The previous transaction still gets its markers: the wait is short (KAFKA-5482).
+# The markers of the previous transaction are still being written, so the wait is short (KAFKA-5482).
 CONCURRENT_TRANSACTIONS_PAUSE_MS: Final = Millis(20)
 
 MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
@@ -79,7 +78,7 @@ class TransactionRequest:
 
     priority = Priority.ADD
     starts_transaction = False
-    """Whether the coordinator begins the transaction with it, if it has not begun."""
+    """Whether the coordinator begins the transaction with this request, if it has not begun."""
     highest_version: int | None = None
     """The highest version that may be used; None is the highest that both sides know."""
     message: type[Message]
@@ -89,7 +88,7 @@ class TransactionRequest:
 
     def __init__(self, coordinator: CoordinatorKey | None, operation: Operation | None = None) -> None:
         self.coordinator = coordinator
-        """Where it goes; None is any broker."""
+        """The coordinator to which the request is sent; None stands for any broker."""
         self.operation = operation
         self.not_before: float = 0
         self.may_be_applied = False
@@ -98,10 +97,10 @@ class TransactionRequest:
 
     @property
     def outlives_failure(self) -> bool:
-        """Whether the request is repeated although its transaction is to be aborted.
-
-        A request without an answer may have started the transaction at the coordinator. An abort needs to know: the
-        coordinator refuses to end what it has not begun, and what it has begun would time out and fence the producer.
+        """Whether the request is repeated although its transaction will be aborted. A request without an answer may
+        have started the transaction at the coordinator, and the abort must know whether it did: the coordinator refuses
+        to end a transaction that has not begun, and a transaction that has begun and is not aborted would time out and
+        fence the producer.
         """
         return self.priority is not Priority.ADD or (self.starts_transaction and self.may_be_applied)
 
@@ -256,7 +255,7 @@ class AddPartitions(TransactionRequest):
             if code.retriable or code in _FENCED or code in ABORTABLE or code in _FATAL_FOR_PARTITIONS:
                 self.refused(manager, code, doing, now)
                 return
-        # The partitions that were not attempted say nothing of the reason.
+        # The errors of partitions that were not attempted do not contain the reason.
         code = max(refused.values(), key=lambda code: code is not ErrorCode.OPERATION_NOT_ATTEMPTED)
         manager.abortable(code, doing, self)
 
@@ -278,7 +277,8 @@ class EndTransaction(TransactionRequest):
         self._identity = identity
 
     def build(self, version: int) -> Message:
-        """Returns the request. It is the same at each attempt, so that the coordinator recognizes a repeated one."""
+        """Returns the request. The request is the same in each attempt, so that the coordinator recognizes a
+        repetition."""
         return EndTxnRequest(
             transactional_id=self._transactional_id,
             producer_id=self._identity.producer_id,

@@ -3,8 +3,8 @@
 The application's calls and the responses of the coordinators change the state; `next_request` returns the request to
 send now, one at a time. Two protocols exist. In the first one the producer adds partitions and groups to the
 transaction before it writes there. In the second one (KIP-890: the finalized feature `transaction.version` is 2 or
-more) the brokers add them, and each transaction has an epoch of its own, which the response of EndTxn brings.
-Source of the rules: `TransactionManager` of Apache Kafka 4.3.
+more) the brokers add them, and each transaction has an epoch of its own, which the response of EndTxn contains. Source
+of the rules: `TransactionManager` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _S = TransactionState
 
 
 class TransactionManager(ProducerState):
-    """The producer id, epoch and transaction of one producer; of an idempotent one only the former two."""
+    """The producer id, epoch and transaction of one producer; without a transactional id, only the id and epoch."""
 
     def __init__(self, config: ProducerConfig, backoff: Backoff) -> None:
         super().__init__(config.transactional_id)
         self.uses_v2 = False
         """Whether the present transaction is one of the second protocol."""
         self.is_started = False
-        """Whether the coordinator may know of the transaction, so that it has to be ended there."""
+        """Whether the coordinator may know the transaction, so that the transaction has to be ended there."""
         self._timeout_ms = config.transaction_timeout_ms
         self.requests = CoordinatorQueue(backoff)
         self._features_epoch = -1
@@ -100,7 +100,8 @@ class TransactionManager(ProducerState):
     # What the application calls.
 
     def initialize(self) -> Operation:
-        """Requests a producer id for the transactional id. Returns the same operation while one is under way."""
+        """Requests a producer id for the transactional id. Returns the same operation while a request is in
+        progress."""
         self.require_transactional()
         if self.state is _S.FATAL_ERROR:
             raise self.failure()
@@ -191,7 +192,7 @@ class TransactionManager(ProducerState):
     # What the machine tells.
 
     def offers_of(self, address: Address, offers: Offers) -> None:
-        """Notes what a broker said when its connection was opened."""
+        """Notes the broker's supported versions and features from the start of its connection."""
         if offers.finalized_features_epoch > self._features_epoch:
             self._features_epoch = offers.finalized_features_epoch
             self._features_v2 = offers.finalized_features.get(_FEATURE, 0) >= _SECOND_PROTOCOL
@@ -219,12 +220,12 @@ class TransactionManager(ProducerState):
         return None
 
     def sent(self, request: TransactionRequest) -> None:
-        """Notes that the request of `next_request` is under way."""
+        """Notes that the request of `next_request` was sent."""
         assert self.requests.first() is request
         self.requests.under_way = self.requests.remove_first()
 
     def answered(self, request: TransactionRequest, answer: Message, now: Millis) -> None:
-        """Applies the response to the request under way."""
+        """Applies the response to the request in progress."""
         assert self.requests.under_way is request
         self.requests.under_way = None
         if self.has_failed:
@@ -233,7 +234,7 @@ class TransactionManager(ProducerState):
             request.answered(self, answer, now)
 
     def disconnected(self, request: TransactionRequest, now: Millis) -> None:
-        """Repeats the request under way, whose answer is lost, after the coordinator was found again."""
+        """Repeats the request in progress, whose answer is lost, after the coordinator was found again."""
         assert self.requests.under_way is request
         self.requests.under_way = None
         if self.has_failed:
@@ -254,9 +255,8 @@ class TransactionManager(ProducerState):
             self.request_identity()
 
     def batch_failed(self, error: Exception, code: ErrorCode | None, *, leaves_gap: bool) -> None:
-        """Notes that a batch failed for good; `code` is the broker's reason.
-
-        `leaves_gap` says that it had a sequence, which the next batch can't take.
+        """Notes that a batch has finally failed; `code` is the broker's reason. `leaves_gap`: the batch had a sequence,
+        which the next batch can't use.
         """
         if self.has_failed:
             return
@@ -267,14 +267,14 @@ class TransactionManager(ProducerState):
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ):
-            self._fail(ProducerFailed(f"the producer can't go on: {error}"))
+            self._fail(ProducerFailed(f"the producer can't continue: {error}"))
         elif self.is_transactional:
             self._needs_new_epoch = self._needs_new_epoch or leaves_gap
             if self.state in (_S.IN_TRANSACTION, _S.COMMITTING):
                 self._abortable(TransactionMustAbort(f"the transaction must be aborted: {error}"), error)
 
     def fail(self, error: Exception) -> None:
-        """Ends the producer: nothing works any more."""
+        """Ends the producer: all later calls fail."""
         if not self.has_failed:
             self._fail(error)
 
@@ -296,7 +296,7 @@ class TransactionManager(ProducerState):
         request.end()
 
     def not_initialized(self, request: InitProducerId, code: ErrorCode, doing: str) -> None:
-        """Lets the application try again: the coordinator may allow it by then."""
+        """Lets the application try again, because the coordinator may accept a later attempt."""
         self.become(_S.UNINITIALIZED)
         request.end(self._refusal(code, doing))
 
@@ -332,13 +332,13 @@ class TransactionManager(ProducerState):
         request.end()
 
     def fenced(self, request: TransactionRequest) -> None:
-        """Ends the producer: another one has its transactional id."""
+        """Ends the producer, because another producer has its transactional id."""
         self._fail(ProducerFenced(self.transactional_id), request)
 
     def fatal(self, code: ErrorCode, doing: str, request: TransactionRequest) -> None:
         """Ends the producer after an error that leaves its state unknown."""
         cause = self._refusal(code, doing)
-        error = ProducerFailed(f"the producer can't go on: {cause}")
+        error = ProducerFailed(f"the producer can't continue: {cause}")
         error.__cause__ = cause
         self._fail(error, request)
 
@@ -357,7 +357,7 @@ class TransactionManager(ProducerState):
         self._abortable(error, cause)
 
     def abortable_if_possible(self, code: ErrorCode, doing: str, request: TransactionRequest) -> None:
-        """Makes an abort the only way on, if a new epoch follows it; otherwise the sequences can't go on."""
+        """Makes the transaction abortable if a new epoch follows the abort; otherwise the error is fatal."""
         if self._coordinator_raises_epochs or self.uses_v2:
             self._needs_new_epoch = True
             self.abortable(code, doing, request)
@@ -389,7 +389,7 @@ class TransactionManager(ProducerState):
             request.end(error)
 
     def _drop_queue(self, error: Exception) -> None:
-        """Ends the requests that wait. One under way is answered, and then ended by `retry` or its outcome."""
+        """Ends the waiting requests. A request in progress ends by `retry` or its outcome, when it is answered."""
         self._being_added = frozenset()
         for request in self.requests.remove(
             lambda each: self.has_failed or not (each.starts_transaction and each.may_be_applied)

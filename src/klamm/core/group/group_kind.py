@@ -4,8 +4,8 @@
 finds the kind that has the group of a request (`group_registry.py`), and lets this kind decide. To add a kind:
 
 1. Add its name to `GroupType` (`events.py`).
-2. Give the kind a wing next to `classic/` and `consumer/`, with a group that meets `Group` (`group.py`), a store that
-   meets `KindStore` (`group_store.py`) and decisions that meet `KindShard`. The examples are
+2. Give the kind a wing (a subfolder) next to `classic/` and `consumer/`, with a group that meets `Group` (`group.py`),
+   a store that meets `KindStore` (`group_store.py`) and decisions that meet `KindShard`. The examples are
    `consumer/consumer_store.py` and `consumer/consumer_shard.py`.
 3. Add an entry to `group_kinds.py`. Then the kind's records are replayed and its timers expire, its groups are loaded,
    listed, measured, deleted and expired, and the kind decides on the requests that groups of any kind may get.

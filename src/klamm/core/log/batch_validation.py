@@ -40,7 +40,7 @@ _CRC_START: Final = 21
 
 
 def read_single_batch(records: memoryview | bytes) -> BatchHeader:
-    """Returns the header of the only batch in a client's records; ignores following bytes that are no whole batch.
+    """Returns the header of the only batch in a client's records; ignores following bytes that are not a whole batch.
 
     Raises `KafkaError`: INVALID_RECORD for no batch, for more than one and for magic 0 and 1, CORRUPT_MESSAGE for bytes
     that can't be a batch.

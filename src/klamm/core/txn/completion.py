@@ -8,9 +8,8 @@ free again. After a restart, the Prepare records in the log start this again; a 
 harm.
 
 The runtime has the marker of a `WriteMarkers` written, and passes back the result of `MarkerWriter.write_markers`. Only
-this module knows which partitions already have their markers: the log contains
-either all or none. After Apache Kafka's `TransactionMarkerChannelManager` and
-`TransactionMarkerRequestCompletionHandler`.
+this module knows which partitions already have their markers: the log contains either all or none. After Apache Kafka's
+`TransactionMarkerChannelManager` and `TransactionMarkerRequestCompletionHandler`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The interface through which the transaction coordinator writes markers to a transaction's partitions.
 
 The coordinator asks for a `TransactionMarker` by a `WriteMarkers`, which the runtime passes to a `MarkerWriter`. It
-repeats this for the partitions that failed until
-all have their marker. After Apache Kafka's `TxnMarkerEntry` and `TransactionMarkerChannelManager`.
+repeats this for the partitions that failed until all have their marker. After Apache Kafka's `TxnMarkerEntry` and
+`TransactionMarkerChannelManager`.
 """
 
 from __future__ import annotations

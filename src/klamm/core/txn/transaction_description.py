@@ -95,8 +95,8 @@ def compile_pattern(pattern: str | None) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        said = error.args[0] if error.args else ""
-        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        reason = error.args[0] if error.args else ""
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"Transaction ID pattern `{pattern}` is not a valid regular expression: {text}.",

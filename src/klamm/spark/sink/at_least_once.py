@@ -1,7 +1,5 @@
-"""The delivery `at-least-once`: each task writes its rows, and nothing is left to be done after the tasks.
-
-The driver's process that commits a micro-batch imports this module, but nothing that writes: neither pyarrow nor the
-producer.
+"""The delivery `at-least-once`: each task writes its rows, and the driver has nothing to do after the tasks. The
+driver's process that commits a micro-batch imports this module, but not pyarrow and not the producer.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class CheckpointBatch(NamedTuple):
     offsets_hash: str
     """SHA-256, in hexadecimal, of `offsets/<batch id>`."""
     previous_offsets_hash: str | None
-    """The same of the micro-batch before; None if its file does not exist (any more)."""
+    """The same hash of the previous micro-batch; None if its file does not exist (any more)."""
     planned_ms: Millis | None
     """When Spark planned the micro-batch for the first time; None if the file does not say so."""
 

@@ -1,4 +1,4 @@
-"""The delivery of rows: what the tasks of a write do, and what the driver does after them.
+"""The delivery of rows: the work of the tasks of a write, and the work of the driver after them.
 
 `klamm.sink.semantics` chooses the delivery. A delivery is pickled for the workers, and each commit or abort of a stream
 gets a copy of its own, so a delivery keeps no state between calls.

@@ -20,4 +20,4 @@ class WriteFailed(KlammError):
 
 
 class StagingDamaged(KlammError):
-    """The staged batches of a task are not those that the task has written."""
+    """The staged batches of a task are not the batches that the task has written."""

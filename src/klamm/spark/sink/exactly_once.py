@@ -42,7 +42,8 @@ _RUN_ID: Final = "spark.jobGroup.id"
 
 
 class ExactlyOnce:
-    """Writes each micro-batch whole or not at all, and once over all repetitions with the same checkpoint."""
+    """Writes each micro-batch completely or not at all, and only once, also if it is repeated with the same
+    checkpoint."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         """Raises `OptionError` without a checkpoint. Runs on the driver, where relative paths begin."""
@@ -63,7 +64,7 @@ class ExactlyOnce:
     # In a task.
 
     def write(self, tables: Iterator[pa.RecordBatch]) -> StagedTask:
-        """Stages the rows of one task; nothing reaches a topic."""
+        """Stages the rows of one task; writes no record to a topic."""
         attempt = self.attempt()
         try:
             return self.stage(attempt, tables)
@@ -182,10 +183,9 @@ class ExactlyOnce:
             _logger.warning("the staging folder %s could not be cleaned: %s", self._staging, error)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
-        """Ends a transaction that hangs, logs whether the micro-batch has landed, and removes the tasks' files. If
-        another run of the query has written the micro-batch meanwhile, leaves that run alone.
-
-        Never raises: Spark would show that error in place of the one that led here.
+        """Ends a transaction that hangs, logs whether the topics have the micro-batch, and removes the tasks' files. If
+        another run of the query has written the micro-batch meanwhile, does not fence that run. Never raises, because
+        Spark would show the new error instead of the first one.
         """
         tasks = [each for each in messages if isinstance(each, StagedTask)]
         try:

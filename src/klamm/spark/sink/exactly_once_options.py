@@ -19,7 +19,7 @@ _CHECKPOINT: Final = "checkpointLocation"
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 
 EXACTLY_ONCE_OPTIONS: Final = (_STAGING, _INLINE_BYTES, _MARKER_TOPIC, _FIRST_BATCH)
-"""Their names as users write them."""
+"""The names of the options as users write them."""
 
 _STAGING_IN_CHECKPOINT: Final = "klamm-sink"
 _DEFAULT_INLINE_BYTES: Final = 1_048_576
@@ -34,9 +34,9 @@ class ExactlyOnceOptions:
     checkpoint: str | None = None
     """The query's checkpoint, as the user wrote it; None if the writer does not know it."""
     staging: str | None = None
-    """Where large tasks put their batches, as the user wrote it; None: in the checkpoint."""
+    """The folder for the batches of large tasks, as the user wrote it; None: in the checkpoint."""
     inline_bytes: int = _DEFAULT_INLINE_BYTES
-    """A task with no more bytes than this passes its batches in its message to the driver."""
+    """A task with at most this number of bytes passes its batches in its message to the driver."""
     first_batch: int | None = None
     """See `MarkerTerms.first_batch`."""
 
@@ -45,7 +45,7 @@ class ExactlyOnceOptions:
         """Parses the options, whose keys are in lower case; `topic` is the sink's option. Raises `OptionError`."""
         if parse_truth(_ASYNC_PROGRESS, given.get(_ASYNC_PROGRESS.lower(), "false")):
             raise OptionError(
-                f"{_ASYNC_PROGRESS}=true excludes klamm.sink.semantics=exactly-once: Spark then goes on before its "
+                f"{_ASYNC_PROGRESS}=true excludes klamm.sink.semantics=exactly-once: Spark then continues before its "
                 "checkpoint has the micro-batch"
             )
         marker_topic = _parse_text(given, _MARKER_TOPIC) or topic

@@ -32,9 +32,10 @@ def write_topic(**options: str | int | float | bool) -> Callable[[DataFrame, int
             klamm.spark.write_topic(topic="counts", **{"kafka.bootstrap.servers": "localhost:9092"})
         )
 
-    The writes carry the ids of the query and of the micro-batch, so they promise as much as a streaming query with the
-    same options. With `klamm.sink.semantics=exactly-once`, call the function once for each micro-batch: a second write
-    with the same marker would be taken for a repetition, so it is refused. Raises `OptionError` for a wrong option.
+    The writes carry the ids of the query and of the micro-batch, so they give the same guarantees as a streaming query
+    with the same options. With `klamm.sink.semantics=exactly-once`, call the function once for each micro-batch: a
+    second write with the same marker would look like a repetition, so it is refused. Raises `OptionError` for a wrong
+    option.
     """
     texts = {name: _text(value) for name, value in options.items()}
     exactly_once = SinkOptions.parse(texts).exactly_once
@@ -74,15 +75,15 @@ def _text(value: str | int | float | bool) -> str:
 
 
 def _property(frame: DataFrame, name: str) -> str | None:
-    """Returns a property of the query that calls `foreachBatch`; None in Spark Connect, which does not tell it."""
+    """Returns a property of the query that calls `foreachBatch`; None in Spark Connect, which does not return it."""
     context = getattr(frame.sparkSession, "sparkContext", None)
     value: str | None = None if context is None else context.getLocalProperty(name)
     return value
 
 
 def _checkpoint_of(frame: DataFrame, query_id: str) -> str:
-    """Returns the checkpoint of a running query. Raises `OptionError` if Spark does not tell it."""
-    # The session of a micro-batch is a clone, which lists no queries; the state that it shares does.
+    """Returns the checkpoint of a running query. Raises `OptionError` if Spark does not return it."""
+    # The session of a micro-batch is a clone, which lists no queries. The state that all sessions share lists them.
     with contextlib.suppress(Exception):
         jvm = frame.sparkSession._jvm
         assert jvm is not None

@@ -1,4 +1,4 @@
-"""Joins the tables that Spark hands to a task, so that the record batches that are built from them fill."""
+"""Joins the tables that Spark hands to a task, so that the record batches that are built from them become full."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ class Marker(NamedTuple):
 
     batch_id: int
     run_id: str
-    """The run of the query that wrote the micro-batch; empty if Spark did not tell it (a micro-batch without tasks)."""
+    """The run of the query that wrote the micro-batch; empty if Spark did not pass it to the sink (a micro-batch
+    without tasks)."""
     offsets_hash: str
     """SHA-256, in hexadecimal, of the checkpoint's file `offsets/<batch id>`."""
 

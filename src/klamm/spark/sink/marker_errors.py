@@ -12,7 +12,7 @@ class CheckpointUnreadable(KlammError):
 
 
 class MarkerDamaged(KlammError):
-    """The commit in the place of the marker is none that the sink has written."""
+    """The commit in the marker's place was not written by the sink."""
 
 
 class MarkerMissing(KlammError):

@@ -28,12 +28,12 @@ class MarkerTransaction:
     """One attempt to write one micro-batch.
 
     The steps come in the order of the methods; a step that raises is the last one before `close`. `read_marker` comes
-    after `initialize`: only then no earlier run of the query can move the marker any more. Without `end` nothing of the
-    transaction becomes visible. The methods raise the producer's and the client's errors.
+    after `initialize`, because after `initialize` no earlier run of the query can move the marker. Without `end` no
+    record of the transaction becomes visible. The methods raise the producer's and the client's errors.
     """
 
     def __init__(self, config: ProducerConfig, batch: CheckpointBatch, marker_topic: str) -> None:
-        """Connects nowhere yet."""
+        """Opens no connection yet."""
         self.batch = batch
         """The micro-batch."""
         self._place = TopicPartition(marker_topic, PartitionIndex(0))

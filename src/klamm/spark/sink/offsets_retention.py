@@ -1,4 +1,4 @@
-"""Asks a broker how long it keeps the committed offsets of a group without members."""
+"""Requests from a broker how long it keeps the committed offsets of a group without members."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MINUTE_MS: Final = 60_000
 
 
 def offsets_retention_ms(cluster: Cluster) -> Millis | None:
-    """Returns the shortest `offsets.retention.minutes` of the brokers; None if a broker does not tell it, as without
-    the ACL DESCRIBE_CONFIGS on the cluster."""
+    """Returns the shortest `offsets.retention.minutes` of the brokers; None if a broker does not return it, for example
+    without the ACL DESCRIBE_CONFIGS on the cluster."""
     try:
         cluster.refresh([])
         found = [_of_broker(cluster, broker) for broker in cluster.brokers()]

@@ -38,7 +38,7 @@ __all__ = ["MarkerTerms", "Replay", "decide", "has_landed", "is_of_another_run",
 _FIRST_BATCH_OPTION: Final = "klamm.sink.first.batch"
 
 _ASSUMED_RETENTION_MS: Final = Millis(24 * 60 * 60 * 1000)
-"""Where the broker does not tell `offsets.retention.minutes`. Kafka's default is seven days."""
+"""Used if the broker does not return `offsets.retention.minutes`. Kafka's default is seven days."""
 
 
 class Replay(Enum):
@@ -49,7 +49,7 @@ class Replay(Enum):
 
 
 class MarkerTerms(NamedTuple):
-    """Under which terms a missing marker is judged."""
+    """The settings for the decision without a marker."""
 
     now_ms: Millis
     retention_ms: Millis | None
@@ -77,8 +77,8 @@ def marker_for(batch: CheckpointBatch, commit: Commit | None) -> Marker | None:
 def decide(batch: CheckpointBatch, marker: Marker | None, terms: MarkerTerms) -> Replay:
     """Returns whether to send the micro-batch or to drop it.
 
-    `marker` must have been read after the query's transactional id was initialised: only then no earlier run can move
-    it any more. Raises `MarkerMissing` or `MarkerConflict`, with a text that says what happened and what to do.
+    `marker` must have been read after the query's transactional id was initialised, because after that no earlier run
+    can move it. Raises `MarkerMissing` or `MarkerConflict`, with a text that says what happened and what to do.
     """
     if marker is None:
         return _without_marker(batch, terms)
@@ -96,14 +96,14 @@ def decide(batch: CheckpointBatch, marker: Marker | None, terms: MarkerTerms) ->
 
 
 def has_landed(batch: CheckpointBatch, marker: Marker | None) -> bool:
-    """Returns whether the topics have the micro-batch, for a write that failed: a commit may land and its answer be
-    lost."""
+    """Returns whether the topics have the micro-batch, after a write that failed: the commit may have succeeded
+    although its answer was lost."""
     return marker is not None and (marker.batch_id, marker.offsets_hash) == (batch.batch_id, batch.offsets_hash)
 
 
 def is_of_another_run(batch: CheckpointBatch, marker: Marker | None) -> bool:
     """Returns whether another run of the query, or of a copy of its checkpoint, has written this micro-batch or a later
-    one. That run works, and must not be fenced by this one, which has failed."""
+    one. This run has failed, and must not fence that other run, which works."""
     return marker is not None and batch.run_id not in ("", marker.run_id) and marker.batch_id >= batch.batch_id
 
 
@@ -169,8 +169,8 @@ def _skipped(batch: CheckpointBatch, marker: Marker) -> MarkerConflict:
 def _another_past(batch: CheckpointBatch, marker: Marker) -> MarkerConflict:
     return MarkerConflict(
         f"{_stopped(batch)}: the micro-batch {marker.batch_id} in the topics, {_written_by(marker)}, is not the "
-        f"micro-batch {marker.batch_id} of the checkpoint. The checkpoint was restored from an older copy and went on "
-        f"with another sink, or two copies of the checkpoint are in use. {_go_on(batch, marker)}"
+        f"micro-batch {marker.batch_id} of the checkpoint. The checkpoint was restored from an older copy and "
+        f"continued with another sink, or two copies of the checkpoint are in use. {_go_on(batch, marker)}"
     )
 
 

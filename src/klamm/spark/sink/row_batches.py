@@ -27,8 +27,9 @@ _MANY_PARTITIONS: Final = 1 << 20
 class RowBatches:
     """Builds the batches of one task.
 
-    A row with a key gets the partition of its key. Rows without one stay on a partition until about `batch.size` bytes
-    have gone there, as in Java's producer (KIP-480), so that batches fill; each task begins with a random partition.
+    A row with a key gets the partition of its key. Rows without a key go to one partition until it has about
+    `batch.size` bytes, as in Java's producer (KIP-480), so that batches become full; each task begins with a random
+    partition.
     """
 
     def __init__(self, options: SinkOptions) -> None:

@@ -33,7 +33,7 @@ class BorrowedProducer:
         return producer
 
     def renew(self) -> None:
-        """Sends what the producer holds, and replaces the producer by one that knows nothing of the cluster yet."""
+        """Sends what the producer holds, and replaces the producer by one without metadata of the cluster."""
         producer = _producers.pop(self._key, None)
         if producer is not None:
             producer.close()
@@ -42,7 +42,7 @@ class BorrowedProducer:
         """Removes the producer, and drops what it has not sent."""
         producer = _producers.pop(self._key, None)
         if producer is not None:
-            # The error that led here says more than one of the connections.
+            # The first error says more than an error of closing the connections.
             with contextlib.suppress(Exception):
                 producer.close(_AT_ONCE)
 
@@ -51,7 +51,7 @@ class BorrowedProducer:
 def borrow_producer(config: ProducerConfig) -> Iterator[BorrowedProducer]:
     """Yields this process's producer with these settings.
 
-    After an error, the next task gets another producer: records of the failed task may still be under way in this one.
+    After an error, the next task gets another producer: records of the failed task may still be in flight in this one.
     """
     borrowed = BorrowedProducer(config)
     try:

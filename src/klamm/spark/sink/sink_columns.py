@@ -30,7 +30,8 @@ class SinkColumns(NamedTuple):
 
     @classmethod
     def of(cls, schema: StructType, topic: str | None) -> SinkColumns:
-        """Finds the columns; `topic` is the option. Names are case-sensitive, and of equal names the first one counts.
+        """Finds the columns; `topic` is the option. Names are case-sensitive. If several columns have the same name,
+        the first one counts.
 
         Raises `ColumnError` if a required column is missing, or if a column has another type than the sink takes.
         """

@@ -1,5 +1,5 @@
-"""The options of a writer with `format("klamm")`: those of Spark's own Kafka sink. None is ignored without a warning or
-an error."""
+"""The options of a writer with `format("klamm")`: those of Spark's own Kafka sink. No option is ignored without a
+warning or an error."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class SinkOptions:
 def _parse_once(items: frozenset[tuple[str, str]]) -> SinkOptions:
     given = dict(items)
     _refuse_unknown(given)
-    # Spark writes the column `headers` whatever this says, but refuses other words than true and false.
+    # Spark writes the column `headers` with both values, but refuses other words than true and false.
     parse_truth("includeHeaders", given.get("includeheaders", "false"))
     topic = _parse_topic(given)
     exactly_once = ExactlyOnceOptions.parse(given, topic) if _is_exactly_once(given) else None

@@ -1,7 +1,7 @@
 """Finished record batches on their way from a task to the driver: as bytes in the task's message, or in a file.
 
-Both have the same form: for each batch the length of the topic's name (16 bits), the partition (32), the length of the
-batch (32), then the name and the batch. The message says how many batches there are.
+Both have the same format: for each batch the length of the topic's name (16 bits), the partition (32), the length of
+the batch (32), then the name and the batch. The message says how many batches there are.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class StagedTask(WriterCommitMessage):
 
 
 def batch_prefix(topic: str, partition: int, size_bytes: int) -> bytes:
-    """Returns what stands before a batch."""
+    """Returns the bytes in front of a batch."""
     name = topic.encode()
     return _PREFIX.pack(len(name), partition, size_bytes) + name
 

@@ -1,8 +1,7 @@
 """Reads from a query's checkpoint whether a micro-batch is finished.
 
 Spark's `HDFSMetadataLog` writes `offsets/N` before micro-batch N runs, with the end of each source in a line of its
-own,
-and `commits/N` when it is finished. Only then it writes `offsets/N+1`.
+own, and `commits/N` when it is finished. Only then it writes `offsets/N+1`.
 """
 
 from __future__ import annotations

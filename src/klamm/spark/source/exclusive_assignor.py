@@ -48,8 +48,8 @@ class Standing:
 def encode_standing(standing: Standing) -> bytes:
     """Encodes a member's metadata for JoinGroup."""
     by_topic = _by_topic(standing.partitions)
-    said = {"application": standing.application_id, "since": standing.since_generation, "partitions": by_topic}
-    return encode_subscription(ConsumerProtocolSubscription(topics=sorted(by_topic), user_data=_to_json(said)))
+    content = {"application": standing.application_id, "since": standing.since_generation, "partitions": by_topic}
+    return encode_subscription(ConsumerProtocolSubscription(topics=sorted(by_topic), user_data=_to_json(content)))
 
 
 def assign(members: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -74,11 +74,11 @@ def assign(members: Mapping[str, bytes]) -> dict[str, bytes]:
 def owner_in(assignment: bytes) -> str | None:
     """Returns the owner's member id in an assignment; None for an assignment by another assignor."""
     try:
-        said = _from_json(decode_assignment(assignment).user_data)
+        content = _from_json(decode_assignment(assignment).user_data)
     except MalformedMessage:
         return None
-    owner = said.get("owner")
-    return owner if said.get("assignor") == ASSIGNOR and isinstance(owner, str) else None
+    owner = content.get("owner")
+    return owner if content.get("assignor") == ASSIGNOR and isinstance(owner, str) else None
 
 
 def _rank(since_generation: int) -> float:
@@ -88,15 +88,15 @@ def _rank(since_generation: int) -> float:
 def _decode_standing(metadata: bytes) -> Standing:
     """Decodes a member's metadata. A member with malformed metadata counts as the youngest and reads nothing."""
     try:
-        said = _from_json(decode_subscription(metadata).user_data)
+        content = _from_json(decode_subscription(metadata).user_data)
         return Standing(
-            application_id=str(said.get("application", "")),
+            application_id=str(content.get("application", "")),
             partitions=frozenset(
                 TopicPartition(topic, PartitionIndex(int(partition)))
-                for topic, partitions in said.get("partitions", {}).items()
+                for topic, partitions in content.get("partitions", {}).items()
                 for partition in partitions
             ),
-            since_generation=int(said.get("since", _NEWCOMER)),
+            since_generation=int(content.get("since", _NEWCOMER)),
         )
     except (MalformedMessage, ValueError, TypeError, AttributeError):
         return Standing("")
@@ -109,13 +109,13 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return by_topic
 
 
-def _to_json(said: Mapping[str, Any]) -> bytes:
-    return json.dumps(said, separators=(",", ":"), sort_keys=True).encode()
+def _to_json(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
 
 
 def _from_json(data: bytes | memoryview | None) -> dict[str, Any]:
     try:
-        said = json.loads(bytes(data or b""))
+        content = json.loads(bytes(data or b""))
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return content if isinstance(content, dict) else {}

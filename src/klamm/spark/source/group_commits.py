@@ -222,10 +222,10 @@ class GroupCommits:
         )
         if self._policy.fail_on_conflict:
             raise GroupConflict(
-                f"{text}. klamm.group.conflict=checkpoint would go on from the checkpoint; a fresh checkpoint with "
+                f"{text}. klamm.group.conflict=checkpoint would continue from the checkpoint; a fresh checkpoint with "
                 "startingOffsets=committed starts where the group stands"
             )
-        _logger.warning("%s. The query goes on from its checkpoint, and the group will follow", text)
+        _logger.warning("%s. The query continues from its checkpoint, and the group will follow", text)
 
 
 def _by(commit: Commit) -> str:

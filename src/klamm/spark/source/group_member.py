@@ -113,7 +113,7 @@ class QueryMember:
         Raises `QueryFenced`, which names the new owner, if the query no longer owns it. Raises `GaveUp` if there is no
         confirmation for `default.api.timeout.ms`, or for a little more than a session timeout if that is longer.
         """
-        # A rebalance waits one session timeout for members that died; that is no failure of the coordinator.
+        # A rebalance waits one session timeout for members that died; that is not a failure of the coordinator.
         patience_s = max(self._config.default_api_timeout_ms / 1000, self._session_s + REBALANCE_ALLOWANCE_MS / 1000)
         deadline = _clock() + patience_s
         with self._changed:

@@ -1,8 +1,7 @@
 """Stores the start offsets of a query in its checkpoint, for a repetition of the first micro-batch.
 
 The checkpoint itself holds only end offsets. If the first micro-batch is repeated after a crash, its start may resolve
-to
-other offsets: `earliest` may be later, a time may have another first record, the group may have committed. The
+to other offsets: `earliest` may be later, a time may have another first record, the group may have committed. The
 micro-batch would then read other records, and deleted records would not count as lost. Spark's own source writes the
 start into a file, `sources/N/0` (`KafkaSourceInitialOffsetWriter`). This source does the same, in the same form, if the
 driver knows the checkpoint.

@@ -2,10 +2,9 @@
 
 The records of many batches are concatenated in one buffer. One pass in Python finds the start of each record and reads
 only the records' lengths. Numpy does the rest for all records at once: one step decodes the first byte of a varint
-field
-of every record, the next step the second byte of those that have one, and so on. Keys and values are not copied one by
-one. An Arrow array of all pieces of the buffer (key, gap, value, gap, key …) is made from the positions alone, without
-copying, and Arrow's `take` selects the keys or the values.
+field of every record, the next step decodes the second byte of the fields that have one, and so on. Keys and values are
+not copied one by one. An Arrow array of all pieces of the buffer (key, gap, value, gap, key …) is made from the
+positions alone, without copying, and Arrow's `take` selects the keys or the values.
 
 The layout of a record is in `klamm.protocol.records`: slower code with the same result, the oracle of this module's
 tests.

@@ -1,9 +1,8 @@
 """Offsets of partitions in Spark's form, and the arithmetic of a micro-batch. No I/O.
 
 The text form is that of Spark's own Kafka source, `{"topic":{"0":23,"1":345}}`, so that each source can read the
-other's
-checkpoints. Topics are in alphabetical order and partitions in numerical order: Spark compares offsets as text, and
-another order would cause an empty micro-batch.
+other's checkpoints. Topics are in alphabetical order and partitions in numerical order: Spark compares offsets as text,
+and another order would cause an empty micro-batch.
 """
 
 from __future__ import annotations

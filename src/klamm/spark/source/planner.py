@@ -223,8 +223,7 @@ class Planner:
         """Returns `end`, and reports partitions that are gone as lost.
 
         Gone partitions that the options name, directly or by their topic, keep the query's position until they return.
-        Called
-        before Spark stores the end, so that a failed query can continue from its position. Raises `DataLoss` or
+        Called before Spark stores the end, so that a failed query can continue from its position. Raises `DataLoss` or
         `MissingTopic`.
         """
         known, self._missing = self._missing, frozenset(self._not_there())

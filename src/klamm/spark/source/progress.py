@@ -147,7 +147,7 @@ class StreamProgress:
     def _recorded_start(
         self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
     ) -> PartitionOffsets:
-        """Returns the start of a repeated first micro-batch; a start that has become later since is no loss."""
+        """Returns the start of a repeated first micro-batch; a start that has become later since is not data loss."""
         has_moved = self._may_have_moved()
         return {
             topic_partition: min(offset, end[topic_partition]) if topic_partition in has_moved else offset

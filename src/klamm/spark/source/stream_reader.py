@@ -1,9 +1,8 @@
 """The reader of streaming queries.
 
 One instance lives in the query's planning process while the query runs; Spark calls its `initialOffset`,
-`latestOffset`,
-`partitions` and `stop`. Pickled copies go to the workers, where Spark calls only `read`. So the constructor opens no
-connection.
+`latestOffset`, `partitions` and `stop`. Pickled copies go to the workers, where Spark calls only `read`. So the
+constructor opens no connection.
 """
 
 from __future__ import annotations

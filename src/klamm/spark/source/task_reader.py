@@ -1,8 +1,7 @@
 """Reads one task of a micro-batch: a range of one partition, or small ranges of several partitions, fetched together.
 
 Fetching together handles only the normal case. `partition_reader.py` reads the rest of a range after an error, or if
-the
-range does not arrive in one response. So only that module detects data loss.
+the range does not arrive in one response. So only that module detects data loss.
 """
 
 from __future__ import annotations

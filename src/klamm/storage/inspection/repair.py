@@ -60,7 +60,7 @@ def mend_partition(report: PartitionReport) -> list[str]:
     for mend in dict.fromkeys(finding.mend for finding in report.findings if finding.mend is not None):
         for start, end in mend.gaps:
             # Before the repair itself: a noted gap has no effect until the batches before it are gone.
-            note_gap(report.folder, Offset(start), Offset(end), "`klamm log verify --repair` was told to go on without")
+            note_gap(report.folder, Offset(start), Offset(end), "`klamm log verify --repair` has accepted the gap")
         if mend.kind is MendKind.CUT:
             done.append(_cut(mend))
         elif mend.kind is MendKind.SALVAGE:

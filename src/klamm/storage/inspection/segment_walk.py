@@ -34,7 +34,7 @@ class GoodBatch(NamedTuple):
 
 
 class BadRange(NamedTuple):
-    """Bytes from `position` up to `end` that are no batch, or a batch that can't be at this place."""
+    """Bytes from `position` up to `end` that are not a batch, or are a batch that can't be at this place."""
 
     position: int
     end: int

@@ -96,7 +96,7 @@ def test_a_target_with_members_is_left_alone(klamm: Command, topic: str, group: 
         refused = klamm("group", "clone", prod, dev, *words)
         assert (refused.status, refused.stdout) == (1, "")
         assert refused.stderr == (
-            f"klamm group: group {dev} has 1 live member: stop it first, for it would overwrite the offsets\n"
+            f"klamm group: group {dev} has 1 live member: stop it first, because it would overwrite the offsets\n"
         )
 
 

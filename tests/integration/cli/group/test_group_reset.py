@@ -129,7 +129,7 @@ def test_a_group_with_members_is_left_alone(klamm: Command, filled: str, group: 
         refused = klamm("group", "reset", group, "--to-earliest", *words)
         assert (refused.status, refused.stdout) == (1, "")
         assert refused.stderr == (
-            f"klamm group: group {group} has 1 live member: stop it first, for it would overwrite the offsets\n"
+            f"klamm group: group {group} has 1 live member: stop it first, because it would overwrite the offsets\n"
         )
     assert _committed(klamm, group)[0] == 10
 

@@ -28,11 +28,11 @@ BATCH = CheckpointBatch("q", 5, "run", "a" * 64, None, None)
 )
 def test_refusals(code: ErrorCode, open_for_s: float, message: str) -> None:
     """Each refusal is explained, also if the broker's error is only the cause of another error."""
-    error = ProducerFailed("the producer can't go on")
+    error = ProducerFailed("the producer can't continue")
     error.__cause__ = RequestRefused(code, "refused")
     text = str(explained(error, BATCH, CONFIG, open_for_s))
 
-    assert text.startswith("micro-batch 5 of the query q: the producer can't go on. ")
+    assert text.startswith("micro-batch 5 of the query q: the producer can't continue. ")
     assert message in text
 
 

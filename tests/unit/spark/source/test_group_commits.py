@@ -96,7 +96,7 @@ def test_where_they_do_not(group: Group, text: str, caplog: pytest.LogCaptureFix
 
     with caplog.at_level(logging.WARNING):
         commits(group, fail=False).resumes(offsets(10, 20))
-    assert "The query goes on from its checkpoint" in caplog.text
+    assert "The query continues from its checkpoint" in caplog.text
 
 
 def test_a_batch_that_is_done_again_may_have_been_committed() -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Final
 
 from klamm.core.group.assignors.assignor import Assignment, GroupSpec, MemberSpec
-from klamm.core.group.assignors.load_balance import NOBODY, Balance
+from klamm.core.group.assignors.load_balance import NO_OWNER, Balance
 from klamm.core.group.assignors.load_bound import keep_bound
 from klamm.core.group.assignors.load_settings import LoadSettings
 from klamm.core.group.assignors.load_weights import Partition, load_of, partition_weights
@@ -68,7 +68,7 @@ def is_improvement(spec: GroupSpec, assigned_at: Millis) -> bool:
         return False
     target = _Target(spec, settings, weights)
     balance = target.balance
-    if NOBODY in balance.owners or not balance.weights:
+    if NO_OWNER in balance.owners or not balance.weights:
         return False
     present = max(balance.loads)
     worth_it = settings.hysteresis_ratio + 1
@@ -110,7 +110,7 @@ class _Target:
         returning = {
             self.index[partition]: places[member_id] for partition, member_id in returning_owners(self.spec).items()
         }
-        free = [partition for partition, owner in enumerate(balance.owners) if owner == NOBODY]
+        free = [partition for partition, owner in enumerate(balance.owners) if owner == NO_OWNER]
         free.sort(key=lambda partition: (-balance.weights[partition], partition))
         is_new = len(free) == len(self.partitions)
         for partition in free:

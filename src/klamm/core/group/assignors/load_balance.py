@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
-__all__ = ["NOBODY", "Balance", "Movable"]
+__all__ = ["NO_OWNER", "Balance", "Movable"]
 
-NOBODY: Final = -1
+NO_OWNER: Final = -1
 _EQUALS_LOOKED_AT: Final = 16
 _PER_MILLE: Final = 1000
 
@@ -39,7 +39,7 @@ class Balance:
         self.readers = [frozenset(each) for each in readers]
         self.member_racks = member_racks
         self.loads = [0] * len(member_racks)
-        self.owners = [NOBODY] * len(weights)
+        self.owners = [NO_OWNER] * len(weights)
         self.kinds_read: list[list[int]] = [[] for _ in member_racks]
         """The kinds that each member reads."""
         for kind, members in enumerate(readers):
@@ -64,7 +64,7 @@ class Balance:
         """Makes the member the owner of the partition."""
         weight = self.weights[partition]
         owner = self.owners[partition]
-        if owner != NOBODY:
+        if owner != NO_OWNER:
             self._set_load(owner, self.loads[owner] - weight)
         self.owners[partition] = member
         self._set_load(member, self.loads[member] + weight)
@@ -125,7 +125,7 @@ class Balance:
             if step is None:
                 continue
             movable.move(step.partition, step.member)
-            if step.returned != NOBODY:
+            if step.returned != NO_OWNER:
                 movable.move(step.returned, member)
             for changed in (member, step.member):
                 heappush(heaviest, (-self.loads[changed], changed))
@@ -168,7 +168,7 @@ class Balance:
             wanted = self._wanted(giver, taker, per_mille)
             partition = movable.nearest(giver, kind, min(wanted, limit), limit, self.member_racks[taker])
             if partition is not None:
-                step = _Step(abs(self.weights[partition] - wanted), partition, taker, NOBODY)
+                step = _Step(abs(self.weights[partition] - wanted), partition, taker, NO_OWNER)
                 best = step if best is None else min(best, step)
         return best
 
@@ -209,7 +209,7 @@ class _Step(NamedTuple):
     member: int
     """The new owner of `partition`."""
     returned: int
-    """The partition given back in exchange, or NOBODY."""
+    """The partition given back in exchange, or NO_OWNER."""
 
 
 class Movable:
@@ -242,13 +242,13 @@ class Movable:
         end = bisect_right(entries, (limit, len(self._balance.weights)))
         if end == 0:
             return None
-        place = min(bisect_left(entries, (wanted, NOBODY)), end - 1)
+        place = min(bisect_left(entries, (wanted, NO_OWNER)), end - 1)
         if place > 0 and wanted - entries[place - 1][0] < entries[place][0] - wanted:
             place -= 1
         weight, chosen = entries[place]
         if rack is None:
             return chosen
-        place = bisect_left(entries, (weight, NOBODY))
+        place = bisect_left(entries, (weight, NO_OWNER))
         for other, partition in entries[place : place + _EQUALS_LOOKED_AT]:
             if other == weight and rack in self._balance.racks[partition]:
                 return partition

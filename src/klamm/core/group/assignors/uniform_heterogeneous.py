@@ -21,7 +21,7 @@ from klamm.protocol.types import PartitionIndex, TopicId
 __all__ = ["assign_heterogeneous"]
 
 _MAX_ROUNDS: Final = 16
-_NOBODY: Final = -1
+_NO_OWNER: Final = -1
 
 
 def assign_heterogeneous(spec: GroupSpec, members: Mapping[str, MemberSpec]) -> dict[str, Assignment]:
@@ -51,7 +51,7 @@ class _Assignment:
             check_topics(spec, members[member_id].topic_ids)
             for topic_id in members[member_id].topic_ids:
                 self.subscribers.setdefault(topic_id, []).append(index)
-        self.owners = {topic_id: [_NOBODY] * spec.topics[topic_id].partition_count for topic_id in self.subscribers}
+        self.owners = {topic_id: [_NO_OWNER] * spec.topics[topic_id].partition_count for topic_id in self.subscribers}
         self.topics = sorted(self.subscribers, key=self._topic_rank)
         for index, member_id in enumerate(self.member_ids):
             for topic_id, partitions in self.targets[index].items():
@@ -67,7 +67,7 @@ class _Assignment:
         """Gives each partition without an owner to the subscriber with the fewest partitions."""
         for topic_id in self.topics:
             owners = self.owners[topic_id]
-            free = [partition for partition, owner in enumerate(owners) if owner == _NOBODY]
+            free = [partition for partition, owner in enumerate(owners) if owner == _NO_OWNER]
             takers = _fewest_first(self._by_size(topic_id), self.sizes)
             for partition, (taker, _) in zip(free, takers, strict=False):
                 self._give(topic_id, partition, taker)
@@ -113,7 +113,7 @@ class _Assignment:
     def _give(self, topic_id: TopicId, partition: int, taker: int) -> None:
         index = PartitionIndex(partition)
         owner = self.owners[topic_id][partition]
-        if owner != _NOBODY:
+        if owner != _NO_OWNER:
             self._copy(owner).remove(topic_id, index)
             self.sizes[owner] -= 1
         each = -(-self.spec.topics[topic_id].partition_count // len(self.subscribers[topic_id]))

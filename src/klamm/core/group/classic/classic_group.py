@@ -161,7 +161,7 @@ class ClassicGroup:
         self.pending_sync.clear()
         self.protocol_name = self.select_protocol() if self.members else None
         self.topics = self.compute_topics()
-        self.move(GroupEvent.MEMBERS_JOINED if self.members else GroupEvent.NOBODY_JOINED, now)
+        self.move(GroupEvent.MEMBERS_JOINED if self.members else GroupEvent.NO_MEMBER_JOINED, now)
 
     # Members
 
@@ -306,7 +306,8 @@ class ClassicGroup:
         return min(votes, key=lambda name: (-votes[name], _hash_map_bucket(name)))
 
     def compute_topics(self) -> frozenset[str] | None:
-        """Returns the topics that the members read; None if they are no consumers or can't be decoded."""
+        """Returns the topics that the members read; None if the members are not consumers, or if their metadata can't
+        be decoded."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:

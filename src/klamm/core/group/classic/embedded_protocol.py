@@ -53,7 +53,7 @@ def owned_partitions(subscription: bytes) -> PartitionsByTopic:
 class Assignment(Mapping[str, frozenset[PartitionIndex]]):
     """The partitions of a leader's assignment to a member, decoded again at each access.
 
-    Bytes that are no assignment give no partitions.
+    Bytes that are not an assignment give no partitions.
     """
 
     __slots__ = ("_data",)

@@ -39,7 +39,7 @@ class GroupEvent(Enum):
 
     REBALANCE_STARTED = "rebalance started"
     MEMBERS_JOINED = "members joined"
-    NOBODY_JOINED = "nobody joined"
+    NO_MEMBER_JOINED = "no member joined"
     ASSIGNMENT_COMMITTED = "assignment committed"
     UNLOADED = "unloaded"
 
@@ -50,7 +50,7 @@ TRANSITIONS: Final[Mapping[tuple[GroupState, GroupEvent], GroupState]] = Mapping
         (GroupState.STABLE, GroupEvent.REBALANCE_STARTED): GroupState.PREPARING_REBALANCE,
         (GroupState.COMPLETING_REBALANCE, GroupEvent.REBALANCE_STARTED): GroupState.PREPARING_REBALANCE,
         (GroupState.PREPARING_REBALANCE, GroupEvent.MEMBERS_JOINED): GroupState.COMPLETING_REBALANCE,
-        (GroupState.PREPARING_REBALANCE, GroupEvent.NOBODY_JOINED): GroupState.EMPTY,
+        (GroupState.PREPARING_REBALANCE, GroupEvent.NO_MEMBER_JOINED): GroupState.EMPTY,
         (GroupState.COMPLETING_REBALANCE, GroupEvent.ASSIGNMENT_COMMITTED): GroupState.STABLE,
         (GroupState.EMPTY, GroupEvent.UNLOADED): GroupState.DEAD,
         (GroupState.PREPARING_REBALANCE, GroupEvent.UNLOADED): GroupState.DEAD,

@@ -34,7 +34,7 @@ __all__ = ["ConsumerGroup"]
 _INITIAL_EPOCH: Final = 1
 """Epoch of a new group and of its target; the first member raises it to 2."""
 _NO_TIMESTAMP: Final = Millis(0)
-_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_SUCCESSORS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ConsumerGroup:
@@ -180,7 +180,7 @@ class ConsumerGroup:
         """Always True: single offsets of topics that no member reads may be deleted."""
         return True
 
-    def tombstones(self, successors: Mapping[str, str] = _NOBODY) -> Iterator[CoordinatorRecord]:
+    def tombstones(self, successors: Mapping[str, str] = _NO_SUCCESSORS) -> Iterator[CoordinatorRecord]:
         """Yields the records that remove the group from the log.
 
         `successors` maps replaced member ids to the member ids just written in their place.

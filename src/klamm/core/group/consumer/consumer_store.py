@@ -42,7 +42,7 @@ class ConsumerStore:
         return group_id
 
     def replay(self, key: Message, value: Message | None) -> bool:
-        """Applies one record; the first one that is no tombstone creates the group. Returns whether it did.
+        """Applies one record; the first record that is not a tombstone creates the group. Returns whether it did.
 
         A tombstone for something that does not exist does nothing.
         """

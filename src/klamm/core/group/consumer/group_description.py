@@ -35,7 +35,7 @@ _CONSUMER_MEMBER: Final = 1
 def describe_consumer_groups(groups: ConsumerGroups, request: ConsumerGroupDescribeRequest, ticket: Ticket) -> Result:
     """Describes each group: its epochs, its members, and their present and target assignments.
 
-    A group that is unknown or is no consumer group gets GROUP_ID_NOT_FOUND.
+    A group that is unknown or is not a consumer group gets GROUP_ID_NOT_FOUND.
     """
     described = []
     for group_id in request.group_ids:

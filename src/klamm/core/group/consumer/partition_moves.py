@@ -19,7 +19,7 @@ __all__ = ["MOVES_TOLD", "moves_to"]
 MOVES_TOLD: Final = 1000
 """Maximum of moves published with a target: preparing for thousands makes no sense, and listing all of them would delay
 every other group."""
-_NOBODY: Final[Mapping[PartitionIndex, str]] = MappingProxyType({})
+_NO_OWNERS: Final[Mapping[PartitionIndex, str]] = MappingProxyType({})
 
 
 def moves_to(
@@ -49,7 +49,7 @@ def _moves(
             continue
         for topic_id, partitions in wanted.items():
             facts = groups.topics.by_id(topic_id)
-            owners = group.owners.get(topic_id, _NOBODY)
+            owners = group.owners.get(topic_id, _NO_OWNERS)
             if facts is None or not (owners or left):
                 continue
             for partition in sorted(partitions - before.get(topic_id, frozenset())):

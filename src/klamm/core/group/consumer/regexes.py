@@ -2,8 +2,8 @@
 
 The syntax is RE2's: matching takes time linear in the topic's name, whatever a client sends. Expressions that take long
 to compile are refused (`regex_cost.py`). All regular expressions of a group are resolved together, so that a new topic
-costs one rebalance. After Apache Kafka's
-`GroupMetadataManager.maybeUpdateRegularExpressions`, `handleRegularExpressionsResult` and `TopicRegexResolver`.
+costs one rebalance. After Apache Kafka's `GroupMetadataManager.maybeUpdateRegularExpressions`,
+`handleRegularExpressionsResult` and `TopicRegexResolver`.
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ def _invalid(regex: str, words: str) -> KafkaError:
 
 
 def _words(error: Exception) -> str:
-    said = error.args[0] if error.args else ""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    reason = error.args[0] if error.args else ""
+    text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
     what, _, _ = text.partition(":")
     return _RE2J_WORDS.get(what, what)
 

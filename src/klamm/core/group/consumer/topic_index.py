@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["TopicIndex"]
 
-_NOBODY: Final[Set[str]] = frozenset()
+_NO_GROUPS: Final[Set[str]] = frozenset()
 
 
 class TopicIndex:
@@ -33,7 +33,7 @@ class TopicIndex:
 
     def groups_of(self, topic: str) -> Set[str]:
         """Returns the groups that read the topic."""
-        return self._groups.get(topic, _NOBODY)
+        return self._groups.get(topic, _NO_GROUPS)
 
     def read_of(self, topics: Set[str]) -> list[str]:
         """Returns those of the topics that a group reads, sorted; fast if there are few of either."""

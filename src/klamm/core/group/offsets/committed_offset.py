@@ -32,8 +32,8 @@ class CommittedOffset(NamedTuple):
 
 # The record's offset and the time of the commit come first; the content of the commit follows.
 _LAYOUT: Final = Struct(">qqqqi16s")
-_SAID: Final = Struct(">qqi16s")
-_SAID_FROM: Final = _LAYOUT.size - _SAID.size
+_CONTENT: Final = Struct(">qqi16s")
+_CONTENT_FROM: Final = _LAYOUT.size - _CONTENT.size
 _POSITION: Final = Struct(">q")
 _POSITION_FROM: Final = 3 * _POSITION.size
 NO_EXPIRY: Final = -1
@@ -145,10 +145,10 @@ class PartitionOffsets(Mapping[PartitionIndex, CommittedOffset]):
         packed = self._packed.get(partition)
         if packed is None:
             return False
-        said = _SAID.pack(NO_EXPIRY, offset, leader_epoch, topic_id)
+        content = _CONTENT.pack(NO_EXPIRY, offset, leader_epoch, topic_id)
         if metadata:
-            said += metadata.encode("utf-8", "surrogatepass")
-        return packed[_SAID_FROM:] == said and int.from_bytes(packed[8:16], "big", signed=True) >= since_ms
+            content += metadata.encode("utf-8", "surrogatepass")
+        return packed[_CONTENT_FROM:] == content and int.from_bytes(packed[8:16], "big", signed=True) >= since_ms
 
 
 NO_OFFSETS: Final = PartitionOffsets()

@@ -1,8 +1,8 @@
 """Decides OffsetCommit requests.
 
 Versions 2 to 4 may contain a retention time. Version 6 added leader epochs, 7 static members, 9 consumer groups
-(KIP-848), 10 topic ids. The group's kind checks the member. After Apache Kafka's
-`OffsetMetadataManager.commitOffset`. Unlike Kafka, klamm does not write a commit that changes nothing.
+(KIP-848), 10 topic ids. The group's kind checks the member. After Apache Kafka's `OffsetMetadataManager.commitOffset`.
+Unlike Kafka, klamm does not write a commit that changes nothing.
 """
 
 from __future__ import annotations

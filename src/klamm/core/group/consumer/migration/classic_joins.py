@@ -86,16 +86,16 @@ class _ClassicJoin:
             response = JoinGroupResponse(member_id=member_id, error_code=ErrorCode.MEMBER_ID_REQUIRED)
             result.reply(self.ticket, response)
             return
-        said = subscription(self.protocols)
+        decoded = subscription(self.protocols)
         present = self.group.static_member(request.group_instance_id)
         subject = self._find_member(member_id)
-        new = self._updated(subject.member, said)
+        new = self._updated(subject.member, decoded)
         names_changed = write_member(self.decision, self.group, subject, new)
         regex_change = update_regexes(self.decision, self.group, subject.member, new)
         has_changed = names_changed or regex_change is not RegexChange.NONE
         epoch, subscriptions = write_epoch(self.decision, self.group, subject, new, has_changed)
         if present is not None and may_downgrade_by_replacement(self.decision.groups, self.group, present):
-            joined = self._downgrade(new, said, epoch, has_changed)
+            joined = self._downgrade(new, decoded, epoch, has_changed)
         else:
             change = Change(subject.member, new, None if subject.replaced is None else subject.replaced.member_id)
             joined = reconcile(
@@ -104,7 +104,7 @@ class _ClassicJoin:
                 new,
                 towards=choose_target(self.decision, self.group, change, epoch=epoch, subscriptions=subscriptions),
                 has_subscription_changed=has_changed,
-                owned=owned_partitions(self.decision.groups.topics, said),
+                owned=owned_partitions(self.decision.groups.topics, decoded),
             )
             announce_stability(self.decision, self.group.group_id)
             self._move_timers(joined)
@@ -134,14 +134,14 @@ class _ClassicJoin:
             return find_or_make(self.group, member_id)
         return take_place(self.decision, self.group, present, member_id)
 
-    def _updated(self, member: ConsumerGroupMember, said: ConsumerProtocolSubscription) -> ConsumerGroupMember:
+    def _updated(self, member: ConsumerGroupMember, decoded: ConsumerProtocolSubscription) -> ConsumerGroupMember:
         request = self.request
         timeout_ms = request.rebalance_timeout_ms
         return member._replace(
             instance_id=member.instance_id if request.group_instance_id is None else request.group_instance_id,
-            rack_id=said.rack_id or member.rack_id,
+            rack_id=decoded.rack_id or member.rack_id,
             rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-            subscribed_topic_names=frozenset(said.topics),
+            subscribed_topic_names=frozenset(decoded.topics),
             subscribed_topic_regex="",
             client_id=self.context.client_id,
             client_host=self.context.client_host,
@@ -149,7 +149,7 @@ class _ClassicJoin:
         )
 
     def _downgrade(
-        self, new: ConsumerGroupMember, said: ConsumerProtocolSubscription, epoch: int, has_changed: bool
+        self, new: ConsumerGroupMember, decoded: ConsumerProtocolSubscription, epoch: int, has_changed: bool
     ) -> ConsumerGroupMember:
         group = self.group
         is_stale = group.target_epoch < epoch
@@ -161,7 +161,7 @@ class _ClassicJoin:
                 new,
                 towards=(group.target_epoch, group.target_of(new.member_id, new.instance_id)),
                 has_subscription_changed=has_changed,
-                owned=owned_partitions(self.decision.groups.topics, said),
+                owned=owned_partitions(self.decision.groups.topics, decoded),
             )
         reason = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
         # In a stable classic group no member would learn of the steps that are still to come.

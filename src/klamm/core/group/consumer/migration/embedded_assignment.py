@@ -39,10 +39,10 @@ def subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
 
-def owned_partitions(topics: ClusterTopics, said: ConsumerProtocolSubscription) -> list[TopicPartitions]:
+def owned_partitions(topics: ClusterTopics, decoded: ConsumerProtocolSubscription) -> list[TopicPartitions]:
     """Returns the partitions that a member lists as owned, of topics that exist."""
     owned = []
-    for topic in said.owned_partitions:
+    for topic in decoded.owned_partitions:
         facts = topics.by_name(topic.topic)
         if facts is not None:
             owned.append(TopicPartitions(topic_id=facts.topic_id, partitions=topic.partitions))

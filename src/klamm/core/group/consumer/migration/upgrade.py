@@ -132,17 +132,17 @@ def _member(classic: ClassicGroup, member: Member, wanted: Target) -> ConsumerGr
     # support the present protocol; consumers send the same subscription in each.
     has_chosen = classic.protocol_name is not None and not member.is_new
     name = classic.protocol_name if has_chosen else member.protocols[0][0]
-    said = decode_subscription(member.metadata(name))
+    decoded = decode_subscription(member.metadata(name))
     return ConsumerGroupMember(
         member.member_id,
         member_epoch=epoch,
         previous_member_epoch=epoch,
         instance_id=member.group_instance_id,
-        rack_id=said.rack_id,
+        rack_id=decoded.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=frozenset(said.topics),
+        subscribed_topic_names=frozenset(decoded.topics),
         assigned={topic_id: dict.fromkeys(partitions, int(epoch)) for topic_id, partitions in wanted.items()},
         classic=ClassicMetadata(member.session_timeout_ms, member.protocols),
     )
