@@ -24,7 +24,7 @@ def proto_file(
     enums: Mapping[str, tuple[str, ...]] | None = None,
     syntax: str = "proto3",
 ) -> FileDescriptorProto:
-    """Returns a file with these messages, `{"Order": {"id": "int32", "tags": "repeated string"}}`; numbers count from 1.
+    """Returns a file with these messages, `{"Order": {"id": "int32", "tags": "repeated string"}}`; numbers start at 1.
 
     A field is `TYPE`, `optional TYPE` (proto2), `optional3 TYPE` (proto3), `repeated TYPE`, `map KEY VALUE`, or
     `oneof NAME TYPE`. A type with a dot in front

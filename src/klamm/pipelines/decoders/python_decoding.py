@@ -15,7 +15,7 @@ from klamm.errors import KlammError
 from klamm.pipelines.decoders.arrow_types import arrow_type
 from klamm.pipelines.decoders.decoder import BAD_REASON, DECODED
 
-__all__ = ["BadRecord", "ValueDecoder", "ValuePlan", "decode_in_python"]
+__all__ = ["BadRecord", "ValueDecoder", "ValuePlan", "cut_reason", "decode_in_python", "decode_values"]
 
 ValueDecoder = Callable[[bytes], Any]
 """Returns a value's columns, in a form that Arrow takes. Raises `BadRecord`; other errors fail the task."""
@@ -64,7 +64,7 @@ def decode_values(
             try:
                 result = decode(value)
             except BadRecord as error:
-                reason = _cut(str(error))
+                reason = cut_reason(str(error))
         decoded.append(result)
         reasons.append(reason)
     try:
@@ -81,8 +81,9 @@ def _refuse_unfit(decoded: list[Any], reasons: list[str | None], data_type: pa.D
             pa.array([value], data_type)
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
             decoded[at] = None
-            reasons[at] = _cut(f"a value does not fit its column: {error}")
+            reasons[at] = cut_reason(f"a value does not fit its column: {error}")
 
 
-def _cut(reason: str) -> str:
+def cut_reason(reason: str) -> str:
+    """Returns the reason, shortened to what fits a header."""
     return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
