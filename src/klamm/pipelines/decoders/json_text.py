@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -28,7 +28,7 @@ from klamm.pipelines.decoders.decoder import (
 from klamm.pipelines.decoders.json_inference import infer_schema
 from klamm.pipelines.decoders.json_reasons import WRAPPED, json_reason, parse_wrapped
 
-__all__ = ["JsonDecoder", "json"]
+__all__ = ["JsonDecoder", "decode_json", "json"]
 
 _SAMPLE_RECORDS: Final = 1_000
 _PARSED: Final = "__klamm_parsed"
@@ -94,16 +94,34 @@ class _PinnedJson(PinnedDecoder):
         self._options = {**options, **({} if has_zone else {"timeZone": "UTC"})}
 
     def _decode(self, records: DataFrame) -> DataFrame:
-        text = F.col("value").cast("string")
-        is_text = F.col("value").isNotNull() & F.expr("is_valid_utf8(cast(value AS string))")
-        parsed = F.when(is_text, parse_wrapped(text, self.schema, self._options))
-        reason = json_reason(F.col("value"), F.col(_PARSED), self._declared, self._options)
-        return (
-            records.withColumn(_PARSED, evaluated_once(parsed))
-            .withColumn(BAD_REASON, reason)
-            .withColumn(DECODED, F.when(F.col(BAD_REASON).isNull(), F.col(_PARSED)[WRAPPED]))
-            .drop(_PARSED)
-        )
+        return decode_json(records, F.col("value"), self._declared, self._options)
+
+
+def decode_json(
+    records: DataFrame,
+    payload: Column,
+    schema: StructType,
+    options: Mapping[str, str],
+    refusal: Column | None = None,
+) -> DataFrame:
+    """Adds the columns `decoded` and `bad_reason` for the JSON in the binary column `payload`.
+
+    `refusal` is why a value is bad before it is looked at as JSON; null if it is not.
+    """
+    text = payload.cast("string")
+    is_text = payload.isNotNull() & F.is_valid_utf8(text)
+    if refusal is not None:
+        is_text = is_text & refusal.isNull()
+    parsed = F.when(is_text, parse_wrapped(text, as_nullable(schema), options))
+    reason = json_reason(payload, F.col(_PARSED), schema, options)
+    if refusal is not None:
+        reason = F.coalesce(refusal, reason)
+    return (
+        records.withColumn(_PARSED, evaluated_once(parsed))
+        .withColumn(BAD_REASON, reason)
+        .withColumn(DECODED, F.when(F.col(BAD_REASON).isNull(), F.col(_PARSED)[WRAPPED]))
+        .drop(_PARSED)
+    )
 
 
 def _text(value: str | bool | int) -> str:
