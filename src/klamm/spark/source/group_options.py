@@ -42,12 +42,8 @@ def check_group_options(given: Mapping[str, str], group_id: str | None, client: 
 
 
 def check_batch_group(options: KlammOptions) -> None:
-<<<<<<< HEAD
-    """Raises `OptionError` for `klamm.group.mode=member`, since a batch read is no member of a group, and for
+    """Raises `OptionError` for `klamm.group.mode=member`, since a batch read is not a member of a group, and for
     `klamm.stop.file`."""
-=======
-    """Raises `OptionError` for `klamm.group.mode=member`, since a batch read is not a member of a group."""
->>>>>>> main
     if options.group_mode == "member":
         raise OptionError("klamm.group.mode=member is for streaming queries: a batch read is no member of its group")
     if options.stop_file is not None:
