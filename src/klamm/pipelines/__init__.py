@@ -11,7 +11,7 @@
     def delays(flights):
         return flights.where("arr_delay > 15")
 
-`klamm pipeline run FILE.py` runs the pipeline of a file. PySpark is imported when a flow runs, not with this package.
+`klamm pipeline run FILE.py` runs the pipeline of a file. This package imports PySpark, but starts no JVM.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ from klamm.pipelines.declare.declared_start import group
 from klamm.pipelines.declare.pipeline import Pipeline
 from klamm.pipelines.declare.sinks import to_batches, to_files, to_format, to_topic
 from klamm.pipelines.declare.topic_source import topic
+from klamm.pipelines.decoders.avro_records import avro
+from klamm.pipelines.decoders.json_schema import json_schema
 from klamm.pipelines.decoders.json_text import json
+from klamm.pipelines.decoders.protobuf_messages import protobuf
 from klamm.pipelines.decoders.raw import raw
+from klamm.pipelines.decoders.schema_registry import registry
 from klamm.pipelines.errors import BadRecord, DeclarationError, PipelineError
 
 __all__ = [
@@ -30,6 +34,10 @@ __all__ = [
     "topic",
     "group",
     "json",
+    "json_schema",
+    "avro",
+    "protobuf",
+    "registry",
     "raw",
     "to_topic",
     "to_files",
