@@ -14,9 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.find_spark_home import _find_spark_home as find_spark_home
 from tests.support.spark_topics import Topic
 
+from klamm.spark.java import find_java
+
 _ROOT = Path(__file__).resolve().parents[3]
+_PROGRAM = "src/pyspark_klamm.py"
 _PATIENCE_S = 240
 _FILE = """
 from pyspark.sql import DataFrame
@@ -61,11 +65,21 @@ class Commands:
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         """Starts `klamm pipeline run`."""
+        return self._start(self._words("run", ("--master", "local[2]", *more)))
+
+    def submit(self, master: str, *more: str) -> subprocess.Popen[str]:
+        """Runs `klamm pipeline run` with spark-submit."""
+        java = {"JAVA_HOME": str(find_java().path), "PYSPARK_PYTHON": sys.executable}
+        submit = Path(find_spark_home(), "bin", "spark-submit")
+        words = [str(submit), "--master", master, "--conf", "spark.sql.shuffle.partitions=3", str(_ROOT / _PROGRAM)]
+        return self._start([*words, *self._words("run", more)[3:]], **java)
+
+    def _start(self, words: list[str], **environment: str) -> subprocess.Popen[str]:
         with (self.folder / "run.out").open("a") as out, (self.folder / "run.err").open("a") as errors:
             process = subprocess.Popen(
-                self._words("run", ("--master", "local[2]", *more)),
+                words,
                 cwd=self.folder,
-                env=self._environment(),
+                env={**self._environment(), **environment},
                 stdout=out,
                 stderr=errors,
                 text=True,
@@ -97,6 +111,14 @@ class Commands:
         """Returns the committed records of the sink's topic."""
         sink = Topic(f"test.{self.topic.name}-even", self.topic.bootstrap_servers, self.topic.admin)
         return Counter(json.loads(record.value or b"")["number"] for record in sink.records(1)[0])
+
+    def kill_jvm(self) -> None:
+        """Kills the JVM of the last run, and nothing else."""
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                name, _, fields = stat.read_text(encoding="utf-8").rpartition(")")
+                if name.endswith("(java") and int(fields.split()[2]) == self._running[-1].pid:
+                    os.kill(int(stat.parent.name), signal.SIGKILL)
 
     def kill(self) -> None:
         """Ends what is left, with the JVMs."""
@@ -176,3 +198,29 @@ def test_a_pipeline_goes_on_after_kill_9_and_ends_in_order_on_sigterm(commands: 
 
     assert commands.start("--once").wait(_PATIENCE_S) == 0
     assert commands.written() == Counter(range(0, 130, 2))
+
+
+def test_a_pipeline_on_a_cluster_with_spark_submit(commands: Commands) -> None:
+    """spark-submit runs the command with executors in processes of their own; its settings override the pipeline's."""
+    commands.topic.produce([json.dumps({"number": number}) for number in range(10)])
+
+    submitted = commands.submit("local-cluster[2,1,1024]", "--once")
+
+    assert submitted.wait(_PATIENCE_S) == 0, (commands.folder / "run.err").read_text()
+    assert commands.written() == Counter(range(0, 10, 2))
+    checkpoint = commands.folder / "klamm-pipelines" / "test" / "numbers" / "even" / "checkpoint"
+    assert '"spark.sql.shuffle.partitions":"3"' in (checkpoint / "offsets" / "0").read_text()
+
+
+def test_the_end_of_the_jvm_is_told(commands: Commands) -> None:
+    """If Spark's JVM ends alone, as for lack of memory, the run fails with a sentence, and the status says so."""
+    commands.topic.produce([json.dumps({"number": number}) for number in range(20)])
+    running = commands.start()
+    commands.wait_until_read(20)
+
+    commands.kill_jvm()
+
+    assert running.wait(_PATIENCE_S) == 1
+    assert "Spark's JVM has ended" in (commands.folder / "run.err").read_text()
+    status = commands.status()
+    assert status["state"] == "failed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from klamm.cli.errors import UsageError
@@ -51,12 +52,24 @@ def choose_pipeline(arguments: argparse.Namespace) -> Chosen:
 
 
 def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> SparkSession:
-    """Returns a Spark session for the pipeline; its `conf` overrides `conf`."""
+    """Returns a Spark session for the pipeline; its own settings override `conf`, those of spark-submit both."""
     from klamm.spark import session
 
     name = f"klamm pipeline {chosen.place.pipeline}"
-    settings: dict[str, Any] = {**conf, **chosen.pipeline.conf}
-    return session(name, arguments.master or "local[*]", **settings)
+    submitted = _submitted()
+    settings: dict[str, Any] = {**conf, **chosen.pipeline.conf, **submitted}
+    return session(name, arguments.master or submitted.get("spark.master", "local[*]"), **settings)
+
+
+def _submitted() -> dict[str, str]:
+    """Returns the settings of spark-submit, if it has started this process."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # connects to the JVM, whose properties are the settings
+    left_out = ("spark.app.name", "spark.submit.")
+    return {key: value for key, value in SparkConf().getAll() if not key.startswith(left_out)}
 
 
 def _client_options(properties: Iterable[tuple[str, str]]) -> dict[str, str]:

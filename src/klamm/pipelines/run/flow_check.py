@@ -12,6 +12,7 @@ from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToTopic
 from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
 from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_frames import flow_result
+from klamm.pipelines.run.flow_identity import refuse_changes
 from klamm.pipelines.run.flow_queries import topic_options, written_rows
 from klamm.pipelines.run.pinned_decoders import pin
 from klamm.pipelines.run.place import Place
@@ -64,6 +65,7 @@ class FlowCheck:
 def check_flow(spark: SparkSession, place: Place, flow: Flow) -> FlowCheck:
     """Returns what a run of the flow would do. Writes nothing, and raises nothing: problems are in the result."""
     check = FlowCheck(flow.name)
+    _try(check, lambda: refuse_changes(place, flow))
     _try(check, lambda: _describe_sink(check, place, flow))
     for parameter in flow.sources:
         source = SourceCheck(

@@ -8,6 +8,7 @@ from klamm.pipelines.declare.flow import Flow, takes_environment
 from klamm.pipelines.declare.sinks import ToBatches, ToFiles, ToFormat, ToTopic
 from klamm.pipelines.errors import DeclarationError
 from klamm.pipelines.run.flow_frames import RECORD, bad_records, flow_result
+from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.record_columns import dead_letter_columns, record_columns
 from klamm.pipelines.run.starting_offsets import starting_offsets
@@ -23,6 +24,8 @@ __all__ = ["start_dead_letters", "start_flow", "topic_options", "written_rows"]
 def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
     """Starts the flow's query. Raises what is wrong with the flow or the cluster, as soon as that is known."""
     _use_in_this_thread(spark)
+    refuse_changes(place, flow)
+    keep_identity(place, flow)
     result = flow_result(spark, place, flow, starting_offsets(place, flow, is_dead_letters=False))
     rows = written_rows(result, flow)
     if isinstance(flow.sink, ToTopic):
@@ -35,6 +38,7 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> 
 def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
     """Starts the query that writes the flow's dead letters, exactly once."""
     _use_in_this_thread(spark)
+    refuse_changes(place, flow)
     bad = bad_records(spark, place, flow, starting_offsets(place, flow, is_dead_letters=True))
     create_topic_for(place, place.dead_letters_topic(flow))
     options = topic_options(place, place.dead_letters_topic(flow), "exactly-once")

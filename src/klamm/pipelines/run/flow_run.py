@@ -118,10 +118,11 @@ class FlowRun:
         if not self.is_over:
             folder_at(self._folder).replace(STOP_FILE, b"")
 
-    def end(self) -> None:
-        """Ends the queries at once, and says so in the status."""
+    def end(self, failure: str | None = None) -> None:
+        """Ends the queries at once, and says so in the status; `failure` is what has ended the run, if it failed."""
         for query in self.queries.values():
-            query.end()
+            query.end(has_failed=failure is not None)
+        self.message = self.message or failure
         self._remove_stop_file()
         self._report(self._clock())
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["PipelineRun", "RunReporter", "chosen_flows", "refuse_second_run"]
 
 _LOOK_INTERVAL_S: Final = 0.2
+_JVM_GONE: Final = (
+    "Spark's JVM has ended, perhaps for lack of memory. Run the pipeline again: it goes on from its checkpoints"
+)
 
 
 class RunReporter(Protocol):
@@ -88,9 +91,12 @@ class PipelineRun:
                 if all(flow.is_over for flow in self.flows):
                     return not any(flow.has_failed for flow in self.flows)
                 time.sleep(_LOOK_INTERVAL_S)
-        except BaseException:
+        except BaseException as error:
+            reason = _JVM_GONE if _is_jvm_gone(error) else None
             for flow in self.flows:
-                flow.end()
+                flow.end(reason)
+            if reason is not None:
+                raise PipelineError(reason) from None
             raise
 
     def _look(self) -> None:
@@ -101,6 +107,13 @@ class PipelineRun:
         statuses = [flow.status() for flow in self.flows]
         for reporter in self._reporters:
             reporter.show(statuses)
+
+
+def _is_jvm_gone(error: BaseException) -> bool:
+    """Returns whether an error of py4j says that Spark's JVM does not answer any more."""
+    from py4j.protocol import Py4JNetworkError
+
+    return isinstance(error, Py4JNetworkError | ConnectionError)
 
 
 def chosen_flows(pipeline: Pipeline, names: Sequence[str]) -> list[Flow]:

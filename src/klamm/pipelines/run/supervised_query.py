@@ -117,13 +117,13 @@ class SupervisedQuery:
         if now - self._idle_since >= _IDLE_S and self._is_settled():
             self.end()
 
-    def end(self) -> None:
+    def end(self, *, has_failed: bool = False) -> None:
         """Ends the query at once. A micro-batch that runs is repeated by the next run."""
         if self._query is not None:
             with suppress(Exception):  # it may have failed just now
                 self._query.stop()
         if not self.state.is_final:
-            self.state = QueryState.STOPPED
+            self.state = QueryState.FAILED if has_failed else QueryState.STOPPED
 
     def _look_at_start(self, now: float) -> None:
         if self._starting is None:
