@@ -63,6 +63,18 @@ class Commands:
             check=False,
         )
 
+    def test(self, *more: str) -> subprocess.CompletedProcess[str]:
+        """Runs `klamm pipeline test`."""
+        return subprocess.run(
+            [sys.executable, "-m", "klamm.cli", "pipeline", "test", str(self.file), *more],
+            cwd=self.folder,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+
     def start(self, *more: str) -> subprocess.Popen[str]:
         """Starts `klamm pipeline run`."""
         return self._start(self._words("run", ("--master", "local[2]", *more)))
@@ -224,3 +236,51 @@ def test_the_end_of_the_jvm_is_told(commands: Commands) -> None:
     assert "Spark's JVM has ended" in (commands.folder / "run.err").read_text()
     status = commands.status()
     assert status["state"] == "failed"
+
+
+_TEST = """
+import pytest
+
+import counting
+from klamm.testing.pipeline_harness import PipelineFailed
+
+
+def test_a_flow_is_a_function(klamm_spark):
+    frame = klamm_spark.createDataFrame([(1,), (2,)], "number int")
+    assert [row.number for row in counting.even(frame).collect()] == [2]
+
+
+def test_runs_continue(klamm_pipeline):
+    pipeline = klamm_pipeline(counting.pipeline)
+    pipeline.produce("{topic}", [{{"number": 1}}, {{"number": 2}}, "no JSON", b"nor this", None])
+    pipeline.run()
+    pipeline.produce("{topic}", [{{"number": 4}}], key="k")
+    pipeline.run("even")
+    assert [record.json for record in pipeline.records("{topic}-even")] == [{{"number": 2}}, {{"number": 4}}]
+    letters = pipeline.dead_letters("even")
+    assert [letter.value for letter in letters] == [b"no JSON", b"nor this", None]
+    assert letters[0].headers["klamm.offset"] == b"2"
+    assert pipeline.status("even").figures.bad_records == 3
+
+
+def test_a_failure_is_raised(klamm_pipeline, monkeypatch):
+    pipeline = klamm_pipeline(counting.__file__)
+    assert pipeline.records("{topic}-even") == []
+    with pytest.raises(PipelineFailed, match="no such topic"):
+        pipeline.run()
+"""
+
+
+def test_the_tests_of_a_pipeline(commands: Commands) -> None:
+    """The command runs the tests next to the file with klamm's fixtures: a flow as a function, and runs of the pipeline
+    with a broker for each test. Its status is that of pytest."""
+    content = commands.file.read_text().replace('"numbers", conf', '"numbers", max_restarts=0, conf')
+    commands.file.write_text(content)
+    (commands.folder / "test_counting.py").write_text(_TEST.format(topic=commands.topic.name), encoding="utf-8")
+
+    passed = commands.test("--", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert "3 passed" in passed.stdout
+
+    none = commands.test("--", "-q", "-k", "nothing")
+    assert none.returncode == 5

@@ -1,4 +1,4 @@
-"""`klamm pipeline`: init, check, run, status, stop."""
+"""`klamm pipeline`: init, check, run, status, stop, test."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _MODULES: Final = {
     "run": "klamm.cli.pipeline.pipeline_runner",
     "status": "klamm.cli.pipeline.pipeline_status",
     "stop": "klamm.cli.pipeline.pipeline_stop",
+    "test": "klamm.cli.pipeline.pipeline_test",
 }
 _DEFAULT_STOP_TIMEOUT: Final = "5m"
 
@@ -33,6 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     running = verbs.add_parser("run", help="run a pipeline until SIGTERM or SIGINT")
     status = verbs.add_parser("status", help="show the state, rate and lag of a pipeline that runs anywhere")
     stop = verbs.add_parser("stop", help="end a pipeline that runs anywhere after its micro-batch")
+
+    test = verbs.add_parser("test", help="run the tests of a pipeline with pytest")
+    test.add_argument("file", metavar="FILE.py")
+    test.add_argument(
+        "pytest_arguments", nargs="*", metavar="ARGUMENT", help="passed on to pytest; options after -- only"
+    )
 
     for verb in (check, running, status, stop):
         verb.add_argument("file", metavar="FILE.py")
