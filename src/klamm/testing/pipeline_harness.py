@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from klamm.errors import KlammError
 
@@ -103,8 +103,8 @@ class PipelineHarness:
                     raise KlammError(f"no answer from the broker about {topic}")
                 error = message.error()
                 if error is None:
-                    headers: list[tuple[str, Any]] = list(message.headers() or [])
-                    found.append(WrittenRecord(message.key(), message.value(), dict(headers)))  # type: ignore[arg-type]
+                    headers = cast("list[tuple[str, Any]]", message.headers() or [])
+                    found.append(WrittenRecord(message.key(), message.value(), dict(headers)))
                 elif error.code() == KafkaError._PARTITION_EOF:
                     open_partitions.discard(message.partition() or 0)
                 else:

@@ -158,14 +158,15 @@ def commands(tmp_path: Path, new_topic: Callable[..., Topic]) -> Iterator[Comman
 
 def test_a_pipeline_is_watched_and_stopped_from_another_process(commands: Commands) -> None:
     """While a pipeline runs, other processes see its state and lag and can stop it after its micro-batch; a second run
-    is refused. The run prints a line of JSON for each micro-batch, and ends with status 0."""
-    commands.topic.produce([json.dumps({"number": number}) for number in range(50)])
+    is refused. The run prints a line of JSON for each micro-batch, and ends with status 0. Its dead letters can be
+    replayed."""
+    commands.topic.produce([*(json.dumps({"number": number}) for number in range(50)), "no JSON"])
     assert commands.status()["state"] == "never run"
     nothing_runs = commands.run("stop")
     assert (nothing_runs.returncode, "no flow of the pipeline numbers runs" in nothing_runs.stderr) == (1, True)
 
     running = commands.start("--json", "--metrics", "0")
-    commands.wait_until_read(50)
+    commands.wait_until_read(51)
 
     status = commands.status()
     assert (status["flow"], status["state"], status["lag"], status["pid"]) == ("even", "running", 0, running.pid)
@@ -179,12 +180,16 @@ def test_a_pipeline_is_watched_and_stopped_from_another_process(commands: Comman
 
     lines = [json.loads(line) for line in (commands.folder / "run.out").read_text().splitlines()]
     own = [line for line in lines if line["query"] == "flow"]
-    assert sum(line["records"] for line in own) == 50
+    assert sum(line["records"] for line in own) == 51
+    assert sum(line["bad_records"] for line in own) == 1
     assert {line["environment"] for line in own} == {"test"}
     assert max(line["records"] for line in own) <= 20
     assert "/metrics" in (commands.folder / "run.err").read_text()
     assert commands.written() == Counter(range(0, 50, 2))
-    assert commands.topic.committed("test.numbers.even", 1) == [50]
+    assert commands.topic.committed("test.numbers.even", 1) == [51]
+
+    replay = commands.run("replay", "--dead-letters")
+    assert (replay.returncode, replay.stdout) == (0, "flow even: 1 dead letter replayed, 1 of them still bad\n")
 
 
 def test_a_pipeline_goes_on_after_kill_9_and_ends_in_order_on_sigterm(commands: Commands) -> None:

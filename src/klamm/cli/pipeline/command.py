@@ -1,4 +1,4 @@
-"""`klamm pipeline`: init, check, run, status, stop, test."""
+"""`klamm pipeline`: init, check, run, status, stop, replay, test."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _MODULES: Final = {
     "run": "klamm.cli.pipeline.pipeline_runner",
     "status": "klamm.cli.pipeline.pipeline_status",
     "stop": "klamm.cli.pipeline.pipeline_stop",
+    "replay": "klamm.cli.pipeline.pipeline_replay",
     "test": "klamm.cli.pipeline.pipeline_test",
 }
 _DEFAULT_STOP_TIMEOUT: Final = "5m"
@@ -35,13 +36,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     status = verbs.add_parser("status", help="show the state, rate and lag of a pipeline that runs anywhere")
     stop = verbs.add_parser("stop", help="end a pipeline that runs anywhere after its micro-batch")
 
+    replay = verbs.add_parser("replay", help="read the dead letters of a pipeline again, after a correction")
     test = verbs.add_parser("test", help="run the tests of a pipeline with pytest")
     test.add_argument("file", metavar="FILE.py")
     test.add_argument(
         "pytest_arguments", nargs="*", metavar="ARGUMENT", help="passed on to pytest; options after -- only"
     )
 
-    for verb in (check, running, status, stop):
+    for verb in (check, running, status, stop, replay):
         verb.add_argument("file", metavar="FILE.py")
         verb.add_argument(
             "--flow", action="append", default=[], dest="flows", metavar="NAME", help="only this flow; may be repeated"
@@ -56,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
         add_cluster_options(verb)
 
-    for verb in (check, running):
+    for verb in (check, running, replay):
         verb.add_argument("--master", metavar="URL", help="Spark's master (default local[*])")
     for verb in (check, status):
         add_output_option(verb)
@@ -67,6 +69,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--metrics", type=metrics_address, metavar="[HOST:]PORT", help="serve figures for Prometheus (host 127.0.0.1)"
     )
     running.add_argument("--ui", action="store_true", help="serve Spark's web interface, usually at port 4040")
+
+    replay.add_argument(
+        "--dead-letters", action="store_true", required=True, help="replay the records in the dead-letter topics"
+    )
+    replay.add_argument(
+        "--to-source", action="store_true", help="write the records to the topics that they come from, as they were"
+    )
 
     stop.add_argument(
         "--timeout",

@@ -37,6 +37,8 @@ class Flow:
     output_mode: OutputMode
     every: str | None
     """The interval between micro-batches; None: as soon as there are records."""
+    replays: Flow | None = None
+    """The declared flow whose dead letters this one reads; None for a declared flow."""
 
     @property
     def has_several_sources(self) -> bool:

@@ -18,6 +18,7 @@ __all__ = [
     "ToBatches",
     "ToFiles",
     "ToFormat",
+    "ToOrigins",
     "ToTopic",
     "to_batches",
     "to_files",
@@ -75,7 +76,15 @@ class ToBatches:
     function: Callable[..., Any]
 
 
-Sink = ToTopic | ToFiles | ToFormat | ToBatches
+@dataclass(frozen=True, slots=True)
+class ToOrigins:
+    """The topics that the rows name, exactly once. Only a replay has it; it is not declared."""
+
+    marker_topic: str
+    """The sink's marker needs a topic that stays the same, by its full name."""
+
+
+Sink = ToTopic | ToFiles | ToFormat | ToBatches | ToOrigins
 
 
 def to_topic(

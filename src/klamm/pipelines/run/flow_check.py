@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from klamm.errors import KlammError
 from klamm.pipelines.declare.flow import Flow, takes_environment
-from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToTopic
+from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToOrigins, ToTopic
 from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
 from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_frames import flow_result
@@ -122,7 +122,7 @@ def _describe_sink(check: FlowCheck, place: Place, flow: Flow) -> None:
                 "the function of to_batches() has no parameter `environment`: it writes to the same place in each "
                 "environment"
             )
-    else:
+    elif not isinstance(sink, ToOrigins):
         if isinstance(sink, ToFormat):
             place.format_options(flow, sink)
         path = place.files_path(sink)

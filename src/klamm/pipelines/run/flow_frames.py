@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.decoders.decoder import BAD_REASON, DECODED
 from klamm.pipelines.errors import DeclarationError
+from klamm.pipelines.run.dead_letter_headers import originals
 from klamm.pipelines.run.pinned_decoders import pin
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.source_options import source_options
@@ -90,6 +91,8 @@ def _judged(
     source = flow.sources[parameter]
     options = source_options(place, flow, parameter, starting_offsets=starting_offsets, is_dead_letters=is_dead_letters)
     records = spark.readStream.format("klamm").options(**options).load()
+    if flow.replays is not None:
+        records = originals(records)
     decoded = pin(spark, place, flow, parameter, stores=stores).decode(records, source.tombstones)
     with_headers = source.headers or is_dead_letters
     original = (*_ORIGINAL, *(("headers",) if with_headers else ()))

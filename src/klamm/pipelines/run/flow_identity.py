@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from klamm.pipelines.declare.flow import Flow
-from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToTopic
+from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToOrigins, ToTopic
 from klamm.pipelines.errors import DeclarationError
 from klamm.pipelines.run.checkpoint_reader import read_state
 from klamm.pipelines.run.place import Place
@@ -90,6 +90,8 @@ def _sink(place: Place, flow: Flow) -> str:
         return f"topic {place.topic(sink.topic)}, {sink.semantics}"
     if isinstance(sink, ToBatches):
         return "a function"
+    if isinstance(sink, ToOrigins):
+        return "the topics of the records"
     path = place.files_path(sink)
     if path is not None:
         return f"{sink.format} in {path}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from klamm.pipelines.declare.flow import Flow, takes_environment
-from klamm.pipelines.declare.sinks import ToBatches, ToFiles, ToFormat, ToTopic
+from klamm.pipelines.declare.sinks import ToBatches, ToFiles, ToFormat, ToOrigins, ToTopic
 from klamm.pipelines.errors import DeclarationError
+from klamm.pipelines.run.dead_letter_headers import dead_letter_columns
 from klamm.pipelines.run.flow_frames import RECORD, bad_records, flow_result
 from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes
 from klamm.pipelines.run.place import Place
-from klamm.pipelines.run.record_columns import dead_letter_columns, record_columns
+from klamm.pipelines.run.record_columns import record_columns
 from klamm.pipelines.run.starting_offsets import starting_offsets
 from klamm.pipelines.run.written_topics import create_topic_for
 
@@ -42,7 +43,8 @@ def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, *, once: b
     bad = bad_records(spark, place, flow, starting_offsets(place, flow, is_dead_letters=True))
     create_topic_for(place, place.dead_letters_topic(flow))
     options = topic_options(place, place.dead_letters_topic(flow), "exactly-once")
-    writer = dead_letter_columns(bad, place.query_name(flow)).writeStream.queryName(place.dead_letters_query_name(flow))
+    letters = dead_letter_columns(bad, place.query_name(flow.replays or flow))
+    writer = letters.writeStream.queryName(place.dead_letters_query_name(flow))
     writer = writer.option("checkpointLocation", place.dead_letters_checkpoint(flow.name))
     return _start(writer.format("klamm").options(**options), flow, once=once)
 
@@ -51,7 +53,7 @@ def written_rows(result: DataFrame, flow: Flow) -> DataFrame:
     """Returns the rows as the flow's sink takes them. Raises `DeclarationError`."""
     if isinstance(flow.sink, ToTopic):
         return record_columns(result, flow.sink, flow.name)
-    if isinstance(flow.sink, ToBatches):
+    if isinstance(flow.sink, ToBatches | ToOrigins):
         return result
     if isinstance(flow.sink, ToFiles) and (missing := set(flow.sink.partition_by) - set(result.columns)):
         raise DeclarationError(
@@ -77,6 +79,9 @@ def _with_sink(writer: DataStreamWriter, place: Place, flow: Flow) -> DataStream
         return writer.format("klamm").options(**options)
     if isinstance(sink, ToBatches):
         return writer.foreachBatch(_batch_function(sink, place.environment))
+    if isinstance(sink, ToOrigins):
+        options = {"klamm.sink.semantics": "exactly-once", "klamm.sink.marker.topic": sink.marker_topic}
+        return writer.format("klamm").options(**place.kafka_options, **options)
     options = place.format_options(flow, sink) if isinstance(sink, ToFormat) else dict(sink.options)
     path = place.files_path(sink)
     if path is not None:

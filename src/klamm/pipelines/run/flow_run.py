@@ -66,6 +66,8 @@ class FlowRun:
         self._written: FlowStatus | None = None
         self._written_at = float("-inf")
         before = self._before()
+        self.bad_records_before: Final = before.get(_FLOW, 0)
+        """The bad records of earlier runs."""
         starts = {_FLOW: (start_flow, place.query_name(flow), place.checkpoint(flow.name))}
         if flow.writes_dead_letters:
             starts[DEAD_LETTERS] = (

@@ -31,6 +31,7 @@ def pin(spark: SparkSession, place: Place, flow: Flow, parameter: str, *, stores
 
     Raises `DecoderError`, what the cluster raises, and `OSError`.
     """
+    flow = flow.replays or flow  # a replay decodes as the flow does
     folder = folder_at(place.flow_folder(flow.name))
     stored = _stored(folder.read(_FILE))
     source, options = flow.sources[parameter], source_options(place, flow, parameter, starting_offsets=None)

@@ -1,4 +1,4 @@
-"""The columns `key`, `value` and `headers` that a flow's rows become in a topic, and those of a dead letter."""
+"""The columns `key`, `value` and `headers` that a flow's rows become in a topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klamm.pipelines.run.flow_frames import RECORD
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["dead_letter_columns", "record_columns"]
+__all__ = ["record_columns"]
 
 _NESTED: Final = ("struct", "array", "map")
 
@@ -42,25 +42,6 @@ def record_columns(frame: DataFrame, sink: ToTopic, flow: str) -> DataFrame:
     if sink.headers is not None:
         columns.append(F.col(sink.headers).alias("headers"))
     return frame.select(*columns)
-
-
-def dead_letter_columns(frame: DataFrame, flow: str) -> DataFrame:
-    """Returns the original key, value and headers of bad records, with headers that say why and from where."""
-    from pyspark.sql import functions as F
-
-    def header(key: str, text: Column) -> Column:
-        return F.struct(F.lit(key).alias("key"), text.cast("string").cast("binary").alias("value"))
-
-    added = F.array(
-        header("klamm.reason", F.col("reason")),
-        header("klamm.topic", F.col("topic")),
-        header("klamm.partition", F.col("partition")),
-        header("klamm.offset", F.col("offset")),
-        header("klamm.timestamp", F.unix_millis("timestamp")),
-        header("klamm.flow", F.lit(flow)),
-    )
-    none = F.array().cast("array<struct<key:string,value:binary>>")
-    return frame.select("key", "value", F.concat(F.coalesce("headers", none), added).alias("headers"))
 
 
 def _as_bytes_or_text(frame: DataFrame, name: str) -> Column:

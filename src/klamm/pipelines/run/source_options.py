@@ -21,7 +21,8 @@ def source_options(
 ) -> dict[str, str]:
     """Returns all options of a streaming read; `starting_offsets` is JSON, None where the checkpoint has them.
 
-    The query for dead letters always reads headers, since it copies them.
+    The query for dead letters always reads headers, since it copies them. So does a replay, which finds the origin of
+    a record there.
     """
     source = flow.sources[parameter]
     options = {
@@ -29,7 +30,7 @@ def source_options(
         **source.options,
         **subscription_options(source),
         "kafka.group.id": place.group(flow, parameter, is_dead_letters=is_dead_letters),
-        "includeHeaders": "true" if source.headers or is_dead_letters else "false",
+        "includeHeaders": "true" if source.headers or is_dead_letters or flow.replays is not None else "false",
         "klamm.stop.file": place.stop_file(flow.name),
     }
     if source.max_records_per_batch is not None:
