@@ -47,8 +47,8 @@ settings.load_profile("any machine")
 
 
 class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annotations
-    """A scheduler that assigns each test file to one process, and the Spark tests to three: those that start their own
-    Spark, those of the sink, and the others. The last two each have one session that they share.
+    """A scheduler that assigns each test file to one process, and the Spark tests to four: those that start their own
+    Spark, those of the sink, those of pipelines, and the others. Each of the last three has one session that it shares.
 
     Marks (`--dist=loadgroup`) do not work: pytest-xdist 3.8 writes the marks to a place that pytest 9.2 does not read.
     """
@@ -59,6 +59,8 @@ class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annota
             return path.as_posix()
         if path.name in _OWN_SPARK:
             return "tests/spark, own"
+        if path.parent.name in {"decoders", "pipelines"}:
+            return "tests/spark, pipelines"
         return "tests/spark, sink" if path.name.startswith(_SINK) else "tests/spark"
 
 

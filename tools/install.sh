@@ -15,7 +15,7 @@ python=${PYTHON:-python3}
     exit 1
 }
 
-extras=spark,console,cluster,metrics,dev
+extras=spark,console,cluster,metrics,registry,dev
 java=java
 [ -z "${JAVA_HOME:-}" ] || [ ! -x "$JAVA_HOME/bin/java" ] || java=$JAVA_HOME/bin/java
 # `java -version` says: openjdk version "17.0.15" 2025-04-15 (and "1.8.0" for Java 8)

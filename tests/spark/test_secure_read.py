@@ -95,7 +95,7 @@ def test_the_options_are_those_of_sparks_connector(
     spark: SparkSession, connector: str, kafka: SecureKafka, secure_topic: Topic, listener: str
 ) -> None:
     """On every listener, klamm reads with exactly the connector's options, and both refuse wrong credentials."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     keys = {

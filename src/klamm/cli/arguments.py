@@ -13,6 +13,7 @@ __all__ = [
     "duration",
     "key_value",
     "listen_address",
+    "metrics_address",
     "natural_number",
     "partition_index",
     "since_ms",
@@ -66,6 +67,13 @@ def listen_address(text: str) -> str:
     if int(port) > _HIGHEST_PORT:
         raise ArgumentTypeError(f"takes a port from 0 to {_HIGHEST_PORT}, not {port}")
     return text
+
+
+def metrics_address(text: str) -> tuple[str, int]:
+    """Parses PORT or HOST:PORT; the host is 127.0.0.1 without one."""
+    _, colon, _ = text.rpartition(":")
+    host, _, port = listen_address(text if colon else f"127.0.0.1:{text}").rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def delimiter(text: str) -> bytes:

@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "group": ("klamm.cli.group.command", "list, describe, explain, watch, reset, clone and delete consumer groups"),
     "txn": ("klamm.cli.txn", "list, describe and abort transactions"),
     "env": ("klamm.cli.env.command", "compare a group across environments"),
+    "pipeline": ("klamm.cli.pipeline.command", "check, run, watch and stop pipelines on Spark"),
     "log": ("klamm.cli.log.command", "look into logs and files, mend them, move them from and to Apache Kafka"),
     "context": ("klamm.cli.context.command", "name clusters and environments, and choose among them"),
 }

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["application_id", "register"]
 
 _OURS: Final = "KLAMM_SPARK_APPLICATION_ID"
+# Spark 4.3 puts these into the environment of a registered source each time when a query starts, without a lock. Two
+# queries that start at the same time can break a map that has to grow, and then every task of the session fails with
+# OptionalDataException. If the keys exist, Spark only replaces their values, which breaks nothing.
+_SET_BY_SPARK: Final = {
+    "SPARK_AUTH_SOCKET_TIMEOUT": "15",
+    "SPARK_BUFFER_SIZE": "65536",
+    "SPARK_LOCAL_DIRS": "",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
 _YARN_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_")
 
 
@@ -37,6 +46,8 @@ def register(spark: SparkSession) -> None:
 
     context = spark.sparkContext
     context.environment[_OURS] = str(context.applicationId)
+    for key, value in _SET_BY_SPARK.items():
+        context.environment.setdefault(key, value)
     if SOCKET_VARIABLE not in context.environment:
         path = answer_processes(lambda wanted: checkpoints_in(spark, wanted))
         if path is not None:

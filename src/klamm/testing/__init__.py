@@ -1,4 +1,5 @@
-"""Tools for tests: a broker in this process, and pytest fixtures (`klamm_broker`, `klamm_topic`)."""
+"""Tools for tests: a broker in this process, and pytest fixtures (`klamm_broker`, `klamm_topic`, `klamm_spark`,
+`klamm_pipeline`)."""
 
 from __future__ import annotations
 

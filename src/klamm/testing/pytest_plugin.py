@@ -1,4 +1,4 @@
-"""The pytest plugin: a broker for the session, and a new topic for each test.
+"""The pytest plugin: a broker for the session, a new topic for each test, a Spark session, and pipelines.
 
 It is installed with klamm and needs no import.
 """
@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from klamm.testing.embedded import Broker
+    from collections.abc import Callable
+    from pathlib import Path
 
-__all__ = ["klamm_broker", "klamm_topic"]
+    from pyspark.sql import SparkSession
+
+    from klamm.pipelines import Pipeline
+    from klamm.testing.embedded import Broker
+    from klamm.testing.pipeline_harness import PipelineHarness
+
+__all__ = ["klamm_broker", "klamm_pipeline", "klamm_spark", "klamm_topic"]
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +39,29 @@ def klamm_topic(klamm_broker: Broker, request: pytest.FixtureRequest) -> str:
     """Returns a unique topic name; the topic is created on first use, with the broker's default number of
     partitions."""
     return f"{re.sub('[^a-zA-Z0-9._-]', '-', request.node.name)[:80]}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session")
+def klamm_spark() -> Iterator[SparkSession]:
+    """Provides a Spark session for the whole session of tests; its start takes several seconds, once."""
+    from klamm.spark import session
+
+    # A JVM that ends with the tests spends more on compiling for the long run than it wins.
+    settings = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.log.level": "OFF"}
+    spark = session("klamm tests", "local[2]", **settings)  # type: ignore[arg-type]  # none is `fast_checkpoints`
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def klamm_pipeline(
+    klamm_spark: SparkSession, tmp_path: Path
+) -> Iterator[Callable[[Pipeline | str | Path], PipelineHarness]]:
+    """Returns a function that prepares a pipeline, or the file of one, for this test, with a broker of its own."""
+    from klamm.testing.embedded import Broker
+    from klamm.testing.pipeline_harness import PipelineHarness
+
+    with Broker() as broker:
+        yield lambda pipeline: PipelineHarness(klamm_spark, pipeline, broker.bootstrap_servers, tmp_path)
+        for query in klamm_spark.streams.active:  # of a test that failed
+            query.stop()

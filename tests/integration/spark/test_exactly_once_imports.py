@@ -10,7 +10,7 @@ import sys
 import pyspark.sql.datasource
 before = set(sys.modules)
 import klamm.spark.sink.exactly_once, klamm.spark.sink.stream_writer
-from klamm.spark.sink.folders import folder_at
+from klamm.spark.folders import folder_at
 folder_at("/tmp").read("nothing")
 print({name.partition(".")[0] for name in set(sys.modules) - before} & {"pyarrow", "numpy", "pandas"})
 """

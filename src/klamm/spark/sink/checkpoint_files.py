@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from klamm.spark.folders import Folder, folder_at
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch, query_id_of
-from klamm.spark.sink.folders import Folder, folder_at
 from klamm.spark.sink.marker_errors import CheckpointUnreadable
 
 __all__ = ["read_batch"]

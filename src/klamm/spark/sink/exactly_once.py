@@ -15,11 +15,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from klamm.errors import KlammError
+from klamm.spark.folders import absolute_location
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch
 from klamm.spark.sink.checkpoint_files import read_batch
 from klamm.spark.sink.commit_errors import explained
 from klamm.spark.sink.errors import WriteFailed
-from klamm.spark.sink.folders import absolute_location
 from klamm.spark.sink.marker_errors import CheckpointUnreadable, MarkerConflict, MarkerDamaged, MarkerMissing
 from klamm.spark.sink.marker_transaction import MarkerTransaction
 from klamm.spark.sink.replay_decision import Replay, has_landed, is_of_another_run

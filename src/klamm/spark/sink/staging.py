@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
+from klamm.spark.folders import folder_at
 from klamm.spark.sink.errors import StagingDamaged, WriteFailed
-from klamm.spark.sink.folders import folder_at
 from klamm.spark.sink.staged_batches import StagedBatch, StagedTask, batch_prefix, read_batches
 
 __all__ = ["Staging", "TaskAttempt", "TaskStage"]

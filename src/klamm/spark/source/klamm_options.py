@@ -31,6 +31,8 @@ class KlammOptions:
     """What to do when the checkpoint and the group disagree."""
     group_checkpoint: str | None = None
     """The location of the query's checkpoint, needed to commit the last micro-batch of a stopped query to the group."""
+    stop_file: str | None = None
+    """The location of a file; while it exists, the query plans nothing."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> KlammOptions:
@@ -73,6 +75,7 @@ _ROWS: Final = (
     _Row("klamm.group.reset", "group_reset", _word("earliest", "latest", "fail")),
     _Row("klamm.group.conflict", "group_conflict", _word("checkpoint", "fail")),
     _Row("klamm.group.checkpointLocation", "group_checkpoint", _path),
+    _Row("klamm.stop.file", "stop_file", _path),
 )
 _PARSERS: Final[Mapping[str, _Row]] = {row.name.lower(): row for row in _ROWS}
 

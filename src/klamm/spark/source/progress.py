@@ -12,6 +12,7 @@ from klamm.spark.source.offsets import LATEST_OFFSET, PartitionOffsets, limit_ro
 from klamm.spark.source.planner import OffsetRange, Planner, committed_start
 from klamm.spark.source.positions import AtTimestamp, AtTimestamps, OffsetLimit
 from klamm.spark.source.read_limits import TriggerLimits
+from klamm.spark.source.stop_file import StopFile
 
 __all__ = ["StreamProgress"]
 
@@ -34,6 +35,7 @@ class StreamProgress:
         *,
         clock: Callable[[], float] = time.monotonic,
         initial: InitialOffsets = InitialOffsets(),  # noqa: B008 (it can't be changed)
+        stop_file: StopFile | None = None,
     ) -> None:
         self._starting = starting
         self._planner = planner
@@ -41,6 +43,7 @@ class StreamProgress:
         self._limits = limits
         self._clock = clock
         self._initial = initial
+        self._stop_file = stop_file
         self._triggered_at = float("-inf")
         self._fresh_start: PartitionOffsets | None = None
         """The start of this run, if there is no checkpoint or only an unfinished first micro-batch in it."""
@@ -77,8 +80,8 @@ class StreamProgress:
         """Returns the end of the next micro-batch.
 
         `start` is the end of the last finished micro-batch. Returns `start` itself if there are too few records and
-        `may_wait` is true. First commits `start` to the group. Raises what the commit and the cluster raise, and
-        `QueryFenced`.
+        `may_wait` is true, and if the query is to stop. First commits `start` to the group. Raises what the commit and
+        the cluster raise, and `QueryFenced`.
         """
         is_first = self._fresh_start is not None and not self._first_batch_planned
         if not is_first:
@@ -87,7 +90,7 @@ class StreamProgress:
             self._commits.finished_up_to(start, is_last=self._is_at_its_end(start))
         self.latest = self._latest(start)
         end = dict(self.latest)
-        if may_wait and self._target is None and self._has_too_little(start):
+        if self._is_to_stop() or (may_wait and self._target is None and self._has_too_little(start)):
             end = dict(start)
         elif maximum_rows is not None:
             end = limit_rows(maximum_rows, self._planner.start_of_new(start, end), end)
@@ -97,6 +100,9 @@ class StreamProgress:
             end = self._planner.back_to_start(start, end)
         self._commits.may_plan(end)
         return end
+
+    def _is_to_stop(self) -> bool:
+        return self._stop_file is not None and self._stop_file.exists()
 
     def _latest(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
         """Returns the end of the log, or of the run. Raises `MissingTopic` or `DataLoss` for missing partitions."""

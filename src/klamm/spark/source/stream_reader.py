@@ -33,6 +33,7 @@ from klamm.spark.source.planning_process import is_the_end
 from klamm.spark.source.progress import StreamProgress
 from klamm.spark.source.query_group import QueryGroup, named_client
 from klamm.spark.source.range_division import share_tasks
+from klamm.spark.source.stop_file import StopFile
 from klamm.spark.source.task_reader import read_task
 
 __all__ = ["KlammStreamReader"]
@@ -72,6 +73,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._group.commits,
                 options.limits,
                 initial=InitialOffsets(partial(ask_driver, options.fingerprint)),
+                stop_file=None if options.klamm.stop_file is None else StopFile(options.klamm.stop_file),
             )
         return self._progress
 

@@ -76,6 +76,13 @@ def test_a_batch_read_is_no_member() -> None:
         SourceOptions.for_batch(GIVEN | {"klamm.group.mode": "member"})
 
 
+def test_a_batch_read_is_not_stopped_by_a_file() -> None:
+    """A batch read refuses the file that stops a streaming query."""
+    assert SourceOptions.for_stream(GIVEN | {"klamm.stop.file": "/q/stop"}).klamm.stop_file == "/q/stop"
+    with pytest.raises(OptionError, match="a batch read ends by itself"):
+        SourceOptions.for_batch(GIVEN | {"klamm.stop.file": "/q/stop"})
+
+
 def test_nothing_ends_where_a_group_stands() -> None:
     """`committed` is valid as a start and refused as an end."""
     with pytest.raises(OptionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from klamm.spark.source.planner import OffsetRange, Planner
 from klamm.spark.source.positions import AtTimestamp, OffsetLimit
 from klamm.spark.source.progress import StreamProgress
 from klamm.spark.source.read_limits import TriggerLimits
+from klamm.spark.source.stop_file import StopFile
 
 
 def tp(partition: int) -> TopicPartition:
@@ -72,10 +74,12 @@ class World:
     def commits(self, topic_partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Commit]:
         return {key: Commit(offset, "") for key, offset in self.stands.items()}
 
-    def run(self, starting: OffsetLimit, limits: TriggerLimits = NO_LIMITS) -> StreamProgress:
+    def run(
+        self, starting: OffsetLimit, limits: TriggerLimits = NO_LIMITS, stop_file: StopFile | None = None
+    ) -> StreamProgress:
         planner = Planner(self, LossPolicy(fail=True), lambda seconds: None)
         commits = GroupCommits(self, clock=lambda: self.now)
-        return StreamProgress(starting, planner, commits, limits, clock=lambda: self.now)
+        return StreamProgress(starting, planner, commits, limits, clock=lambda: self.now, stop_file=stop_file)
 
 
 def test_each_finished_batch_is_committed_before_the_next_is_planned() -> None:
@@ -337,3 +341,22 @@ def test_a_restart_looks_whether_everything_is_there(ends_here: bool) -> None:
 
     with pytest.raises(MissingTopic, match="typo: no such topic"):
         progress.next_end(offsets(4), None)
+
+
+def test_a_query_that_is_to_stop_plans_nothing_and_commits(tmp_path: Path) -> None:
+    """While its stop file exists, a query plans nothing, and still commits the finished micro-batch."""
+    world = World(10)
+    file = tmp_path / "stop"
+    progress = world.run("earliest", stop_file=StopFile(str(file), clock=lambda: world.now))
+    assert progress.next_end(offsets(4), None) == offsets(10)
+
+    file.touch()
+    world.now += 1
+    world.ends = offsets(20)
+    assert progress.next_end(offsets(10), None) == offsets(10)
+    assert world.told[-1] == offsets(10)
+    assert progress.latest == offsets(20)
+
+    file.unlink()
+    world.now += 1
+    assert progress.next_end(offsets(10), None) == offsets(20)

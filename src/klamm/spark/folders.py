@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import uuid
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -33,6 +34,9 @@ class Folder(Protocol):
 
     def open_to_write(self, name: str) -> IO[bytes]:
         """Creates a file and the folders above it."""
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Writes a file and the folders above it. A reader sees the old content or the new one."""
 
     def names(self, name: str) -> list[str]:
         """Returns the names in a subfolder; none if it does not exist."""
@@ -81,6 +85,13 @@ class _LocalFolder:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("wb")
 
+    def replace(self, name: str, content: bytes) -> None:
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+
     def names(self, name: str) -> list[str]:
         try:
             return sorted(os.listdir(self._root / name))
@@ -125,6 +136,13 @@ class _RemoteFolder:
     def open_to_write(self, name: str) -> IO[bytes]:
         self._files.create_dir(self._path(name).rpartition("/")[0], recursive=True)
         return cast("IO[bytes]", self._files.open_output_stream(self._path(name)))
+
+    def replace(self, name: str, content: bytes) -> None:
+        # An object store shows a file only when it is complete. In the others a file is renamed.
+        unfinished = f"{name}.{uuid.uuid4().hex}.tmp"
+        with self.open_to_write(unfinished) as file:
+            file.write(content)
+        self._files.move(self._path(unfinished), self._path(name))
 
     def names(self, name: str) -> list[str]:
         from pyarrow import fs

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from klamm.spark.folders import Folder, _RemoteFolder, absolute_location, folder_at
 from klamm.spark.sink.checkpoint_files import read_batch
-from klamm.spark.sink.folders import Folder, _RemoteFolder, absolute_location, folder_at
 from klamm.spark.sink.marker_errors import CheckpointUnreadable
 
 

@@ -1,0 +1,88 @@
+"""The pipeline, the flows and the place that the options of `klamm pipeline` name."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from klamm.cli.errors import UsageError
+from klamm.client.errors import ClientConfigError
+from klamm.insight.security_settings import security_settings
+from klamm.pipelines.declare.flow import Flow
+from klamm.pipelines.declare.pipeline import Pipeline
+from klamm.pipelines.declare.pipeline_file import load_pipeline
+from klamm.pipelines.run.pipeline_run import chosen_flows
+from klamm.pipelines.run.place import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["Chosen", "choose_pipeline", "session_for"]
+
+# Prefixes of the properties that Spark's processes get; others are for librdkafka.
+_PASSED_ON = ("security.", "ssl.", "sasl.", "enable.ssl.")
+
+
+class Chosen(NamedTuple):
+    """What a command works on."""
+
+    pipeline: Pipeline
+    flows: list[Flow]
+    place: Place
+
+
+def choose_pipeline(arguments: argparse.Namespace) -> Chosen:
+    """Loads the file, and returns its pipeline with the flows and the place. Raises KlammError."""
+    from klamm.spark import require_pyspark
+
+    require_pyspark()
+    pipeline = load_pipeline(arguments.file)
+    flows = chosen_flows(pipeline, arguments.flows)
+    place = Place.at(
+        pipeline.name,
+        bootstrap_servers=arguments.bootstrap_server,
+        checkpoints=arguments.checkpoints or pipeline.checkpoints,
+        environment=arguments.env or arguments.environment,
+        client_options=_client_options(arguments.properties),
+    )
+    return Chosen(pipeline, flows, place)
+
+
+def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> SparkSession:
+    """Returns a Spark session for the pipeline; its own settings override `conf`, those of spark-submit both."""
+    from klamm.spark import session
+
+    name = f"klamm pipeline {chosen.place.pipeline}"
+    submitted = _submitted()
+    settings: dict[str, Any] = {**conf, **chosen.pipeline.conf, **submitted}
+    return session(name, arguments.master or submitted.get("spark.master", "local[*]"), **settings)
+
+
+def _submitted() -> dict[str, str]:
+    """Returns the settings of spark-submit, if it has started this process."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # connects to the JVM, whose properties are the settings
+    left_out = ("spark.app.name", "spark.submit.")
+    return {key: value for key, value in SparkConf().getAll() if not key.startswith(left_out)}
+
+
+def _client_options(properties: Iterable[tuple[str, str]]) -> dict[str, str]:
+    given = dict(properties)
+    for key in given:
+        if not key.startswith(_PASSED_ON):
+            raise UsageError(
+                f"{key}: of the properties of a context and -X, Spark's source and sink get those of TLS and SASL. Use "
+                "the argument options of topic() and to_topic() for others"
+            )
+    if not given:
+        return {}
+    try:
+        return {f"kafka.{key}": value for key, value in security_settings(given).items()}
+    except ClientConfigError as error:
+        raise UsageError(f"-X: {error}") from None

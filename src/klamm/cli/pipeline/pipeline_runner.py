@@ -1,0 +1,71 @@
+"""`klamm pipeline run`: runs the flows of a pipeline until they end, or until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Final
+
+from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
+from klamm.cli.pipeline.run_lines import lines_for
+from klamm.pipelines.run.pipeline_run import PipelineRun, RunReporter, refuse_second_run
+from klamm.pipelines.status.flow_metrics import FlowMetrics
+
+__all__ = ["run"]
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the flows; returns 1 if one of them has failed.
+
+    The first SIGTERM or SIGINT ends them after their micro-batches, the second one at once. Raises KlammError.
+    """
+    chosen = choose_pipeline(arguments)
+    refuse_second_run(chosen.place, chosen.flows, time.time_ns() // 1_000_000)  # before Spark starts, which takes long
+    metrics = FlowMetrics()
+    lines = lines_for(as_json=arguments.json)
+    reporters: list[RunReporter] = [lines]
+    if arguments.metrics is not None:
+        host, port = arguments.metrics
+        bound = metrics.serve(host, port)
+        reporters.append(metrics)
+        print(f"klamm pipeline: figures for Prometheus at http://{host}:{bound}/metrics", file=sys.stderr)
+    # Spark's own log repeats each error in hundreds of lines; the file error.txt has the error whole.
+    conf = {"spark.log.level": "OFF", **({"spark.ui.enabled": "true"} if arguments.ui else {})}
+    spark = session_for(arguments, chosen, **conf)
+    try:
+        if arguments.ui and spark.sparkContext.uiWebUrl is not None:
+            print(f"klamm pipeline: Spark's web interface at {spark.sparkContext.uiWebUrl}", file=sys.stderr)
+        running = PipelineRun(
+            spark, chosen.pipeline, chosen.place, chosen.flows, once=arguments.once, reporters=reporters
+        )
+        _stop_on_signals(running)
+        has_succeeded = running.run()
+        lines.close()
+        for flow in running.flows:
+            if flow.message is not None:
+                print(f"klamm pipeline: {flow.message}", file=sys.stderr)
+        return 0 if has_succeeded else 1
+    finally:
+        lines.close()
+        metrics.close()
+        spark.stop()
+
+
+def _stop_on_signals(running: PipelineRun) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        running.request_stop()
+        print("klamm pipeline: stopping after the micro-batch; a second signal stops at once", file=sys.stderr)
+        for each in _SIGNALS:
+            signal.signal(each, _end_at_once)
+
+    for number in _SIGNALS:
+        signal.signal(number, stop)
+
+
+def _end_at_once(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

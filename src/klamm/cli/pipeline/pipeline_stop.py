@@ -1,0 +1,68 @@
+"""`klamm pipeline stop`: requests the end of flows by a file in their folders, and waits for it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from datetime import timedelta
+from typing import Final
+
+from klamm.cli.pipeline.chosen_pipeline import choose_pipeline
+from klamm.pipelines.errors import PipelineError
+from klamm.pipelines.run.flow_run import STOP_FILE
+from klamm.pipelines.status.flow_status import FlowStatus, is_alive, read_status
+from klamm.spark.folders import folder_at
+
+__all__ = ["run"]
+
+_LOOK_INTERVAL_S: Final = 0.3
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Stops the flows that run. Returns 1 if one of them has failed, is gone, or does not end in time.
+
+    Raises KlammError if no flow runs.
+    """
+    chosen = choose_pipeline(arguments)
+    folders = {flow.name: chosen.place.flow_folder(flow.name) for flow in chosen.flows}
+    before = {name: _status(name, folder) for name, folder in folders.items()}
+    running = {name: status for name, status in before.items() if status is not None and is_alive(status, _now_ms())}
+    if not running:
+        raise PipelineError(f"no flow of the pipeline {chosen.pipeline.name} runs; `klamm pipeline status` shows more")
+    for name in running:
+        folder_at(folders[name]).replace(STOP_FILE, b"")
+    deadline = time.monotonic() + arguments.timeout / timedelta(seconds=1)
+    has_failed = False
+    while running:
+        for name, started in list(running.items()):
+            status = _status(name, folders[name])
+            if status is None or status.runner.run_id != started.runner.run_id or status.is_final:
+                word = "stopped" if status is None or not status.is_final else status.state
+                print(f"flow {name}: {word}", flush=True)
+                has_failed = has_failed or word == "failed"
+                del running[name]
+            elif not is_alive(status, _now_ms()):
+                # Its next run must not find the request.
+                folder_at(folders[name]).remove_file(STOP_FILE)
+                print(f"flow {name}: process {status.runner.pid} on {status.runner.host} is gone", file=sys.stderr)
+                has_failed = True
+                del running[name]
+        if running and time.monotonic() > deadline:
+            raise PipelineError(
+                f"{', '.join(running)}: still running. The request stays: they end after their micro-batches"
+            )
+        if running:
+            time.sleep(_LOOK_INTERVAL_S)
+    return 1 if has_failed else 0
+
+
+def _status(name: str, folder: str) -> FlowStatus | None:
+    try:
+        return read_status(folder)
+    except (OSError, ValueError) as error:
+        raise PipelineError(f"the status of flow {name} can't be read: {error}") from None
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

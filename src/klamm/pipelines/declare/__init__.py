@@ -1,0 +1,1 @@
+"""What a pipeline is declared as: values, without Spark and without a cluster."""

@@ -1,0 +1,1 @@
+"""Decoders: how the bytes of a record's value become typed columns."""

@@ -1,0 +1,1 @@
+"""How a pipeline runs: its queries, their restarts and their end."""

@@ -1,0 +1,164 @@
+"""Checks a flow without running it: its sources, offsets and columns, its sink, and what would fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from klamm.errors import KlammError
+from klamm.pipelines.declare.flow import Flow, takes_environment
+from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToOrigins, ToTopic
+from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
+from klamm.pipelines.run.error_texts import one_line
+from klamm.pipelines.run.flow_frames import flow_result
+from klamm.pipelines.run.flow_identity import refuse_changes
+from klamm.pipelines.run.flow_queries import topic_options, written_rows
+from klamm.pipelines.run.pinned_decoders import pin
+from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.starting_offsets import log_of, resolve_start, stored_start
+from klamm.pipelines.run.written_topics import topic_exists
+from klamm.protocol.types import Offset
+from klamm.spark.sink.sink_columns import SinkColumns
+from klamm.spark.sink.sink_options import SinkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["FlowCheck", "SourceCheck", "check_flow"]
+
+_CHECKPOINT: Final = "the checkpoint"
+
+
+@dataclass(slots=True)
+class SourceCheck:
+    """One source of a flow."""
+
+    parameter: str
+    topics: str
+    decoder: str
+    group: str
+    partitions: int | None = None
+    starts_at: str | None = None
+    """Where the next run begins: the checkpoint, or the declared start."""
+    to_read: int | None = None
+    """The number of offsets between there and the end of the log now."""
+    columns: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class FlowCheck:
+    """A flow, as far as it could be checked."""
+
+    flow: str
+    sources: list[SourceCheck] = field(default_factory=list)
+    sink: str | None = None
+    columns: str | None = None
+    """What the sink writes."""
+    bad_records: str | None = None
+    problems: list[str] = field(default_factory=list)
+    """What would fail."""
+    warnings: list[str] = field(default_factory=list)
+
+
+def check_flow(spark: SparkSession, place: Place, flow: Flow) -> FlowCheck:
+    """Returns what a run of the flow would do. Writes nothing, and raises nothing: problems are in the result."""
+    check = FlowCheck(flow.name)
+    _try(check, lambda: refuse_changes(place, flow))
+    _try(check, lambda: _describe_sink(check, place, flow))
+    for parameter in flow.sources:
+        source = SourceCheck(
+            parameter,
+            str(flow.sources[parameter]),
+            flow.sources[parameter].decode.name,
+            place.group(flow, parameter),
+        )
+        check.sources.append(source)
+        _try(check, lambda parameter=parameter, source=source: _check_offsets(source, place, flow, parameter))
+        _try(check, lambda parameter=parameter, source=source: _check_schema(source, spark, place, flow, parameter))
+    if not check.problems:
+        _try(check, lambda: _check_rows(check, spark, place, flow))
+    return check
+
+
+def _try(check: FlowCheck, step: Any) -> None:
+    try:
+        step()
+    except KlammError as error:
+        check.problems.append(str(error))
+    except Exception as error:  # the flow's own code may raise anything
+        check.problems.append(one_line(f"{type(error).__name__}: {error}"))
+
+
+def _check_offsets(source: SourceCheck, place: Place, flow: Flow, parameter: str) -> None:
+    _, ends = log_of(place, flow, parameter)
+    source.partitions = len(ends)
+    starts: Mapping[Any, Offset]
+    if read_state(place.checkpoint(flow.name)).planned is not None:
+        source.starts_at, starts = _CHECKPOINT, end_of_finished(place.checkpoint(flow.name))
+    else:
+        source.starts_at = str(flow.sources[parameter].start)
+        starts = stored_start(place, flow, parameter) or resolve_start(place, flow, parameter)
+    source.to_read = sum(max(0, end - starts.get(key, Offset(0))) for key, end in ends.items())
+
+
+def _check_schema(source: SourceCheck, spark: SparkSession, place: Place, flow: Flow, parameter: str) -> None:
+    pinned = pin(spark, place, flow, parameter, stores=False)
+    source.columns = _columns(pinned.schema)
+    source.notes.extend(pinned.notes)
+
+
+def _describe_sink(check: FlowCheck, place: Place, flow: Flow) -> None:
+    sink = flow.sink
+    if isinstance(sink, ToTopic):
+        topic = place.topic(sink.topic)
+        check.sink = f"topic {topic}, {sink.semantics}"
+        _warn_of_missing(check, place, topic)
+    elif isinstance(sink, ToBatches):
+        check.sink = f"function {getattr(sink.function, '__name__', repr(sink.function))}"
+        if place.environment is not None and not takes_environment(sink):
+            check.warnings.append(
+                "the function of to_batches() has no parameter `environment`: it writes to the same place in each "
+                "environment"
+            )
+    elif not isinstance(sink, ToOrigins):
+        if isinstance(sink, ToFormat):
+            place.format_options(flow, sink)
+        path = place.files_path(sink)
+        check.sink = sink.format if path is None else f"{sink.format} in {path}"
+    if flow.writes_dead_letters:
+        topic = place.dead_letters_topic(flow)
+        check.bad_records = f"topic {topic}"
+        _warn_of_missing(check, place, topic)
+    else:
+        check.bad_records = "dropped and counted" if flow.bad_records == "drop" else "fail the flow"
+
+
+def _warn_of_missing(check: FlowCheck, place: Place, topic: str) -> None:
+    if not topic_exists(place, topic):
+        check.warnings.append(f"the topic {topic} does not exist; a run creates it")
+
+
+def _check_rows(check: FlowCheck, spark: SparkSession, place: Place, flow: Flow) -> None:
+    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), stores_schemas=False)
+    rows = written_rows(result, flow)
+    check.columns = _columns(rows.schema)
+    if isinstance(flow.sink, ToTopic):
+        options = {**flow.sink.options, **topic_options(place, place.topic(flow.sink.topic), flow.sink.semantics)}
+        # The query's checkpoint is known only when it runs.
+        SinkOptions.parse({**options, "checkpointLocation": place.checkpoint(flow.name)})
+        SinkColumns.of(rows.schema, place.topic(flow.sink.topic))
+    _check_output_mode(rows, flow)
+
+
+def _check_output_mode(rows: DataFrame, flow: Flow) -> None:
+    """Raises what Spark raises when a query starts with an output mode that its operations do not allow."""
+    jvm: Any = rows.sparkSession._jvm
+    sql = jvm.org.apache.spark.sql
+    mode = sql.catalyst.streaming.InternalOutputModes.apply(flow.output_mode)
+    sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(rows._jdf.queryExecution().analyzed(), mode)
+
+
+def _columns(schema: Any) -> str:
+    return ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in schema.fields)

@@ -1,0 +1,114 @@
+"""Starts the streaming queries of a flow: its own, and the one that writes its dead letters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from klamm.pipelines.declare.flow import Flow, takes_environment
+from klamm.pipelines.declare.sinks import ToBatches, ToFiles, ToFormat, ToOrigins, ToTopic
+from klamm.pipelines.errors import DeclarationError
+from klamm.pipelines.run.dead_letter_headers import dead_letter_columns
+from klamm.pipelines.run.flow_frames import RECORD, bad_records, flow_result
+from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes
+from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.record_columns import record_columns
+from klamm.pipelines.run.starting_offsets import starting_offsets
+from klamm.pipelines.run.written_topics import create_topic_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+__all__ = ["start_dead_letters", "start_flow", "topic_options", "written_rows"]
+
+
+def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
+    """Starts the flow's query. Raises what is wrong with the flow or the cluster, as soon as that is known."""
+    _use_in_this_thread(spark)
+    refuse_changes(place, flow)
+    keep_identity(place, flow)
+    result = flow_result(spark, place, flow, starting_offsets(place, flow, is_dead_letters=False))
+    rows = written_rows(result, flow)
+    if isinstance(flow.sink, ToTopic):
+        create_topic_for(place, place.topic(flow.sink.topic))
+    writer = rows.writeStream.queryName(place.query_name(flow)).outputMode(flow.output_mode)
+    writer = writer.option("checkpointLocation", place.checkpoint(flow.name))
+    return _start(_with_sink(writer, place, flow), flow, once=once)
+
+
+def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
+    """Starts the query that writes the flow's dead letters, exactly once."""
+    _use_in_this_thread(spark)
+    refuse_changes(place, flow)
+    bad = bad_records(spark, place, flow, starting_offsets(place, flow, is_dead_letters=True))
+    create_topic_for(place, place.dead_letters_topic(flow))
+    options = topic_options(place, place.dead_letters_topic(flow), "exactly-once")
+    letters = dead_letter_columns(bad, place.query_name(flow.replays or flow))
+    writer = letters.writeStream.queryName(place.dead_letters_query_name(flow))
+    writer = writer.option("checkpointLocation", place.dead_letters_checkpoint(flow.name))
+    return _start(writer.format("klamm").options(**options), flow, once=once)
+
+
+def written_rows(result: DataFrame, flow: Flow) -> DataFrame:
+    """Returns the rows as the flow's sink takes them. Raises `DeclarationError`."""
+    if isinstance(flow.sink, ToTopic):
+        return record_columns(result, flow.sink, flow.name)
+    if isinstance(flow.sink, ToBatches | ToOrigins):
+        return result
+    if isinstance(flow.sink, ToFiles) and (missing := set(flow.sink.partition_by) - set(result.columns)):
+        raise DeclarationError(
+            f"flow {flow.name}: partition_by names {', '.join(sorted(missing))}, and its function returns only "
+            f"{', '.join(result.columns)}"
+        )
+    return result.drop(RECORD)
+
+
+def topic_options(place: Place, topic: str, semantics: str) -> dict[str, str]:
+    """Returns the options of a sink that writes to a topic."""
+    return {**place.kafka_options, "topic": topic, "klamm.sink.semantics": semantics}
+
+
+def _with_sink(writer: DataStreamWriter, place: Place, flow: Flow) -> DataStreamWriter:
+    sink = flow.sink
+    if isinstance(sink, ToTopic):
+        options = {**sink.options, **topic_options(place, place.topic(sink.topic), sink.semantics)}
+        if flow.output_mode == "update":
+            from klamm.spark import write_topic
+
+            return writer.foreachBatch(write_topic(**options))
+        return writer.format("klamm").options(**options)
+    if isinstance(sink, ToBatches):
+        return writer.foreachBatch(_batch_function(sink, place.environment))
+    if isinstance(sink, ToOrigins):
+        options = {"klamm.sink.semantics": "exactly-once", "klamm.sink.marker.topic": sink.marker_topic}
+        return writer.format("klamm").options(**place.kafka_options, **options)
+    options = place.format_options(flow, sink) if isinstance(sink, ToFormat) else dict(sink.options)
+    path = place.files_path(sink)
+    if path is not None:
+        options["path"] = path
+    writer = writer.format(sink.format).options(**options)
+    return writer.partitionBy(*sink.partition_by) if isinstance(sink, ToFiles) and sink.partition_by else writer
+
+
+def _batch_function(sink: ToBatches, environment: str | None) -> Any:
+    if not takes_environment(sink):
+        return sink.function
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        sink.function(frame, batch_id, environment=environment)
+
+    return write
+
+
+def _use_in_this_thread(spark: SparkSession) -> None:
+    """Makes the session this thread's active one: a writer looks there for the formats of Python sinks."""
+    session_class = type(spark)._get_j_spark_session_class(spark._jvm)  # as `createDataFrame` does
+    session_class.setActiveSession(spark._jsparkSession)
+
+
+def _start(writer: DataStreamWriter, flow: Flow, *, once: bool) -> StreamingQuery:
+    if once:
+        writer = writer.trigger(availableNow=True)
+    elif flow.every is not None:
+        writer = writer.trigger(processingTime=flow.every)
+    return writer.start()

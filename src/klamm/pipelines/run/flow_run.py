@@ -1,0 +1,237 @@
+"""One flow in one run of its pipeline: its queries, its stop request, and its status file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from klamm.pipelines.declare.flow import Flow
+from klamm.pipelines.run.checkpoint_reader import PlannedBatch
+from klamm.pipelines.run.flow_queries import start_dead_letters, start_flow
+from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.supervised_query import Failure, QueryState, SupervisedQuery
+from klamm.pipelines.status.flow_status import FlowStatus, QueryStatus, Runner, read_status, write_status
+from klamm.pipelines.status.query_reports import BatchReport
+from klamm.spark.folders import folder_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["DEAD_LETTERS", "STOP_FILE", "FlowRun"]
+
+_logger = logging.getLogger(__name__)
+
+DEAD_LETTERS: Final = "dead-letters"
+"""The role of the query that writes dead letters."""
+_FLOW: Final = "flow"
+STOP_FILE: Final = "stop"
+"""The name of the file in a flow's folder that ends the flow."""
+_ERROR_FILE: Final = "error.txt"
+_STATUS_INTERVAL_S: Final = 3.0
+_STOP_INTERVAL_S: Final = 0.5
+
+
+class FlowRun:
+    """A flow that runs. One thread calls `look` several times a second until `is_over`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        place: Place,
+        flow: Flow,
+        *,
+        runner: Runner,
+        max_restarts: int,
+        once: bool,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        """Takes a monotonic `clock`, and a `wall_clock` of seconds since the epoch."""
+        self.flow: Final = flow
+        self.message: str | None = None
+        """Why the flow has failed, and what to do; None unless it has."""
+        self._place = place
+        self._runner = runner
+        self._once = once
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._folder: Final = place.flow_folder(flow.name)
+        self._max_restarts = max_restarts
+        self._started_ms = int(wall_clock() * 1000)
+        self._stop_requested_at: float | None = None
+        self._stop_looked_at = float("-inf")
+        self._written: FlowStatus | None = None
+        self._written_at = float("-inf")
+        before = self._before()
+        self.bad_records_before: Final = before.get(_FLOW, 0)
+        """The bad records of earlier runs."""
+        starts = {_FLOW: (start_flow, place.query_name(flow), place.checkpoint(flow.name))}
+        if flow.writes_dead_letters:
+            starts[DEAD_LETTERS] = (
+                start_dead_letters,
+                place.dead_letters_query_name(flow),
+                place.dead_letters_checkpoint(flow.name),
+            )
+        self.queries: Final = {
+            role: SupervisedQuery(
+                name,
+                checkpoint,
+                partial(start, spark, place, flow, once=once),
+                max_restarts,
+                before.get(role, 0),
+            )
+            for role, (start, name, checkpoint) in starts.items()
+        }
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no query of the flow runs again in this run."""
+        return all(query.state.is_final for query in self.queries.values())
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a query of the flow has failed for good."""
+        return any(query.state is QueryState.FAILED for query in self.queries.values())
+
+    def look(self) -> Iterator[tuple[str, BatchReport]]:
+        """Brings the flow forward, and yields the finished micro-batches with their query's role."""
+        was_over, now = self.is_over, self._clock()
+        for role, query in self.queries.items():
+            before = query.failure
+            for report in query.look(now):
+                yield role, report
+            if query.failure is not None and query.failure is not before:
+                self._note_failure(role, query, query.failure)
+        if self.has_failed and self._stop_requested_at is None:
+            self.request_stop()  # a flow without its dead letters, or the reverse, does not go on
+        self._look_for_stop(now)
+        if self._stop_requested_at is not None:
+            for query in self.queries.values():
+                query.stop_when_idle(now, self._stop_requested_at)
+        if self.is_over and not was_over:
+            self._remove_stop_file()
+        self._report(now)
+
+    def request_stop(self) -> None:
+        """Lets the flow end after its micro-batch, as `klamm pipeline stop` does."""
+        if not self.is_over:
+            folder_at(self._folder).replace(STOP_FILE, b"")
+
+    def end(self, failure: str | None = None) -> None:
+        """Ends the queries at once, and says so in the status; `failure` is what has ended the run, if it failed."""
+        for query in self.queries.values():
+            query.end(has_failed=failure is not None)
+        self.message = self.message or failure
+        self._remove_stop_file()
+        self._report(self._clock())
+
+    def status(self) -> FlowStatus:
+        """Returns the flow's status now."""
+        now = self._wall_clock()
+        queries = {}
+        for role, query in self.queries.items():
+            failure = query.failure
+            queries[role] = QueryStatus(
+                state=query.state.value,
+                restarts=query.restarts.total,
+                error=None if failure is None else failure.line,
+                **asdict(query.reports.figures(now)),
+            )
+        return FlowStatus(
+            pipeline=self._place.pipeline,
+            flow=self.flow.name,
+            environment=self._place.environment,
+            state=self._state(),
+            runner=self._runner,
+            once=self._once,
+            started_ms=self._started_ms,
+            updated_ms=int(now * 1000),
+            queries=queries,
+            error=self.message or next((each.error for each in queries.values() if each.error is not None), None),
+        )
+
+    def _state(self) -> str:
+        states = [query.state for query in self.queries.values()]
+        if self.is_over:
+            return "failed" if self.has_failed else "stopped"
+        if self._stop_requested_at is not None:
+            return "stopping"
+        for state in (QueryState.WAITING, QueryState.STARTING):
+            if state in states:
+                return str(state.value)
+        return str(QueryState.RUNNING.value)
+
+    def _before(self) -> dict[str, int]:
+        """Returns the bad records that earlier runs have counted, by role."""
+        try:
+            status = read_status(self._folder)
+        except (OSError, ValueError):
+            return {}
+        return {} if status is None else {role: query.bad_records for role, query in status.queries.items()}
+
+    def _look_for_stop(self, now: float) -> None:
+        if self._stop_requested_at is not None or now - self._stop_looked_at < _STOP_INTERVAL_S:
+            return
+        self._stop_looked_at = now
+        try:
+            if folder_at(self._folder).read(STOP_FILE) is not None:
+                self._stop_requested_at = now
+        except OSError as error:
+            _logger.debug("the folder %s can't be read: %s", self._folder, error)
+
+    def _remove_stop_file(self) -> None:
+        try:
+            folder_at(self._folder).remove_file(STOP_FILE)
+        except OSError as error:
+            _logger.warning("%s/%s can't be removed: %s", self._folder, STOP_FILE, error)
+
+    def _note_failure(self, role: str, query: SupervisedQuery, failure: Failure) -> None:
+        file = f"{self._folder}/{_ERROR_FILE}"
+        try:
+            folder_at(self._folder).replace(_ERROR_FILE, failure.whole.encode())
+        except OSError as error:
+            file = f"not written ({error})"
+        if query.state is not QueryState.FAILED:
+            return
+        what = f"flow {self.flow.name}" if role == _FLOW else f"the dead letters of flow {self.flow.name}"
+        restarts = query.restarts.count
+        after = (
+            "" if failure.is_certain else f" after {restarts} restart{'' if restarts == 1 else 's'} without progress"
+        )
+        where = "" if failure.batch is None else f" in {_named(failure.batch)}"
+        self.message = (
+            f"{what} stopped{after}: {failure.line}{where}. Remove the cause and run the pipeline again: it goes on "
+            f"{'with this micro-batch' if failure.batch else 'where it is'}. The whole error: {file}"
+        )
+
+    def _report(self, now: float) -> None:
+        """Writes the status file if anything has changed, and every few seconds."""
+        status = self.status()
+        if self._written is not None and now - self._written_at < _STATUS_INTERVAL_S:
+            before = replace(self._written, updated_ms=status.updated_ms)
+            if _without_time(before) == _without_time(status):
+                return
+        try:
+            write_status(self._folder, status)
+        except OSError as error:
+            _logger.warning("the status of flow %s can't be written: %s", self.flow.name, error)
+        self._written, self._written_at = status, now
+
+
+def _without_time(status: FlowStatus) -> FlowStatus:
+    """Returns the status without the figures that change by themselves."""
+    queries = {
+        role: replace(query, lag_seconds=None, records_per_second=None, remaining_seconds=None)
+        for role, query in status.queries.items()
+    }
+    return replace(status, queries=queries)
+
+
+def _named(batch: PlannedBatch) -> str:
+    """Returns the micro-batch with its first offsets and the offsets after its last."""
+    places = [f"{key.topic}-{key.partition} {start} to {end - 1}" for key, (start, end) in batch.ranges.items()]
+    shown = ", ".join(places[:10]) + (f" and {len(places) - 10} more partitions" if len(places) > 10 else "")
+    return f"micro-batch {batch.batch_id} (offsets {shown or 'none'})"

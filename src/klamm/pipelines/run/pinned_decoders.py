@@ -1,0 +1,57 @@
+"""The decoders of a flow's sources with fixed schemas, stored next to the flow's checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from klamm.client.cluster import Cluster
+from klamm.pipelines.declare.flow import Flow
+from klamm.pipelines.decoders.decoder import DecodingPlace, PinnedDecoder
+from klamm.pipelines.decoders.topic_sample import sample_values
+from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.source_options import source_options
+from klamm.spark.folders import folder_at
+from klamm.spark.source.log_offsets import SubscribedOffsets
+from klamm.spark.source.options import SourceOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["pin"]
+
+_FILE: Final = "schema.json"
+
+
+def pin(spark: SparkSession, place: Place, flow: Flow, parameter: str, *, stores: bool = True) -> PinnedDecoder:
+    """Returns the decoder of a source, and stores what fixes its schema unless `stores` is false.
+
+    Raises `DecoderError`, what the cluster raises, and `OSError`.
+    """
+    flow = flow.replays or flow  # a replay decodes as the flow does
+    folder = folder_at(place.flow_folder(flow.name))
+    stored = _stored(folder.read(_FILE))
+    source, options = flow.sources[parameter], source_options(place, flow, parameter, starting_offsets=None)
+    decoding = DecodingPlace(
+        topics=source.topics or _topics(options),
+        sample=partial(sample_values, spark, options),
+        stored=stored.get(parameter, {}),
+    )
+    pinned = source.decode.pin(decoding)
+    if stores and stored.get(parameter) != pinned.stored:
+        folder.replace(_FILE, json.dumps({**stored, parameter: pinned.stored}, indent=2).encode())
+    return pinned
+
+
+def _topics(options: Mapping[str, str]) -> list[str]:
+    """Returns the topics that match a pattern now."""
+    parsed = SourceOptions.for_stream(options)
+    with closing(Cluster(parsed.client)) as cluster:
+        return sorted({key.topic for key in SubscribedOffsets(cluster, parsed.subscription).latest()})
+
+
+def _stored(content: bytes | None) -> dict[str, dict[str, Any]]:
+    return {} if content is None else {key: dict(value) for key, value in json.loads(content).items()}

@@ -1,0 +1,148 @@
+"""Runs the flows of a pipeline until they end, fail or are stopped."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from klamm.pipelines.declare.flow import Flow
+from klamm.pipelines.declare.pipeline import Pipeline
+from klamm.pipelines.errors import PipelineError
+from klamm.pipelines.run.flow_run import STOP_FILE, FlowRun
+from klamm.pipelines.run.place import Place
+from klamm.pipelines.status.flow_status import FlowStatus, Runner, is_alive, read_status
+from klamm.pipelines.status.query_reports import BatchReport
+from klamm.spark.folders import folder_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["PipelineRun", "RunReporter", "chosen_flows", "refuse_second_run"]
+
+_LOOK_INTERVAL_S: Final = 0.2
+_JVM_GONE: Final = (
+    "Spark's JVM has ended, perhaps for lack of memory. Run the pipeline again: it goes on from its checkpoints"
+)
+
+
+class RunReporter(Protocol):
+    """Tells people or programs what happens in a run."""
+
+    def batch(self, status: FlowStatus, role: str, report: BatchReport) -> None:
+        """Tells of a finished micro-batch of one of the flow's queries."""
+
+    def show(self, statuses: Sequence[FlowStatus]) -> None:
+        """Tells the state of all flows; called several times a second."""
+
+
+class PipelineRun:
+    """One run of a pipeline, or of some of its flows."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        place: Place,
+        flows: Iterable[Flow],
+        *,
+        once: bool,
+        reporters: Sequence[RunReporter] = (),
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepares the run. Raises `PipelineError` if another process runs one of the flows in this environment."""
+        flows = list(flows)
+        refuse_second_run(place, flows, int(wall_clock() * 1000))
+        for flow in flows:
+            folder_at(place.flow_folder(flow.name)).remove_file(STOP_FILE)
+        runner = Runner.this_process(uuid.uuid4().hex)
+        self._reporters = reporters
+        self.flows: Final = [
+            FlowRun(
+                spark,
+                place,
+                flow,
+                runner=runner,
+                max_restarts=pipeline.max_restarts,
+                once=once,
+                clock=clock,
+                wall_clock=wall_clock,
+            )
+            for flow in flows
+        ]
+        self._stop_requested = False
+
+    def request_stop(self) -> None:
+        """Lets all flows end after their micro-batches. May be called by a signal handler."""
+        self._stop_requested = True
+
+    def run(self) -> bool:
+        """Runs until all flows have ended. Returns whether none of them has failed."""
+        has_asked = False
+        try:
+            while True:
+                if self._stop_requested and not has_asked:
+                    has_asked = True
+                    for flow in self.flows:
+                        flow.request_stop()
+                self._look()
+                if all(flow.is_over for flow in self.flows):
+                    return not any(flow.has_failed for flow in self.flows)
+                time.sleep(_LOOK_INTERVAL_S)
+        except BaseException as error:
+            reason = _JVM_GONE if _is_jvm_gone(error) else None
+            for flow in self.flows:
+                flow.end(reason)
+            if reason is not None:
+                raise PipelineError(reason) from None
+            raise
+
+    def _look(self) -> None:
+        for flow in self.flows:
+            for role, report in flow.look():
+                for reporter in self._reporters:
+                    reporter.batch(flow.status(), role, report)
+        statuses = [flow.status() for flow in self.flows]
+        for reporter in self._reporters:
+            reporter.show(statuses)
+
+
+def _is_jvm_gone(error: BaseException) -> bool:
+    """Returns whether an error of py4j says that Spark's JVM does not answer any more."""
+    from py4j.protocol import Py4JNetworkError
+
+    return isinstance(error, Py4JNetworkError | ConnectionError)
+
+
+def chosen_flows(pipeline: Pipeline, names: Sequence[str]) -> list[Flow]:
+    """Returns the flows with these names; all of them without names. Raises `PipelineError` for an unknown name."""
+    for name in names:
+        if name not in pipeline.flows:
+            raise PipelineError(
+                f"the pipeline {pipeline.name} has no flow {name}; its flows are {', '.join(pipeline.flows)}"
+            )
+    return [flow for flow in pipeline.flows.values() if not names or flow.name in names]
+
+
+def refuse_second_run(place: Place, flows: Iterable[Flow], now_ms: int) -> None:
+    """Raises `PipelineError` if another process runs one of the flows in this environment."""
+    for flow in flows:
+        _refuse_second_run(place, flow, now_ms)
+
+
+def _refuse_second_run(place: Place, flow: Flow, now_ms: int) -> None:
+    folder = place.flow_folder(flow.name)
+    try:
+        status = read_status(folder)
+    except ValueError:
+        return
+    if status is None or not is_alive(status, now_ms):
+        return
+    runner: Any = status.runner
+    environment = "" if place.environment is None else f" in the environment {place.environment}"
+    raise PipelineError(
+        f"process {runner.pid} on {runner.host} runs the flow {flow.name} already{environment} (checkpoints in "
+        f"{folder}). `klamm pipeline stop` ends it; another environment or another folder of checkpoints has its own"
+    )

@@ -1,0 +1,114 @@
+"""The offsets at which a flow without a checkpoint starts.
+
+They are determined once and stored next to the checkpoint, since the flow's query and the query for its dead letters
+must start at the same records: at `latest`, two queries would resolve it at two moments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any, Final
+
+from klamm.client.cluster import Cluster
+from klamm.client.committed_offsets import GroupOffsets
+from klamm.pipelines.declare.declared_start import AtTime, GroupOfStart
+from klamm.pipelines.declare.flow import Flow
+from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
+from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.source_options import source_options
+from klamm.spark.folders import folder_at
+from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
+from klamm.spark.source.offsets import EARLIEST_OFFSET, PartitionOffsets, offsets_from_json, offsets_to_json
+from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.positions import AtTimestamp
+
+__all__ = ["log_of", "resolve_start", "starting_offsets", "stored_start"]
+
+_FILE: Final = "start.json"
+
+
+def starting_offsets(place: Place, flow: Flow, *, is_dead_letters: bool) -> dict[str, str | None]:
+    """Returns the option `startingOffsets` for each source of a query; None if its checkpoint has the position.
+
+    A query for dead letters that is new next to a flow with a history starts where the flow is now. Raises what the
+    cluster raises, and `OSError`.
+    """
+    own = place.dead_letters_checkpoint(flow.name) if is_dead_letters else place.checkpoint(flow.name)
+    if read_state(own).planned is not None:
+        return dict.fromkeys(flow.sources)
+    folder = folder_at(place.flow_folder(flow.name))
+    stored = _stored(folder.read(_FILE))
+    has_history = read_state(place.checkpoint(flow.name)).finished is not None
+    role = "dead_letters" if is_dead_letters else "flow"
+    found: dict[str, str | None] = {}
+    for parameter, source in flow.sources.items():
+        entry = stored.setdefault(parameter, {})
+        if entry.get("start") != str(source.start) or role not in entry:
+            if is_dead_letters and has_history:
+                offsets = end_of_finished(place.checkpoint(flow.name))
+                entry |= {"start": str(source.start), "dead_letters": offsets_to_json(offsets)}
+            else:
+                offsets = resolve_start(place, flow, parameter)
+                entry.clear()
+                # What the present declaration makes of it: without dead letters now, a later query for them is new.
+                roles = ("flow", "dead_letters") if flow.writes_dead_letters else ("flow",)
+                entry |= {"start": str(source.start), **dict.fromkeys(roles, offsets_to_json(offsets))}
+        known = offsets_from_json(entry[role])
+        found[parameter] = json.dumps(offsets_to_json(_completed(place, flow, parameter, known)))
+    folder.replace(_FILE, json.dumps(stored, indent=2).encode())
+    return found
+
+
+def stored_start(place: Place, flow: Flow, parameter: str) -> PartitionOffsets | None:
+    """Returns the start that an earlier run has stored for the flow's query, if it is of the present declaration.
+
+    Raises `OSError`.
+    """
+    entry = _stored(folder_at(place.flow_folder(flow.name)).read(_FILE)).get(parameter, {})
+    if entry.get("start") != str(flow.sources[parameter].start) or "flow" not in entry:
+        return None
+    return offsets_from_json(entry["flow"])
+
+
+def resolve_start(place: Place, flow: Flow, parameter: str) -> PartitionOffsets:
+    """Returns the offset of each partition at the declared start. Raises what the cluster raises."""
+    options, start = _options(place, flow, parameter), flow.sources[parameter].start
+    with closing(Cluster(options.client)) as cluster:
+        planner = planner_for(SubscribedOffsets(cluster, options.subscription), options)
+        if isinstance(start, AtTime):
+            return planner.resolve("start", AtTimestamp(start.timestamp_ms, latest_if_none=True))
+        if not isinstance(start, GroupOfStart) and start != "committed":
+            return planner.resolve("start", start)
+        group_id = place.group(flow, parameter) if start == "committed" else start.group_id
+        latest = planner.existing()
+        committed = GroupOffsets(cluster, group_id).committed(latest)
+        return planner.start_of_new(committed, latest)
+
+
+def log_of(place: Place, flow: Flow, parameter: str) -> tuple[PartitionOffsets, PartitionOffsets]:
+    """Returns the start and the end of each subscribed partition. Raises what the cluster raises."""
+    options = _options(place, flow, parameter)
+    with closing(Cluster(options.client)) as cluster:
+        log = SubscribedOffsets(cluster, options.subscription)
+        latest = planner_for(log, options).existing()
+        return log.earliest(latest), latest
+
+
+def _options(place: Place, flow: Flow, parameter: str) -> SourceOptions:
+    return SourceOptions.for_stream(source_options(place, flow, parameter, starting_offsets=None))
+
+
+def _completed(place: Place, flow: Flow, parameter: str, known: PartitionOffsets) -> PartitionOffsets:
+    """Returns an offset for every partition that exists now: the source refuses others, and fewer."""
+    _, latest = log_of(place, flow, parameter)
+    return {key: known.get(key, EARLIEST_OFFSET) for key in latest}
+
+
+def _stored(content: bytes | None) -> dict[str, dict[str, Any]]:
+    try:
+        parsed = {} if content is None else json.loads(content)
+    except ValueError:
+        return {}
+    return {key: dict(value) for key, value in parsed.items()} if isinstance(parsed, Mapping) else {}

@@ -1,0 +1,103 @@
+"""Tests the replay of dead letters after a correction."""
+
+from __future__ import annotations
+
+import json as standard_json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.spark.pipelines.conftest import Runs
+from tests.support.spark_topics import Record, Topic
+
+from klamm.pipelines import Pipeline, PipelineError, json, to_batches, to_files, to_topic, topic
+from klamm.pipelines.run.dead_letter_replay import refuse_state, replay_flow, return_flow
+from klamm.pipelines.run.pipeline_run import PipelineRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from klamm.pipelines.declare.flow import Flow
+
+
+def declared(name: str, flights: Topic, check: str, **more: Any) -> Pipeline:
+    pipeline = Pipeline(name)
+    given = {"sink": to_topic(f"{name}-out", key="dest"), "check": check, "name": "late", **more}
+    pipeline.flow(source=topic(flights.name, decode=json("dest string, delay int"), headers=True), **given)(late)
+    return pipeline
+
+
+def late(flights: DataFrame) -> DataFrame:
+    return flights.selectExpr("dest", "delay", "_record.offset AS offset", "size(_record.headers) AS headers")
+
+
+def replay(runs: Runs, pipeline: Pipeline, derive: Callable[..., Flow]) -> bool:
+    place = runs.place(pipeline)
+    flow = derive(place, pipeline.flows["late"])
+    return PipelineRun(runs.spark, pipeline, place, [flow], once=True).run()
+
+
+def written(runs: Runs, name: str) -> list[Any]:
+    records = runs.topic(f"{name}-out").records(1)[0]
+    return [tuple(standard_json.loads(record.value or b"").values()) for record in records]
+
+
+def test_corrected_records_go_to_the_sink_once(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """A replay writes what is good now, with its original place and headers; what is still bad is a dead letter again,
+    with the new reason, and is found by the next replay. Nothing is replayed twice."""
+    flights = new_topic()
+    delays = [20, 4_000, 90_000]
+    flights.produce_records(
+        [{"value": f'{{"dest": "JFK", "delay": {delay}}}', "headers": [("trace", b"1")]} for delay in delays]
+    )
+    assert runs.once(declared(name, flights, "delay < 3000"))
+    assert written(runs, name) == [(20, 0, 1)]
+
+    corrected = declared(name, flights, "delay < 5000")
+    assert replay(runs, corrected, replay_flow)
+    assert replay(runs, corrected, replay_flow)
+    assert written(runs, name) == [(20, 0, 1), (4_000, 1, 1)]
+    letters = runs.topic(f"{name}.late.dead-letters").records(1)[0]
+    assert [standard_json.loads(letter.value or b"")["delay"] for letter in letters][:3] == [4_000, 90_000, 90_000]
+    headers = dict(letters[2].headers)
+    assert [key for key, _ in letters[2].headers].count("klamm.reason") == 1
+    assert (headers["klamm.offset"], headers["trace"]) == (b"2", b"1")
+    assert headers["klamm.topic"] == flights.name.encode()
+    assert headers["klamm.reason"] == b"the check is not true: delay < 5000"
+
+    assert replay(runs, declared(name, flights, "delay < 100000"), replay_flow)
+    assert written(runs, name)[2:] == [(90_000, 2, 1)]
+
+
+def test_records_go_back_to_their_topic(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """With the other kind of replay the records are written to their topic again, as they were, each once."""
+    flights = new_topic()
+    flights.produce_records([{"value": "bad", "key": "k", "headers": [("trace", b"1")]}, {"value": None, "key": "t"}])
+    pipeline = declared(name, flights, "true")
+    assert runs.once(pipeline)
+
+    assert replay(runs, pipeline, return_flow)
+    assert replay(runs, pipeline, return_flow)
+
+    again = [Record(b"k", b"bad", (("trace", b"1"),)), Record(b"t", None)]
+    assert flights.records(1)[0] == again * 2
+
+
+def test_what_can_not_be_replayed_alone(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """A flow with state, and sinks that know micro-batches by number, are refused with the way that works."""
+    flights = new_topic()
+    files = declared(name, flights, "true", sink=to_files("out"))
+    batches = declared(name, flights, "true", sink=to_batches(print))
+    for pipeline in (files, batches):
+        with pytest.raises(PipelineError, match="With --to-source"):
+            replay_flow(runs.place(pipeline), pipeline.flows["late"])
+    dropping = declared(name, flights, "true", bad_records="drop")
+    with pytest.raises(PipelineError, match="writes no dead letters"):
+        replay_flow(runs.place(dropping), dropping.flows["late"])
+
+    counts = Pipeline(name)
+    counts.flow(source=topic(flights.name), sink=to_topic(f"{name}-out"), output_mode="update", name="late")(
+        lambda flights: flights.groupBy("value").count()
+    )
+    with pytest.raises(PipelineError, match=r"has state \(Aggregate\)"):
+        refuse_state(runs.spark, runs.place(counts), replay_flow(runs.place(counts), counts.flows["late"]))

@@ -1,0 +1,87 @@
+"""Tests what a check of a flow tells, and that it writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tests.spark.pipelines.conftest import Runs
+from tests.support.spark_topics import Topic
+
+from klamm.pipelines import Pipeline, json, to_batches, to_topic, topic
+from klamm.pipelines.run.flow_check import FlowCheck, check_flow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def unchanged(flights: DataFrame) -> DataFrame:
+    return flights
+
+
+def check(runs: Runs, pipeline: Pipeline, environment: str | None = None) -> FlowCheck:
+    (flow,) = pipeline.flows.values()
+    return check_flow(runs.spark, runs.place(pipeline, environment), flow)
+
+
+def test_a_flow_that_would_work(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """A check tells the partitions, the group, the start and what is to be read, the columns, and topics to create. The
+    schema may be inferred; nothing is written. After a run the start is the checkpoint."""
+    flights = new_topic(partitions=2)
+    flights.produce(['{"dest": "JFK", "delay": 20}'] * 3, partition=1)
+    pipeline = Pipeline(name)
+    pipeline.flow(source=topic(flights.name, decode=json()), sink=to_topic(f"{name}-out", key="dest"), name="late")(
+        unchanged
+    )
+
+    found = check(runs, pipeline)
+
+    (source,) = found.sources
+    assert (source.partitions, source.group, source.starts_at, source.to_read) == (2, f"{name}.late", "earliest", 3)
+    assert source.columns == "dest string, delay bigint"
+    assert found.columns == "key string, value string"
+    assert found.sink == f"topic {name}-out, exactly-once"
+    assert found.bad_records == f"topic {name}.late.dead-letters"
+    assert found.problems == []
+    assert found.warnings == [
+        f"the topic {topic} does not exist; a run creates it" for topic in (f"{name}-out", f"{name}.late.dead-letters")
+    ]
+    assert not (runs.folder / "checkpoints").exists()
+
+    assert runs.once(pipeline)
+    flights.produce(['{"dest": "LAX"}'], partition=0)
+    found = check(runs, pipeline)
+    assert (found.sources[0].starts_at, found.sources[0].to_read) == ("the checkpoint", 1)
+    assert found.warnings == []
+
+
+def test_flows_that_would_fail(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """A check finds a missing topic, a missing column, an option that does not exist, and an output mode that Spark
+    does not allow."""
+    flights = new_topic()
+    source = topic(flights.name, decode=json("dest string, delay int"))
+    out = to_topic(f"{name}-out")
+    cases: dict[str, dict[str, Any]] = {
+        "no such topic": {"source": topic(f"{name}-none", options={"fetchOffset.numRetries": 1})},
+        "UNRESOLVED_COLUMN": {"source": source, "check": "speed > 3"},
+        "unknown option": {"source": source, "sink": to_topic(f"{name}-out", options={"klamm.sink.stagin": "x"})},
+        "complete": {"source": source, "output_mode": "complete"},
+    }
+    for number, (text, arguments) in enumerate(cases.items()):
+        pipeline = Pipeline(f"{name}{number}")
+        pipeline.flow(**{"sink": out, "name": "late", **arguments})(unchanged)
+        problems = check(runs, pipeline).problems
+        assert len(problems) == 1, problems
+        assert text in problems[0]
+
+
+def test_a_function_without_an_environment_is_warned_of(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """In an environment, a function that does not know it writes to the same place as in the others."""
+    pipeline = Pipeline(name)
+    pipeline.flow(
+        source=topic(new_topic().name), sink=to_batches(lambda frame, batch_id: None), bad_records="drop", name="late"
+    )(unchanged)
+
+    assert check(runs, pipeline).warnings == []
+    (warning,) = check(runs, pipeline, "test").warnings
+    assert "no parameter `environment`" in warning

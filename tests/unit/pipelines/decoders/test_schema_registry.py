@@ -1,0 +1,37 @@
+"""How a registry is declared."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("confluent_kafka.schema_registry")
+
+from klamm.pipelines.decoders.decoder import DecoderError
+from klamm.pipelines.decoders.schema_registry import registry
+
+
+def test_a_registry_hides_its_options_and_can_be_sent_to_workers() -> None:
+    """Passwords are not in the text of a registry; it can be pickled, and equal declarations are equal."""
+    found = registry("http://localhost:1", basic_auth_user_info="me:secret", timeout=3)
+    assert "secret" not in repr(found)
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert dict(found.options) == {"basic.auth.user.info": "me:secret", "timeout": 3}
+    assert registry("http://localhost:1", timeout=3, basic_auth_user_info="me:secret") == found
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "error"),
+    [
+        ("localhost:8081", {}, "Invalid url"),
+        ("http://localhost:1", {"tiemout": 3}, "tiemout"),
+        ("http://localhost:1", {"basic_auth_user_info": "me"}, "username"),
+        ("https://localhost:1", {"ssl_ca_location": "/missing/ca.pem"}, "No such file"),
+    ],
+)
+def test_a_wrong_registry_is_refused_where_it_is_declared(url: str, options: dict[str, str], error: str) -> None:
+    """A wrong URL or option is refused with a sentence."""
+    with pytest.raises(DecoderError, match=error):
+        registry(url, **options)

@@ -1,0 +1,86 @@
+"""Tests which changes of a declaration need a new checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from klamm.pipelines import DeclarationError, Pipeline, dead_letters, to_batches, to_files, to_topic, topic
+from klamm.pipelines.declare.flow import Flow
+from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes
+from klamm.pipelines.run.place import Place
+
+
+def flow(**arguments: Any) -> Flow:
+    pipeline = Pipeline("flights")
+    given = {"source": topic(["a", "b"]), "sink": to_topic("out"), "name": "late"}
+    pipeline.flow(**{**given, **arguments})(lambda flights: flights)
+    return pipeline.flows["late"]
+
+
+def place(folder: Path) -> Place:
+    return Place.at("flights", bootstrap_servers="kafka:9092", checkpoints=str(folder))
+
+
+def run(folder: Path, **arguments: Any) -> None:
+    """Does with the identity what a start of the flow does; the first start leaves a checkpoint."""
+    refuse_changes(place(folder), flow(**arguments))
+    keep_identity(place(folder), flow(**arguments))
+    offsets = Path(place(folder).checkpoint("late"), "offsets")
+    offsets.mkdir(parents=True, exist_ok=True)
+    (offsets / "0").write_text("v1\n{}\n{}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"source": topic(["b", "c"], start="latest", max_records_per_batch=5)},
+        {"check": "true"},
+        {"bad_records": "drop"},
+        {"every": "1 minute"},
+        {"sink": to_topic("out", key="dest")},
+    ],
+)
+def test_what_may_change(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    """Topics may be added and removed; the check, the treatment of bad records, the interval and the columns of the
+    record may change."""
+    run(tmp_path)
+
+    run(tmp_path, **arguments)
+    run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"source": topic("c")}, "flights read a, b and reads c"),
+        ({"source": topic(pattern="a.*")}, "flights read a, b and reads topics of a pattern"),
+        ({"sink": to_topic("other")}, "the sink was topic out, exactly-once, now topic other, exactly-once"),
+        ({"sink": to_topic("out", semantics="at-least-once")}, "now topic out, at-least-once"),
+        ({"sink": to_files("/data/out")}, "now parquet in /data/out"),
+        ({"sink": to_batches(print)}, "now a function"),
+        ({"output_mode": "update"}, "the output mode was append, now update"),
+        ({"bad_records": dead_letters("bad")}, "the dead letters were topic flights.late.dead-letters, now topic bad"),
+    ],
+)
+def test_what_needs_a_new_checkpoint(tmp_path: Path, arguments: dict[str, Any], text: str) -> None:
+    """A flow that reads or writes something else is refused with what has changed, also after another refusal; without
+    a checkpoint it is not."""
+    run(tmp_path)
+
+    for _ in range(2):
+        with pytest.raises(DeclarationError, match=text):
+            run(tmp_path, **arguments)
+
+    run(tmp_path / "fresh", **arguments)
+
+
+def test_dead_letters_that_were_off_for_a_while(tmp_path: Path) -> None:
+    """Dead letters keep their checkpoint while they are off, and so their topic."""
+    run(tmp_path)
+    run(tmp_path, bad_records="drop")
+
+    with pytest.raises(DeclarationError, match="the dead letters were"):
+        run(tmp_path, bad_records=dead_letters("bad"))
