@@ -23,7 +23,7 @@ from tests.support.short_lived_java import remembered_classpath, start_command
 
 from klamm.errors import KlammError
 
-__all__ = ["ApacheKafka", "KafkaUnavailable", "kafka_classpath"]
+__all__ = ["ApacheKafka", "KafkaUnavailable", "end_with_parent", "kafka_classpath"]
 
 KAFKA_VERSION = "4.3.0"
 _READY_SECONDS = 120
@@ -82,7 +82,7 @@ def _train(java: list[str]) -> None:
         pass
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Asks Linux to end this process when its parent ends, so that a test run that is killed leaves no broker behind.
 
     Runs between fork and exec, and does one system call there: no lock can be in the way.
@@ -196,7 +196,7 @@ class ApacheKafka:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
-                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - see there
+                preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - see there
             )
         self._wait_until_ready(self._process, folder)
 

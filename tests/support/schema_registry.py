@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import time
 import urllib.error
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from tests.support.kafka_broker import end_with_parent
 from tests.support.ports import free_port
 from tests.support.short_lived_java import QUICK_START, prepared
 
@@ -57,7 +59,13 @@ class SchemaRegistry:
         }
         defines = [f"-D{name}={value}" for name, value in settings.items()]
         command = [java, "-Xmx384m", *QUICK_START, *defines, "-jar", "quarkus-run.jar"]
-        self._process = subprocess.Popen(command, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            command,
+            cwd=home,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - see there
+        )
         try:
             self._wait_until_ready()
         except BaseException:

@@ -6,7 +6,7 @@ which accepts any JSON object, and names the fields that have a text there but n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import Final
 
@@ -55,16 +55,29 @@ def json_reason(value: Column, parsed: Column, schema: StructType, options: Mapp
 
 
 def _corrupt_reason(text: Column, found: Column, schema: StructType, options: Mapping[str, str]) -> Column:
+    def of_fields(texts: Column) -> Column:
+        fields = list(_wrong_fields(found, texts[WRAPPED], schema, "", options))[:_FIELDS]
+        wrong = F.left(F.concat_ws("; ", *fields), F.lit(_LONGEST))
+        return (
+            F.when(
+                texts[_CORRUPT].isNotNull(), F.concat(F.lit("the value is "), _kind(text), F.lit(", not a JSON object"))
+            )
+            .when(wrong != "", wrong)
+            .otherwise(F.lit("a field is of another type than in the schema"))
+        )
+
     as_text = parse_wrapped(text, StringType(), options)
-    texts = parse_wrapped(text, _of_texts(schema), options)
-    fields = list(_wrong_fields(found, texts[WRAPPED], schema, "", options))[:_FIELDS]
-    wrong = F.left(F.concat_ws("; ", *fields), F.lit(_LONGEST))
-    return (
-        F.when(as_text[_CORRUPT].isNotNull(), F.lit("the value is not JSON"))
-        .when(texts[_CORRUPT].isNotNull(), F.concat(F.lit("the value is "), _kind(text), F.lit(", not a JSON object")))
-        .when(wrong != "", wrong)
-        .otherwise(F.lit("a field is of another type than in the schema"))
+    return F.when(as_text[_CORRUPT].isNotNull(), F.lit("the value is not JSON")).otherwise(
+        _with(parse_wrapped(text, _of_texts(schema), options), of_fields)
     )
+
+
+def _with(value: Column, use: Callable[[Column], Column]) -> Column:
+    """Returns `use(value)`, with the value computed once however often `use` has it.
+
+    Spark computes an expression again at each place where it stands, if that place is in a branch of a condition.
+    """
+    return F.transform(F.array(value), use)[0]
 
 
 def _kind(text: Column) -> Column:
@@ -90,9 +103,7 @@ def _wrong_fields(
         if isinstance(data_type, StringType):
             continue  # any JSON value is a string for Spark
         if isinstance(data_type, StructType):
-            inner = parse_wrapped(text, _of_texts(data_type), options)[WRAPPED]
-            for reason in _wrong_fields(value, inner, data_type, f"{name}.", options):
-                yield F.when(text.isNotNull() & value.isNotNull(), reason)
+            yield F.when(text.isNotNull() & value.isNotNull(), _wrong_inside(text, value, field, f"{name}.", options))
         elif isinstance(data_type, ArrayType | MapType):
             # An element of another type leaves an array of structs with a null in it.
             is_wrong = is_wrong | parse_wrapped(text, data_type, options)[_CORRUPT].isNotNull()
@@ -101,6 +112,18 @@ def _wrong_fields(
             text.isNotNull() & is_wrong,
             F.concat(F.lit(f"field {name}: '"), shown, F.lit(f"' is not {_type_name(data_type)}")),
         )
+
+
+def _wrong_inside(text: Column, found: Column, field: StructField, path: str, options: Mapping[str, str]) -> Column:
+    """Returns an expression that names the fields of a struct whose texts are not of their types; else null."""
+    schema = field.dataType
+    assert isinstance(schema, StructType)
+
+    def of_fields(texts: Column) -> Column:
+        wrong = F.concat_ws("; ", *_wrong_fields(found, texts[WRAPPED], schema, path, options))
+        return F.when(wrong != "", wrong)
+
+    return _with(parse_wrapped(text, _of_texts(schema), options), of_fields)
 
 
 def _missing_fields(found: Column, schema: StructType, path: str = "") -> Iterator[Column]:

@@ -118,7 +118,7 @@ def decode_json(
         reason = F.coalesce(refusal, reason)
     return (
         records.withColumn(_PARSED, evaluated_once(parsed))
-        .withColumn(BAD_REASON, reason)
+        .withColumn(BAD_REASON, evaluated_once(reason))
         .withColumn(DECODED, F.when(F.col(BAD_REASON).isNull(), F.col(_PARSED)[WRAPPED]))
         .drop(_PARSED)
     )
