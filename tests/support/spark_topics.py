@@ -10,6 +10,10 @@ from typing import Any, NamedTuple, cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.transaction_listing import TransactionsClient
+
 __all__ = ["Record", "Topic", "create_topic"]
 
 _ATTEMPTS_TO_MAKE_AGAIN = 50
@@ -84,7 +88,9 @@ class Topic:
             consumer.close()
 
     def records(self, partitions: int = 3) -> list[list[Record]]:
-        """Returns the committed records of each partition, in order."""
+        """Returns the committed records of each partition, in order, when the markers of all ended transactions are
+        written."""
+        self._wait_for_markers()
         settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": "none", "enable.partition.eof": True}
         consumer = Consumer({**settings, "enable.auto.commit": False})
         found: list[list[Record]] = [[] for _ in range(partitions)]
@@ -108,6 +114,16 @@ class Topic:
         finally:
             consumer.close()
         return found
+
+    def _wait_for_markers(self) -> None:
+        client = TransactionsClient(Cluster(ClientConfig.from_mapping({"bootstrap.servers": self.bootstrap_servers})))
+        deadline = time.monotonic() + _PATIENCE_S
+        try:
+            while client.markers_are_due():
+                assert time.monotonic() < deadline, "the markers of a transaction are not written"
+                time.sleep(0.02)
+        finally:
+            client.close()
 
     def delete_before(self, offset: int, partition: int = 0) -> None:
         """Moves the log start of a partition to `offset`, as retention does."""

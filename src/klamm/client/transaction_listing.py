@@ -51,6 +51,14 @@ class TransactionsClient:
         """Returns the transactional ids that pass the request's filters, each with its coordinator."""
         return self._retried("list transactions", lambda: self._list_once(request))
 
+    def markers_are_due(self) -> bool:
+        """Returns whether transactions have been committed or aborted whose markers are not in all partitions yet.
+
+        The coordinator answers EndTxn before it writes the markers. Until they are written, a reader of committed
+        records does not see the records of the transaction.
+        """
+        return bool(self.transactional_ids(ListTransactionsRequest(state_filters=["PrepareCommit", "PrepareAbort"])))
+
     def describe(self, transactional_id: str) -> DescribedTransaction | None:
         """Returns the description of one transactional id; None if the coordinator does not know it."""
         return self._retried(

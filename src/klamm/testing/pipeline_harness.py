@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -84,6 +85,7 @@ class PipelineHarness:
         Raises `KlammError` if the broker does not answer."""
         from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+        self._wait_for_markers()
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
@@ -112,6 +114,22 @@ class PipelineHarness:
             return found
         finally:
             consumer.close()
+
+    def _wait_for_markers(self) -> None:
+        """Waits until the records of the last transactions are visible to readers of committed records."""
+        from klamm.client.cluster import Cluster
+        from klamm.client.config import ClientConfig
+        from klamm.client.transaction_listing import TransactionsClient
+
+        client = TransactionsClient(Cluster(ClientConfig.from_mapping({"bootstrap.servers": self.bootstrap_servers})))
+        deadline = time.monotonic() + _TIMEOUT_S
+        try:
+            while client.markers_are_due():
+                if time.monotonic() > deadline:
+                    raise KlammError("the markers of a transaction are not written")
+                time.sleep(0.02)
+        finally:
+            client.close()
 
     def dead_letters(self, flow: str) -> list[WrittenRecord]:
         """Returns the dead letters of a flow; their headers say why and from where."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as standard_json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.spark.pipelines.conftest import Background, Runs
 from tests.support.spark_topics import Topic
 
-from klamm.pipelines import Pipeline, PipelineError, group, json, to_batches, to_files, to_topic, topic
+from klamm.pipelines import Pipeline, PipelineError, group, json, raw, to_batches, to_files, to_topic, topic
+from klamm.pipelines.decoders.decoder import Decoder, DecodingPlace, PinnedDecoder
 from klamm.pipelines.run.flow_run import STOP_FILE
 from klamm.pipelines.status.flow_status import read_status
 
@@ -256,3 +258,36 @@ def _read(runs: Runs, pipeline: Pipeline) -> int:
     """Returns the number of records that the flow's status tells; 0 before it has one."""
     status = read_status(runs.place(pipeline).flow_folder("late"))
     return 0 if status is None else status.figures.records
+
+
+class SlowDecoder(Decoder):
+    """Decodes as `raw()`, needs some time to fix its schema, and counts how many queries do that at the same time."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._present = 0
+
+    def pin(self, place: DecodingPlace) -> PinnedDecoder:
+        self._present += 1
+        self.most = max(self.most, self._present)
+        time.sleep(0.5)
+        self._present -= 1
+        return raw().pin(place)
+
+
+def test_the_two_queries_of_a_flow_start_one_after_the_other(
+    runs: Runs, name: str, new_topic: Callable[..., Topic]
+) -> None:
+    """A flow's query and the query for its dead letters never determine the start and the schema at the same time, so
+    that both have the same."""
+    flights = new_topic()
+    flights.produce(["1"])
+    decoder = SlowDecoder()
+    pipeline = Pipeline(name)
+    pipeline.flow(source=topic(flights.name, decode=decoder), sink=to_topic(f"{name}-out"), name="copy")(unchanged)
+
+    assert runs.once(pipeline)
+
+    assert decoder.most == 1

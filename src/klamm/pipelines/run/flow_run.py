@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from klamm.pipelines.declare.flow import Flow
@@ -19,6 +20,7 @@ from klamm.spark.folders import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 __all__ = ["DEAD_LETTERS", "STOP_FILE", "FlowRun"]
 
@@ -75,11 +77,14 @@ class FlowRun:
                 place.dead_letters_query_name(flow),
                 place.dead_letters_checkpoint(flow.name),
             )
+        # The first of the two queries to start stores the starting offsets and the schemas, and the other one takes
+        # them. If both determined them, a record between two determinations would be in neither of the outputs.
+        alone = Lock()
         self.queries: Final = {
             role: SupervisedQuery(
                 name,
                 checkpoint,
-                partial(start, spark, place, flow, once=once),
+                partial(_start_alone, alone, partial(start, spark, place, flow, once=once)),
                 max_restarts,
                 before.get(role, 0),
             )
@@ -219,6 +224,11 @@ class FlowRun:
         except OSError as error:
             _logger.warning("the status of flow %s can't be written: %s", self.flow.name, error)
         self._written, self._written_at = status, now
+
+
+def _start_alone(alone: Lock, start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    with alone:
+        return start()
 
 
 def _without_time(status: FlowStatus) -> FlowStatus:
