@@ -39,7 +39,7 @@ demo: install
 
 # Property tests try a tenth of their examples; `make test` tries them all.
 unit: install
-	@KLAMM_EXAMPLES_DIVISOR=10 $(BIN)/python -m pytest tests/unit --numprocesses=2 $(TEST_OPTIONS)
+	@TEST_EXAMPLES_DIVISOR=10 $(BIN)/python -m pytest tests/unit --numprocesses=2 $(TEST_OPTIONS)
 
 # In processes side by side: most suites wait for timeouts more than they compute.
 test: install

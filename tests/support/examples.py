@@ -10,9 +10,9 @@ from typing import Final
 
 __all__ = ["examples"]
 
-_DIVISOR: Final = int(os.environ.get("KLAMM_EXAMPLES_DIVISOR", "1"))
+_DIVISOR: Final = int(os.environ.get("TEST_EXAMPLES_DIVISOR", "1"))
 
 
 def examples(count: int) -> int:
-    """Returns the number of examples to try: `count`, or a part of it if KLAMM_EXAMPLES_DIVISOR is set."""
+    """Returns the number of examples to try: `count`, or a part of it if TEST_EXAMPLES_DIVISOR is set."""
     return max(5, count // _DIVISOR)

@@ -10,10 +10,6 @@ from typing import Any, NamedTuple, cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from klamm.client.cluster import Cluster
-from klamm.client.config import ClientConfig
-from klamm.client.transaction_listing import TransactionsClient
-
 __all__ = ["Record", "Topic", "create_topic"]
 
 _ATTEMPTS_TO_MAKE_AGAIN = 50
@@ -116,6 +112,11 @@ class Topic:
         return found
 
     def _wait_for_markers(self) -> None:
+        # Imported late: a test checks that a plain session imports nothing of klamm in the driver.
+        from klamm.client.cluster import Cluster
+        from klamm.client.config import ClientConfig
+        from klamm.client.transaction_listing import TransactionsClient
+
         client = TransactionsClient(Cluster(ClientConfig.from_mapping({"bootstrap.servers": self.bootstrap_servers})))
         deadline = time.monotonic() + _PATIENCE_S
         try:
