@@ -197,6 +197,26 @@ def test_wide_fetch_waits_until_there_is_enough(
     assert [each.index for each in answers[0].topics[0].partitions if each.records] == [5]
 
 
+def test_wide_fetch_has_the_records_that_ended_its_wait(
+    monkeypatch: pytest.MonkeyPatch, served: Broker, wire: Wire, topic: tuple[str, TopicId]
+) -> None:
+    """A fetch of many partitions never ends its wait without records, even if a record arrives right after its
+    partition was read."""
+    take_many_partitions(monkeypatch)
+    request = fetch_request(12, topic, list(range(PARTITIONS)), max_wait_ms=60_000)
+    (wanted,) = request.topics[1:]
+    with Wire(served.bootstrap_servers) as other:
+        for number in range(100):
+            partitions = [each._replace(fetch_offset=number) if each.index == 0 else each for each in wanted.partitions]
+            now = request._replace(topics=[wanted._replace(partitions=partitions)])
+            answers: list[FetchResponse] = []
+            waiting = threading.Thread(target=lambda now=now, answers=answers: answers.append(other.fetch(12, now)))
+            waiting.start()
+            wire.produce(9, produce_request(9, topic, [0]))
+            waiting.join()
+            assert [each.index for each in answers[0].topics[0].partitions if each.records] == [0]
+
+
 def test_wide_fetch_answers_when_its_time_is_up(
     monkeypatch: pytest.MonkeyPatch, wire: Wire, topic: tuple[str, TopicId]
 ) -> None:

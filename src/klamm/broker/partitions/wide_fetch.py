@@ -200,11 +200,17 @@ class _WideFetch:
             if self._request.max_wait_ms > 0:
                 # Observe before the read, so that no append during the read is missed.
                 yield from self._observe()
+            is_read_again = False
             while True:
                 is_last = self._is_interrupted or loop.time() >= ends
                 self._arrived_bytes = 0
                 result = yield from self._read_all()
-                if is_last or (yield from self._is_enough(result)):
+                is_enough = is_last or (yield from self._is_enough(result))
+                if is_enough and not is_last and self._may_lack_what_arrived(result, is_read_again):
+                    is_read_again = True
+                    free_later(result.answers)
+                    continue
+                if is_enough:
                     body = yield from self._answer(result.answers)
                     free_later(result.answers)
                     while self._observed:
@@ -243,6 +249,15 @@ class _WideFetch:
                 return True
             yield None
         return False
+
+    def _may_lack_what_arrived(self, result: ReadResult, is_read_again: bool) -> bool:
+        """Returns whether the minimum is reached only with records that arrived after their partition was read.
+
+        The next read has them. If records arrive all the time, the second read is enough unless it found none.
+        """
+        if result.is_final or result.size_bytes >= self._minimum_bytes or not self._arrived_bytes:
+            return False
+        return not is_read_again or not result.size_bytes
 
     def _wait_for_more(self, read_bytes: int, ends: float) -> Work[None]:
         loop = asyncio.get_running_loop()
