@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -117,14 +118,9 @@ class Topic:
         from klamm.client.config import ClientConfig
         from klamm.client.transaction_listing import TransactionsClient
 
-        client = TransactionsClient(Cluster(ClientConfig.from_mapping({"bootstrap.servers": self.bootstrap_servers})))
-        deadline = time.monotonic() + _PATIENCE_S
-        try:
-            while client.markers_are_due():
-                assert time.monotonic() < deadline, "the markers of a transaction are not written"
-                time.sleep(0.02)
-        finally:
-            client.close()
+        cluster = Cluster(ClientConfig.from_mapping({"bootstrap.servers": self.bootstrap_servers}))
+        with closing(TransactionsClient(cluster)) as client:
+            assert client.wait_for_markers(_PATIENCE_S), "the markers of a transaction are not written"
 
     def delete_before(self, offset: int, partition: int = 0) -> None:
         """Moves the log start of a partition to `offset`, as retention does."""

@@ -4,8 +4,9 @@ DescribeProducers and WriteTxnMarkers (KIP-664).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from klamm.client.cluster import Cluster, error_code
 from klamm.client.coordinator import TRANSACTION, find_coordinator
@@ -31,6 +32,8 @@ from klamm.protocol.types import BrokerId, TopicPartition
 __all__ = ["DescribedTransaction", "ListedTransaction", "ProducerState", "TransactionsClient"]
 
 T = TypeVar("T")
+
+_MARKERS_INTERVAL_S: Final = 0.02
 
 
 class TransactionsClient:
@@ -58,6 +61,15 @@ class TransactionsClient:
         records does not see the records of the transaction.
         """
         return bool(self.transactional_ids(ListTransactionsRequest(state_filters=["PrepareCommit", "PrepareAbort"])))
+
+    def wait_for_markers(self, patience_s: float) -> bool:
+        """Waits until no markers are due, for at most `patience_s` seconds. Returns whether that came about."""
+        deadline_s = time.monotonic() + patience_s
+        while self.markers_are_due():
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(_MARKERS_INTERVAL_S)
+        return True
 
     def describe(self, transactional_id: str) -> DescribedTransaction | None:
         """Returns the description of one transactional id; None if the coordinator does not know it."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -121,15 +121,10 @@ class PipelineHarness:
         from klamm.client.config import ClientConfig
         from klamm.client.transaction_listing import TransactionsClient
 
-        client = TransactionsClient(Cluster(ClientConfig.from_mapping({"bootstrap.servers": self.bootstrap_servers})))
-        deadline = time.monotonic() + _TIMEOUT_S
-        try:
-            while client.markers_are_due():
-                if time.monotonic() > deadline:
-                    raise KlammError("the markers of a transaction are not written")
-                time.sleep(0.02)
-        finally:
-            client.close()
+        cluster = Cluster(ClientConfig.from_mapping({"bootstrap.servers": self.bootstrap_servers}))
+        with closing(TransactionsClient(cluster)) as client:
+            if not client.wait_for_markers(_TIMEOUT_S):
+                raise KlammError("the markers of a transaction are not written")
 
     def dead_letters(self, flow: str) -> list[WrittenRecord]:
         """Returns the dead letters of a flow; their headers say why and from where."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 
 from confluent_kafka import Producer
@@ -30,8 +29,6 @@ def test_markers_are_due_only_for_ended_transactions() -> None:
             assert states == ["Ongoing"]
             assert not client.markers_are_due()
             producer.commit_transaction(_PATIENCE_S)
-            deadline = time.monotonic() + _PATIENCE_S
-            while client.markers_are_due():
-                assert time.monotonic() < deadline
+            assert client.wait_for_markers(_PATIENCE_S)
             states = [each.transaction_state for _, each in client.transactional_ids(ListTransactionsRequest())]
             assert states == ["CompleteCommit"]

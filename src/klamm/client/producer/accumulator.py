@@ -29,7 +29,7 @@ class Accumulator:
         self.unfinished = 0
         """Number of batches that have not ended."""
         self.has_closed_batch = False
-        """Whether a batch was closed since the face last checked, so that there is something to send."""
+        """Whether a batch was closed after the last check, so that a request can be sent."""
         self._config = config
         self._lanes: dict[TopicPartition, PartitionLane] = {}
 
