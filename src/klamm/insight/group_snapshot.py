@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from confluent_kafka.admin import AdminClient
+
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.errors import AuthenticationFailed, ClientConfigError, UnsupportedByBroker
@@ -64,7 +66,7 @@ class GroupObserver:
         """Connects to the cluster. `patience_s`: how long to retry a coordinator that fails or is loading."""
         self._access = access
         self._group = group
-        self._admin = access.admin_client()
+        self._admin: AdminClient | None = access.admin_client()
         cluster = raw_cluster(access, patience_s)
         self._descriptions = GroupDescriptions(cluster, group) if cluster is not None else None
 
@@ -84,11 +86,13 @@ class GroupObserver:
                 # librdkafka has connected with the same properties, so it describes the group, with fewer details.
                 self._descriptions.close()
                 self._descriptions = None
+        admin = self._connected_admin()
         try:
-            found = self._access.result_of(self._admin.describe_consumer_groups([group])[group])
+            found = self._access.result_of(admin.describe_consumer_groups([group])[group])
         except ClusterError as error:
             if "GROUP_ID_NOT_FOUND" in str(error):
                 return None
+            self._admin = None
             raise
         picture = picture_of(found)
         return None if picture.state == "dead" else picture
@@ -98,14 +102,29 @@ class GroupObserver:
         picture = self.describe()
         if picture is None:
             return None
-        committed = commits(self._access, self._admin, self._group)
-        counts = self._partition_counts()
-        snapshot = Snapshot(0, picture, committed.offsets, {}, counts, committed.applications)
-        ends = end_offsets(self._access, self._admin, snapshot.partitions)
+        admin = self._connected_admin()
+        try:
+            committed = commits(self._access, admin, self._group)
+            counts = self._partition_counts(admin)
+            snapshot = Snapshot(0, picture, committed.offsets, {}, counts, committed.applications)
+            ends = end_offsets(self._access, admin, snapshot.partitions)
+        except ClusterError:
+            self._admin = None
+            raise
         return replace(snapshot, at_ms=time.time_ns() // 1_000_000, ends=ends)
 
-    def _partition_counts(self) -> dict[str, int]:
-        topics = self._access.translate(lambda: self._admin.list_topics(timeout=TIMEOUT_S)).topics
+    def _connected_admin(self) -> AdminClient:
+        """Returns librdkafka's client; a new one after an error.
+
+        librdkafka 2.16 loses a coordinator request whose connection ends while the client connects again to its
+        bootstrap servers. All later requests to this coordinator wait behind the lost one until they time out.
+        """
+        if self._admin is None:
+            self._admin = self._access.admin_client()
+        return self._admin
+
+    def _partition_counts(self, admin: AdminClient) -> dict[str, int]:
+        topics = self._access.translate(lambda: admin.list_topics(timeout=TIMEOUT_S)).topics
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
 

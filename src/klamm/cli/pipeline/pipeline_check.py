@@ -10,6 +10,7 @@ from klamm.cli.output import show_rows
 from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
 from klamm.insight.words import count
 from klamm.pipelines.run.flow_check import FlowCheck, SourceCheck, check_flow
+from klamm.pipelines.run.spark_jvm import stop_session
 
 __all__ = ["CHECK_COLUMNS", "run"]
 
@@ -38,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         checks = [check_flow(spark, chosen.place, flow) for flow in chosen.flows]
     finally:
-        spark.stop()
+        stop_session(spark)
     if arguments.output == "table":
         for check in checks:
             print("\n".join(_lines(check)))

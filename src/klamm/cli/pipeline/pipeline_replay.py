@@ -11,6 +11,7 @@ from klamm.insight.words import count
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.dead_letter_replay import refuse_state, replay_flow, return_flow
 from klamm.pipelines.run.pipeline_run import PipelineRun, refuse_second_run
+from klamm.pipelines.run.spark_jvm import stop_session
 from klamm.pipelines.run.written_topics import topic_exists
 
 __all__ = ["run"]
@@ -51,4 +52,4 @@ def run(arguments: argparse.Namespace) -> int:
                 print(f"flow {name}: {count(figures.records, 'dead letter')} replayed, {still_bad:,} of them still bad")
         return 0 if has_succeeded else 1
     finally:
-        spark.stop()
+        stop_session(spark)

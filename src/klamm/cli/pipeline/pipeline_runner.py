@@ -12,6 +12,7 @@ from typing import Final
 from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
 from klamm.cli.pipeline.run_lines import lines_for
 from klamm.pipelines.run.pipeline_run import PipelineRun, RunReporter, refuse_second_run
+from klamm.pipelines.run.spark_jvm import stop_session
 from klamm.pipelines.status.flow_metrics import FlowMetrics
 
 __all__ = ["run"]
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         lines.close()
         metrics.close()
-        spark.stop()
+        stop_session(spark)
 
 
 def _stop_on_signals(running: PipelineRun) -> None:

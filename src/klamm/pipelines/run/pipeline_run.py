@@ -12,6 +12,7 @@ from klamm.pipelines.declare.pipeline import Pipeline
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.flow_run import STOP_FILE, FlowRun
 from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.spark_jvm import is_jvm_gone
 from klamm.pipelines.status.flow_status import FlowStatus, Runner, is_alive, read_status
 from klamm.pipelines.status.query_reports import BatchReport
 from klamm.spark.folders import folder_at
@@ -58,6 +59,7 @@ class PipelineRun:
         for flow in flows:
             folder_at(place.flow_folder(flow.name)).remove_file(STOP_FILE)
         runner = Runner.this_process(uuid.uuid4().hex)
+        self._spark = spark
         self._reporters = reporters
         self.flows: Final = [
             FlowRun(
@@ -79,7 +81,10 @@ class PipelineRun:
         self._stop_requested = True
 
     def run(self) -> bool:
-        """Runs until all flows have ended. Returns whether none of them has failed."""
+        """Runs until all flows have ended. Returns whether none of them has failed.
+
+        Raises `PipelineError` if Spark's JVM ends.
+        """
         has_asked = False
         try:
             while True:
@@ -92,7 +97,7 @@ class PipelineRun:
                     return not any(flow.has_failed for flow in self.flows)
                 time.sleep(_LOOK_INTERVAL_S)
         except BaseException as error:
-            reason = _JVM_GONE if _is_jvm_gone(error) else None
+            reason = _JVM_GONE if isinstance(error, Exception) and is_jvm_gone(self._spark) else None
             for flow in self.flows:
                 flow.end(reason)
             if reason is not None:
@@ -107,13 +112,9 @@ class PipelineRun:
         statuses = [flow.status() for flow in self.flows]
         for reporter in self._reporters:
             reporter.show(statuses)
-
-
-def _is_jvm_gone(error: BaseException) -> bool:
-    """Returns whether an error of py4j says that Spark's JVM does not answer any more."""
-    from py4j.protocol import Py4JNetworkError
-
-    return isinstance(error, Py4JNetworkError | ConnectionError)
+        # A query that ended with its JVM would be restarted in vain.
+        if any(status.error is not None for status in statuses) and is_jvm_gone(self._spark):
+            raise PipelineError(_JVM_GONE)
 
 
 def chosen_flows(pipeline: Pipeline, names: Sequence[str]) -> list[Flow]:
