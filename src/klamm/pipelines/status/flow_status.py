@@ -43,6 +43,7 @@ class QueryStatus:
     batch_id: int | None = None
     records: int = 0
     bad_records: int = 0
+    late_rows: int = 0
     records_per_second: float | None = None
     lag_records: int | None = None
     lag_seconds: float | None = None
