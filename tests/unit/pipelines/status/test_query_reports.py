@@ -8,7 +8,15 @@ from klamm.pipelines.status.query_reports import QueryReports, batch_report
 
 
 def progress(
-    second: int, batch: int, start: int, end: int, latest: int, *, bad: int = 0, late: int = 0, newest_ms: int | None = None
+    second: int,
+    batch: int,
+    start: int,
+    end: int,
+    latest: int,
+    *,
+    bad: int = 0,
+    late: int = 0,
+    newest_ms: int | None = None,
 ) -> dict[str, Any]:
     return {
         "timestamp": f"1970-01-01T00:00:{second:02}.000Z",
