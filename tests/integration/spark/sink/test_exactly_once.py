@@ -117,18 +117,18 @@ def test_a_commit_that_comes_near_the_transaction_timeout_is_logged(
     topic: Topic, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A commit that takes more than half of the time that its transaction may take is logged with its size."""
-    sink = planned(topic, tmp_path, **{"kafka.transaction.timeout.ms": "3000"})
+    sink = planned(topic, tmp_path, **{"kafka.transaction.timeout.ms": "6000"})
     with caplog.at_level(logging.WARNING):
         sink.commit([task(topic, 0, "run")], 0)
         assert caplog.text == ""
         transaction = begin(sink, task(topic, 1, "run"))
-        time.sleep(1.6)
+        time.sleep(3.1)
 
         transaction.end()
 
     transaction.close()
     assert values(topic) == [b"0", b"1"]
-    assert "the driver sent 0.0 MB; after kafka.transaction.timeout.ms=3000" in caplog.text
+    assert "the driver sent 0.0 MB; after kafka.transaction.timeout.ms=6000" in caplog.text
 
 
 def test_a_commit_without_the_message_of_a_task_is_refused(sink: ExactlyOnce, topic: Topic) -> None:
