@@ -1,8 +1,8 @@
 """Kills `klamm pipeline run` at random moments while records arrive and partitions are added, and compares all outputs
 with the input as multisets: a topic, files, the result of a stateful flow, and dead letters.
 
-The gate kills twice. `make faults` kills for ten minutes: KLAMM_PIPELINE_KILLS_SECONDS sets the duration,
-KLAMM_PIPELINE_KILLS_SEED the seed, which each run prints.
+The gate kills twice. `make faults` kills for ten minutes: PIPELINE_KILLS_SECONDS sets the duration,
+PIPELINE_KILLS_SEED the seed, which each run prints.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.support.number_traffic import NumberTraffic, Origin
 from tests.support.pipeline_process import PipelineProcess
 from tests.support.spark_topics import Topic
 
-SECONDS = float(os.environ.get("KLAMM_PIPELINE_KILLS_SECONDS", "0"))
-SEED = int(os.environ.get("KLAMM_PIPELINE_KILLS_SEED", str(time.time_ns() % 1_000_000)))
+SECONDS = float(os.environ.get("PIPELINE_KILLS_SECONDS", "0"))
+SEED = int(os.environ.get("PIPELINE_KILLS_SEED", str(time.time_ns() % 1_000_000)))
 _KILLS_IN_THE_GATE = 2
 _PARTITIONS = 2
 _PATIENCE_S = 300.0
@@ -155,7 +155,7 @@ def test_each_record_is_written_once_whenever_a_run_is_killed(killed: Killed) ->
     """Runs are killed while they start, read and commit. After the last run each good record is in the topic and in the
     files once, each number once in the result of the stateful flow, and each bad record once in the dead letters. The
     groups are at the end of the topic. No JVM outlives its Python process."""
-    print(f"KLAMM_PIPELINE_KILLS_SEED={SEED}")
+    print(f"PIPELINE_KILLS_SEED={SEED}")
     traffic = NumberTraffic(killed.topic, random.Random(SEED + 1), partitions=_PARTITIONS, growth_s=max(5, SECONDS / 7))
     deadline = time.monotonic() + SECONDS
     while killed.kills.total() < _KILLS_IN_THE_GATE or time.monotonic() < deadline:
