@@ -119,7 +119,9 @@ class Killed:
 
     def _is_ready(self, run: PipelineProcess) -> bool:
         statuses = [self.status(flow) for flow in ("copied", "filed", "distinct")]
-        return all(status and status["runner"]["pid"] == run.pid and status["state"] == "running" for status in statuses)
+        return all(
+            status and status["runner"]["pid"] == run.pid and status["state"] == "running" for status in statuses
+        )
 
     def _micro_batches(self) -> set[str]:
         """Returns the files that Spark writes at the start and the end of the micro-batches of all queries."""

@@ -101,6 +101,10 @@ class FlowRun:
         """Whether a query of the flow has failed for good."""
         return any(query.state is QueryState.FAILED for query in self.queries.values())
 
+    def begin(self) -> None:
+        """Writes the first status. Raises `OSError`; later, a status that can't be written is only a warning."""
+        write_status(self._folder, self.status())
+
     def look(self) -> Iterator[tuple[str, BatchReport]]:
         """Brings the flow forward, and yields the finished micro-batches with their query's role."""
         was_over, now = self.is_over, self._clock()
@@ -121,9 +125,24 @@ class FlowRun:
         self._report(now)
 
     def request_stop(self) -> None:
-        """Lets the flow end after its micro-batch, as `klamm pipeline stop` does."""
-        if not self.is_over:
+        """Lets the flow end after its micro-batch, as `klamm pipeline stop` does.
+
+        If the request can't be written, the flow ends at once: its source would plan micro-batches without end.
+        """
+        if self.is_over:
+            return
+        try:
             folder_at(self._folder).replace(STOP_FILE, b"")
+        except OSError as error:
+            _logger.warning(
+                "flow %s ends at once, because %s/%s can't be written: %s",
+                self.flow.name,
+                self._folder,
+                STOP_FILE,
+                error,
+            )
+            for query in self.queries.values():
+                query.end()
 
     def end(self, failure: str | None = None) -> None:
         """Ends the queries at once, and says so in the status; `failure` is what has ended the run, if it failed."""
