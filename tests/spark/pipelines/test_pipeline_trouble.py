@@ -271,4 +271,3 @@ def test_a_request_to_stop_that_can_not_be_written(runs: Runs, name: str, new_to
     numbers.produce([number(1)])
     assert runs.once(pipeline)
     assert numbers_in(runs.topic(f"{name}-out")) == Counter([0, 1])
-
