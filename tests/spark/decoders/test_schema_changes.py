@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 pytest.importorskip("fastavro")
 
-_FIRST = [{"name": "id", "type": "int"}]
-_SECOND = [*_FIRST, {"name": "note", "type": ["null", "string"], "default": None}]
+_FIRST: list[dict[str, Any]] = [{"name": "id", "type": "int"}]
+_SECOND: list[dict[str, Any]] = [*_FIRST, {"name": "note", "type": ["null", "string"], "default": None}]
 
 
 def _serialize(client: SchemaRegistryClient, topic: Topic, fields: list[dict[str, Any]], value: Any) -> bytes:

@@ -77,10 +77,10 @@ def test_two_runs_at_once(start: Callable[..., PipelineProcess], topic: Topic, t
     addresses = [line.rpartition(" at ")[2] for line in runs["blue"].text().splitlines() if " at http" in line]
     assert len(set(addresses)) == 4
     status = [sys.executable, "-m", "klamm.cli", "pipeline", "status", "pipeline.py", "-b", topic.bootstrap_servers]
-    for name in runs:
+    for name, run in runs.items():
         shown = subprocess.run([*status, "--env", name, "-o", "json"], cwd=tmp_path, capture_output=True, check=True)
         (row,) = json.loads(shown.stdout)
-        assert (row["state"], row["pid"]) == ("running", runs[name].pid)
+        assert (row["state"], row["pid"]) == ("running", run.pid)
     for run in runs.values():
         run.send_signal(signal.SIGTERM)
     for run in runs.values():
