@@ -67,6 +67,8 @@ class FlowRun:
         self._stop_looked_at = float("-inf")
         self._written: FlowStatus | None = None
         self._written_at = float("-inf")
+        self._has_warned = False
+        """Whether the status could not be written last."""
         before = self._before()
         self.bad_records_before: Final = before.get(_FLOW, 0)
         """The bad records of earlier runs."""
@@ -240,8 +242,11 @@ class FlowRun:
                 return
         try:
             write_status(self._folder, status)
+            self._has_warned = False
         except OSError as error:
-            _logger.warning("the status of flow %s can't be written: %s", self.flow.name, error)
+            level = logging.DEBUG if self._has_warned else logging.WARNING
+            _logger.log(level, "the status of flow %s can't be written: %s", self.flow.name, error)
+            self._has_warned = True
         self._written, self._written_at = status, now
 
 
