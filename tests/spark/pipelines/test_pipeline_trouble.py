@@ -231,6 +231,29 @@ def test_a_topic_that_grows(runs: Runs, name: str, new_topic: Callable[..., Topi
     assert numbers.committed(f"{name}.copy") == numbers.committed(f"{name}.copy.dead-letters") == numbers.ends()
 
 
+def test_a_kill_in_the_first_write_of_a_checkpoint(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """A kill while Spark writes the offsets of the first micro-batch leaves a temporary file, for which Spark would
+    refuse the checkpoint for ever. The next run removes it, and starts at the stored start."""
+    numbers = new_topic()
+    pipeline = Pipeline(name, max_restarts=0)
+    pipeline.flow(source=topic(numbers.name, decode=json(SCHEMA)), sink=to_topic(f"{name}-out"), name="copy")(unchanged)
+    numbers.produce([number(0), "no JSON"])
+    place = runs.place(pipeline)
+    left = [
+        Path(checkpoint, "offsets", ".0.18d6d117-590d-44ae-ab52-d6b6d1da4314.tmp")
+        for checkpoint in (place.checkpoint("copy"), place.dead_letters_checkpoint("copy"))
+    ]
+    for file in left:
+        file.parent.mkdir(parents=True)
+        file.write_text("v1", encoding="utf-8")
+
+    assert runs.once(pipeline)
+
+    assert not any(file.exists() for file in left)
+    assert numbers_in(runs.topic(f"{name}-out")) == Counter([0])
+    assert len(runs.topic(f"{name}.copy.dead-letters").records(1)[0]) == 1
+
+
 def test_a_folder_that_can_not_be_written(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
     """A folder of checkpoints that can't be written or read is an error that names it, before a query starts."""
     pipeline = Pipeline(name)
