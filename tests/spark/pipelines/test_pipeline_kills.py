@@ -12,6 +12,7 @@ import json
 import os
 import random
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,13 +27,15 @@ from tests.support.spark_topics import Topic
 SECONDS = float(os.environ.get("PIPELINE_KILLS_SECONDS", "0"))
 SEED = int(os.environ.get("PIPELINE_KILLS_SEED", str(time.time_ns() % 1_000_000)))
 _PARTITIONS = 2
+_ROUND_S = 120.0
+_GROWTH_S = 15.0
 _PATIENCE_S = 300.0
 _FILE = """
 from pyspark.sql import DataFrame
 
 from klamm.pipelines import Pipeline, json, to_files, to_topic, topic
 
-pipeline = Pipeline("kills", conf={{
+pipeline = Pipeline("{name}", conf={{
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.sql.shuffle.partitions": 2
 }})
 source = topic("{topic}", decode=json("number int"), max_records_per_batch=1000)
@@ -58,14 +61,15 @@ def distinct(numbers: DataFrame) -> DataFrame:
 class Killed:
     """A pipeline whose runs are killed."""
 
-    def __init__(self, topic: Topic, folder: Path, source: random.Random) -> None:
+    def __init__(self, name: str, topic: Topic, folder: Path, source: random.Random) -> None:
+        self.name = name
         self.topic = topic
         self.folder = folder
         self.runs: list[PipelineProcess] = []
         self.kills: Counter[str] = Counter()
         self._random = source
         self._start_took_s = 10.0
-        (folder / "pipeline.py").write_text(_FILE.format(topic=topic.name, folder=folder), encoding="utf-8")
+        (folder / "pipeline.py").write_text(_FILE.format(name=name, topic=topic.name, folder=folder), encoding="utf-8")
 
     def start(self, *more: str) -> PipelineProcess:
         words = ["run", "pipeline.py", "--master", "local[2]", "-b", self.topic.bootstrap_servers, *more]
@@ -76,24 +80,24 @@ class Killed:
     def kill_one(self) -> None:
         """Starts a run, waits for a random moment, and kills its whole group, only its JVM, or only Python.
 
-        The first kill is always one of the group in a micro-batch.
+        The first kill is always one of the group in the first micro-batch.
         """
+        before = self._micro_batches()
         began, run = time.monotonic(), self.start()
-        moment = (
-            self._random.choices(["start-up", "running", "micro-batch"], [2, 4, 4])[0] if self.kills else "micro-batch"
-        )
+        moments, victims = {"start-up": 2, "first micro-batch": 3, "running": 2, "micro-batch": 3}, [6, 2, 2]
+        moment = self._random.choices(list(moments), list(moments.values()))[0] if self.kills else "first micro-batch"
         if moment == "start-up":
             time.sleep(self._random.uniform(0, self._start_took_s))
-        else:
+        if moment in ("running", "micro-batch"):
             self._until(lambda: self._is_ready(run), run)
             self._start_took_s = time.monotonic() - began
             time.sleep(self._random.uniform(0, 6))
-            if moment == "micro-batch":
-                before = self._micro_batches()
-                self._until(lambda: self._micro_batches() != before, run)
-                time.sleep(self._random.uniform(0, 0.5))
+            before = self._micro_batches()
+        if moment in ("first micro-batch", "micro-batch"):
+            self._until(lambda: self._micro_batches() != before, run)
+            time.sleep(self._random.choice([0, self._random.uniform(0, 0.5)]))
         assert run.is_running, run.text()
-        victim = self._random.choices(["group", "jvm", "python"], [6, 2, 2])[0] if self.kills else "group"
+        victim = self._random.choices(["group", "jvm", "python"], victims)[0] if self.kills else "group"
         self.kills[f"{victim} while {moment}"] += 1
         if victim == "python":
             run.kill_python()
@@ -111,7 +115,7 @@ class Killed:
     def dead_letters(self, flow: str) -> Counter[tuple[Origin, str | None]]:
         """Returns the origins and the values of a flow's dead letters."""
         found: Counter[tuple[Origin, str | None]] = Counter()
-        for record in self.records(f"kills.{flow}.dead-letters"):
+        for record in self.records(f"{self.name}.{flow}.dead-letters"):
             headers = dict(record.headers)
             origin = Origin(int(headers["klamm.partition"] or b""), int(headers["klamm.offset"] or b""))
             found[origin, None if record.value is None else record.value.decode()] += 1
@@ -137,39 +141,56 @@ class Killed:
         return found
 
     def _flow_folder(self, flow: str) -> Path:
-        return self.folder / "klamm-pipelines" / "_" / "kills" / flow
+        return self.folder / "klamm-pipelines" / "_" / self.name / flow
 
     def _until(self, is_so: Callable[[], bool], run: PipelineProcess) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         while not is_so():
             assert run.is_running, run.text()
             assert time.monotonic() < deadline, run.text()
-            time.sleep(0.02)
+            time.sleep(0.005)
 
 
 @pytest.fixture
-def killed(new_topic: Callable[..., Topic], tmp_path: Path) -> Iterator[Killed]:
-    """Returns a pipeline, and ends what is left of its runs."""
-    found = Killed(new_topic(_PARTITIONS), tmp_path, random.Random(SEED))
-    yield found
-    for run in found.runs:
-        run.kill()
+def new_pipeline(new_topic: Callable[..., Topic], tmp_path: Path) -> Iterator[Callable[[random.Random], Killed]]:
+    """Returns a function that makes a pipeline with a topic of its own, and ends what is left of its runs."""
+    made: list[Killed] = []
+
+    def make(source: random.Random) -> Killed:
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(Killed(f"kills-{uuid.uuid4().hex[:8]}", new_topic(_PARTITIONS), folder, source))
+        return made[-1]
+
+    yield make
+    for killed in made:
+        for run in killed.runs:
+            run.kill()
 
 
-@pytest.mark.timeout(600 + 3 * SECONDS)
-def test_each_record_is_written_once_whenever_a_run_is_killed(killed: Killed) -> None:
+@pytest.mark.timeout(600 + 4 * SECONDS)
+def test_each_record_is_written_once_whenever_a_run_is_killed(
+    new_pipeline: Callable[[random.Random], Killed],
+) -> None:
     """Runs are killed while they start, read and commit. After the last run each good record is in the topic and in the
     files once, each number once in the result of the stateful flow, and each bad record once in the dead letters. The
-    groups are at the end of the topic. No JVM outlives its Python process."""
+    groups are at the end of the topic. No JVM outlives its Python process. Every two minutes, another pipeline begins
+    with its first micro-batch."""
     print(f"PIPELINE_KILLS_SEED={SEED}")
-    traffic = NumberTraffic(killed.topic, random.Random(SEED + 1), partitions=_PARTITIONS, growth_s=max(5, SECONDS / 7))
-    deadline = time.monotonic() + SECONDS
-    while not killed.kills or time.monotonic() < deadline:
+    source, ends_at, is_first = random.Random(SEED), time.monotonic() + SECONDS, True
+    while is_first or time.monotonic() < ends_at:
+        is_first = False
+        _kill_and_compare(new_pipeline(source), source, min(ends_at, time.monotonic() + _ROUND_S))
+
+
+def _kill_and_compare(killed: Killed, source: random.Random, ends_at: float) -> None:
+    traffic = NumberTraffic(killed.topic, random.Random(source.random()), partitions=_PARTITIONS, growth_s=_GROWTH_S)
+    while not killed.kills or time.monotonic() < ends_at:
         killed.kill_one()
     traffic.stop()
     last = killed.start("--once")
     assert last.wait(_PATIENCE_S) == 0, last.text()
-    print(f"{len(traffic.acknowledged)} records in {traffic.partitions} partitions, {dict(killed.kills)}")
+    print(f"{len(traffic.acknowledged)} records in {traffic.partitions} partitions, {dict(killed.kills)}", flush=True)
 
     good = Counter(traffic.good())
     copied = [json.loads(record.value) for record in killed.records(f"{killed.topic.name}-copied")]
@@ -183,7 +204,7 @@ def test_each_record_is_written_once_whenever_a_run_is_killed(killed: Killed) ->
         _compare(f"the dead letters of {flow}", bad, killed.dead_letters(flow))
     ends = killed.topic.ends(traffic.partitions)
     for group in ("copied", "copied.dead-letters", "filed", "filed.dead-letters", "distinct"):
-        assert killed.topic.committed(f"kills.{group}", traffic.partitions) == ends, group
+        assert killed.topic.committed(f"{killed.name}.{group}", traffic.partitions) == ends, group
     assert not [pid for run in killed.runs for pid in run.jvms()]
 
 

@@ -1,7 +1,7 @@
 """Removes what a kill leaves in a checkpoint without a micro-batch.
 
-Spark writes `offsets/0` as a hidden temporary file, which it renames. A kill in between leaves the temporary file. Spark
-then refuses the checkpoint at each start with STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY: without a micro-batch, all of
+Spark writes `offsets/0` as a hidden temporary file, which it renames. A kill in between leaves the temporary file, and
+Spark then refuses the checkpoint at each start with STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY: without a micro-batch,
 its logs have to be empty (`spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart`).
 """
 
