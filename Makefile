@@ -73,6 +73,7 @@ fuzz: install
 ROUNDS ?= 500
 CHECKER_SECONDS ?= 600
 SPARK_KILLS ?= 20
+PIPELINE_KILLS_SECONDS ?= 600
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
 	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py
@@ -80,6 +81,8 @@ faults: install
 	@for broker in klamm apache-kafka; do \
 		KLAMM_EXACTLY_ONCE_MATRIX=1 KLAMM_SPARK_KILLS='$(SPARK_KILLS)' KLAMM_SPARK_TEST_BROKER=$$broker \
 			$(BIN)/python -m pytest tests/spark/test_exactly_once_kills.py tests/spark/test_exactly_once_runs.py || exit 1; \
+		PIPELINE_KILLS_SECONDS='$(PIPELINE_KILLS_SECONDS)' KLAMM_SPARK_TEST_BROKER=$$broker \
+			$(BIN)/python -m pytest tests/spark/pipelines/test_pipeline_kills.py || exit 1; \
 	done
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 
