@@ -26,7 +26,7 @@ from klamm.pipelines.run.spark_jvm import stop_session
 from klamm.protocol.types import Millis, Offset
 from klamm.spark.source.offsets import parse_offsets
 
-__all__ = ["RANGE_COLUMNS", "run"]
+__all__ = ["RANGE_COLUMNS", "border", "run"]
 
 RANGE_COLUMNS: Final = ("topic", "partition", "from", "to", "offsets")
 
@@ -65,15 +65,18 @@ def run(arguments: argparse.Namespace) -> int:
 def _parsed(arguments: argparse.Namespace) -> tuple[Border, Border | None, Target]:
     """Parses the borders and the target. Raises UsageError."""
     try:
-        begin = _border("--from", arguments.begin)
-        end = None if arguments.end is None else _border("--to", arguments.end)
+        begin = border("--from", arguments.begin)
+        end = None if arguments.end is None else border("--to", arguments.end)
         return begin, end, parse_target(arguments.into)
     except PipelineError as error:
         raise UsageError(f"--into: {error}") from None
 
 
-def _border(option: str, text: str) -> Border:
-    """Parses a border: earliest, latest, an offset, -N, offsets as JSON, a time, or a duration before now."""
+def border(option: str, text: str) -> Border:
+    """Parses a border: earliest, latest, an offset, -N, offsets as JSON, a time, or a duration before now.
+
+    Raises UsageError.
+    """
     if text in ("earliest", "latest"):
         return EARLIEST if text == "earliest" else LATEST
     if re.fullmatch(r"-?\d+", text):
@@ -84,7 +87,8 @@ def _border(option: str, text: str) -> Border:
         return Border(timestamp_ms=Millis(since_ms(text)))
     except ArgumentTypeError:
         raise UsageError(
-            f"{option}: {text!r} is no time such as 2026-01-31T12:00:00, duration such as 2h, offset, earliest or latest"
+            f"{option}: {text!r} is no time such as 2026-01-31T12:00:00, no duration such as 2h, no offset, and neither "
+            "earliest nor latest"
         ) from None
     except KlammError as error:
         raise UsageError(str(error)) from None

@@ -26,7 +26,7 @@ __all__ = ["store_rows", "write_stored_rows"]
 
 _FORMAT: Final = "parquet"
 _ROWS_PER_FILE: Final = 200_000
-_BATCH_BYTES: Final = "32m"
+_BATCH_BYTES: Final = 32 * 1024 * 1024
 """The stored bytes of a micro-batch, which one transaction writes."""
 _LOOK_INTERVAL_S: Final = 0.1
 
