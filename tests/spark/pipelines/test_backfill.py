@@ -173,7 +173,7 @@ def test_an_interrupted_backfill_goes_on(
         if step.startswith("writing, 1"):
             raise KeyboardInterrupt
 
-    with pytest.raises(PipelineError, match="out of order.*The same command continues it"):
+    with pytest.raises(PipelineError, match=r"out of order.*The same command continues it"):
         backfill(runs, declared(name, flights, broken), f"topic:{name}-again")
     flights.produce([flight("LAX", 1_000)])
     with pytest.raises(KeyboardInterrupt):

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     say(arguments, f"flow {flow.name}: {count(plan.size, 'offset')} to read, into {target}{again}")
     if not plan.size:
         return 0
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: the JVM ends with the process
     spark = session_for(arguments, chosen, **{"spark.log.level": "OFF"})
     try:
         with BackfillLines(spark, flow.name, lambda text: say(arguments, text)) as lines:
@@ -87,8 +87,8 @@ def border(option: str, text: str) -> Border:
         return Border(timestamp_ms=Millis(since_ms(text)))
     except ArgumentTypeError:
         raise UsageError(
-            f"{option}: {text!r} is no time such as 2026-01-31T12:00:00, no duration such as 2h, no offset, and neither "
-            "earliest nor latest"
+            f"{option}: {text!r} is no time such as 2026-01-31T12:00:00, no duration such as 2h, no offset, and not "
+            "earliest or latest"
         ) from None
     except KlammError as error:
         raise UsageError(str(error)) from None

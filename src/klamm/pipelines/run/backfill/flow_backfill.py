@@ -222,7 +222,8 @@ class FlowBackfill:
         from pyspark.errors import AnalysisException
 
         try:
-            _ = rows.frame.select(*sink.partition_by).where(where).schema
+            # An empty frame, since Spark would find other columns below a selection.
+            self._spark.createDataFrame([], rows.frame.select(*sink.partition_by).schema).where(where)
         except AnalysisException:
             self._record.forget()
             raise PipelineError(
