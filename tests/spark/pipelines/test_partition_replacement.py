@@ -15,7 +15,7 @@ from tests.spark.pipelines.test_backfill import backfill
 from tests.support.spark_topics import Topic
 
 from klamm.pipelines import Pipeline, PipelineError, json, to_files, topic
-from klamm.pipelines.run.backfill import partition_replacement
+from klamm.pipelines.run.backfill import file_sink_log, partition_replacement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -97,7 +97,7 @@ def test_whole_partitions_are_replaced(sink: Sink, runs: Runs) -> None:
 
 def test_an_interrupted_replacement_is_finished(sink: Sink, runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replacement that ends in the middle of its steps is finished by the same command, and by no other one."""
-    replaced = partition_replacement.replace_listed
+    replaced = file_sink_log.replace_listed
     for step in range(2):
 
         def interrupted(*arguments: Any, step: int = step) -> None:
