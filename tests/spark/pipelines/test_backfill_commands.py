@@ -29,8 +29,10 @@ _ROOT = Path(__file__).resolve().parents[3]
 _GUIDE = (_ROOT / "docs" / "how-to" / "backfill-a-flow.md").read_text(encoding="utf-8")
 _FOLDER = "/home/amalia"
 _PATIENCE_S = 240
-# Each moment needs a JVM of its own: `make faults` takes both.
-_MOMENTS = ("computing", "computed") if "KLAMM_SPARK_KILLS" in os.environ else ("computed",)
+# Each end needs a JVM of its own: `make faults` takes all.
+_ENDS = [("computing", signal.SIGTERM), ("computing", signal.SIGKILL), ("computed", signal.SIGKILL)]
+if "KLAMM_SPARK_KILLS" not in os.environ:
+    _ENDS = _ENDS[-1:]
 _SLOW = """
 import time
 
@@ -168,18 +170,19 @@ def _lines(text: str) -> list[list[str]]:
 
 
 def test_a_backfill_goes_on_after_kill_9(shell: Shell, new_topic: Callable[..., Topic]) -> None:
-    """After kill -9 while it computes, and when the rows are computed, the same command reads the same range and writes
-    each row once; the group of the live flow has no commits."""
+    """After SIGTERM or kill -9 while it computes, and when the rows are computed, the same command reads the same range
+    and writes each row once; the group of the live flow has no commits."""
     numbers = new_topic()
     numbers.produce(json.dumps({"number": number}) for number in range(200))
     (shell.folder / "slow.py").write_text(_SLOW.format(topic=numbers.name), encoding="utf-8")
     words = ("pipeline", "backfill", "slow.py", "--from", "0", "--into", f"topic:{numbers.name}-again")
 
-    for phase in _MOMENTS:
+    for phase, number in _ENDS:
         process = shell.start(*words)
         _wait_for(shell.folder, process, phase)
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, number) if number == signal.SIGKILL else process.send_signal(number)
         process.communicate()
+        assert process.returncode == (-number if number == signal.SIGKILL else 130)
         numbers.produce([json.dumps({"number": 1_000})])
     last = shell.run(*words)
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import signal
+import sys
+import time
 from argparse import ArgumentTypeError
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from klamm.cli.arguments import since_ms
 from klamm.cli.errors import UsageError
@@ -26,9 +30,15 @@ from klamm.pipelines.run.spark_jvm import stop_session
 from klamm.protocol.types import Millis, Offset
 from klamm.spark.source.offsets import parse_offsets
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 __all__ = ["RANGE_COLUMNS", "border", "run"]
 
 RANGE_COLUMNS: Final = ("topic", "partition", "from", "to", "offsets")
+_END_PATIENCE_S: Final = 30.0
+"""How long an interrupted backfill may take to end."""
+_CANCEL_INTERVAL_S: Final = 0.5
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,17 +59,46 @@ def run(arguments: argparse.Namespace) -> int:
     say(arguments, f"flow {flow.name}: {count(plan.size, 'offset')} to read, into {target}{again}")
     if not plan.size:
         return 0
-    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: the JVM ends with the process
     spark = session_for(arguments, chosen, **{"spark.log.level": "OFF"})
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, _interrupt)
     try:
         with BackfillLines(spark, flow.name, lambda text: say(arguments, text)) as lines:
-            outcome = FlowBackfill(spark, chosen.place, flow, plan).run(lines.report, force=arguments.force)
+            backfill = FlowBackfill(spark, chosen.place, flow, plan)
+            outcome = _run(spark, partial(backfill.run, lines.report, force=arguments.force))
+    except KeyboardInterrupt:
+        print("klamm pipeline: interrupted; the same command continues the backfill", file=sys.stderr)
+        raise
     finally:
         stop_session(spark)
     for doubt in outcome.doubts:
         say(arguments, f"flow {flow.name}: warning: {doubt}")
     say(arguments, f"flow {flow.name}: {', '.join(_told(outcome, target))}")
     return 0
+
+
+def _run(spark: SparkSession, work: Callable[[], BackfillOutcome]) -> BackfillOutcome:
+    """Runs the work in a thread: an interrupt in the midst of a call to the JVM would leave its connection unusable."""
+    executor = ThreadPoolExecutor(1, "klamm-backfill")
+    try:
+        future = executor.submit(work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            _end(spark, future)
+            raise
+    finally:
+        executor.shutdown(wait=False)
+
+
+def _end(spark: SparkSession, future: Future[BackfillOutcome]) -> None:
+    """Cancels what Spark does, also a job that begins only now, until the work has ended."""
+    deadline = time.monotonic() + _END_PATIENCE_S
+    while not future.done() and time.monotonic() < deadline:
+        for query in spark.streams.active:
+            query.stop()
+        spark.sparkContext.cancelAllJobs()
+        wait([future], _CANCEL_INTERVAL_S)
 
 
 def _parsed(arguments: argparse.Namespace) -> tuple[Border, Border | None, Target]:

@@ -31,6 +31,7 @@ from klamm.pipelines.run.backfill.topic_output import store_rows, write_stored_r
 from klamm.pipelines.run.checkpoint_reader import end_of_finished
 from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_identity import refuse_changes
+from klamm.pipelines.run.flow_queries import use_in_this_thread
 from klamm.pipelines.run.pipeline_run import refuse_second_run
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.status.flow_status import FlowStatus, QueryStatus, Runner, is_alive, read_status, write_status
@@ -127,6 +128,7 @@ class FlowBackfill:
         Raises `PipelineError`. After an error, or the end of the process, the same backfill can be planned again.
         """
         record, plan = self._record, self._plan
+        use_in_this_thread(self._spark)
         with _Status(self._place, self._flow):
             try:
                 if record.phase == "computing" and not plan.is_continued:

@@ -14,7 +14,7 @@ from klamm.pipelines.declare.sinks import ToTopic
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.backfill.backfill_record import BackfillRecord
 from klamm.pipelines.run.error_texts import texts_of
-from klamm.pipelines.run.flow_queries import topic_options, use_in_this_thread
+from klamm.pipelines.run.flow_queries import topic_options
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.written_topics import create_topic_for
 from klamm.pipelines.status.query_reports import batch_report, new_progress
@@ -44,7 +44,6 @@ def write_stored_rows(
 
     Raises `PipelineError` if the query fails, and what the cluster raises.
     """
-    use_in_this_thread(spark)
     create_topic_for(place, sink.topic)
     stored = spark.read.format(_FORMAT).load(_folder(record))
     rows = spark.readStream.format(_FORMAT).schema(stored.schema).option("maxBytesPerTrigger", _BATCH_BYTES)
