@@ -202,8 +202,8 @@ class FlowBackfill:
             report("checking")
             doubts = replacement.doubts(rows.frame)
             if doubts and not force:
-                replacement.discard()
                 record.forget()
+                replacement.discard()
                 raise PipelineError(
                     f"flow {self._flow.name}: partitions might be replaced by a part of their data: "
                     f"{'; '.join(doubts)}. Nothing is changed. Choose a range with whole partitions, or with --where "
@@ -243,11 +243,11 @@ class FlowBackfill:
             ) from None
 
     def _finish(self) -> None:
-        """Keeps what was read and written, and removes the rest of the folder."""
-        self._record.forget()
+        """Keeps what was read and written, and removes what was needed for a continuation."""
         self._record.phase = "finished"
         self._record.replacement = None
-        self._record.store()
+        self._record.store()  # before the rest goes, so that no later command continues with a part of it
+        self._record.clean()
 
 
 class _Status:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from klamm.pipelines.declare.sinks import ToTopic
 from klamm.pipelines.errors import PipelineError
-from klamm.pipelines.run.backfill.backfill_record import BackfillRecord
+from klamm.pipelines.run.backfill.backfill_record import CHECKPOINT, ROWS, BackfillRecord
 from klamm.pipelines.run.error_texts import texts_of
 from klamm.pipelines.run.flow_queries import topic_options
 from klamm.pipelines.run.place import Place
@@ -49,7 +49,7 @@ def write_stored_rows(
     rows = spark.readStream.format(_FORMAT).schema(stored.schema).option("maxBytesPerTrigger", _BATCH_BYTES)
     options = {**sink.options, **topic_options(place, sink.topic, sink.semantics)}
     writer = rows.load(_folder(record)).writeStream.format("klamm").options(**options)
-    writer = writer.option("checkpointLocation", f"{record.folder}/checkpoint")
+    writer = writer.option("checkpointLocation", f"{record.folder}/{CHECKPOINT}")
     query = writer.trigger(availableNow=True).start()
     seen, written = None, 0
     try:
@@ -71,4 +71,4 @@ def write_stored_rows(
 
 
 def _folder(record: BackfillRecord) -> str:
-    return f"{record.folder}/rows"
+    return f"{record.folder}/{ROWS}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from klamm.pipelines import Pipeline, to_topic, topic
+import pytest
+
+from klamm.pipelines import Pipeline, PipelineError, to_topic, topic
 from klamm.pipelines.run.backfill.backfill_range import SourceRange
 from klamm.pipelines.run.backfill.backfill_record import (
     Arguments,
@@ -42,6 +44,9 @@ def test_an_unfinished_backfill_is_found_by_its_arguments(tmp_path: Path) -> Non
     record.store()
     assert unfinished(place, flow, ARGUMENTS) is None
     assert [each.phase for each in read_records(place, flow)] == ["finished"]
+    (Path(folder) / "rows").mkdir()
+    record.clean()
+    assert [path.name for path in Path(folder).iterdir()] == ["backfill.json"]
     record.forget()
     assert not Path(folder).exists()
 
@@ -50,3 +55,16 @@ def test_arguments_are_told_as_they_were_written() -> None:
     """A message shows the options to repeat."""
     assert str(ARGUMENTS) == '--from 2h --into topic:again --where "delay > 1"'
     assert str(Arguments("1", "2", "live", None)) == "--from 1 --to 2 --into live"
+
+
+def test_a_damaged_record_is_told(tmp_path: Path) -> None:
+    """A record that can't be read is named, with what to do."""
+    pipeline = Pipeline("flights")
+    pipeline.flow(source=topic("in"), sink=to_topic("out"), name="late")(lambda flights: flights)
+    place = Place.at("flights", bootstrap_servers="b:1", checkpoints=str(tmp_path))
+    folder = Path(backfills_folder(place, pipeline.flows["late"]), "0123")
+    folder.mkdir(parents=True)
+    for content in ("{", "{}", '{"arguments": {"x": 1}, "ranges": {}}'):
+        (folder / "backfill.json").write_text(content)
+        with pytest.raises(PipelineError, match=r"0123/backfill\.json is of another version of klamm, or damaged"):
+            unfinished(place, pipeline.flows["late"], ARGUMENTS)
