@@ -76,7 +76,7 @@ SPARK_KILLS ?= 20
 PIPELINE_KILLS_SECONDS ?= 600
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
-	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py
+	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py tests/spark/pipelines/test_backfill_commands.py
 	@KLAMM_EXACTLY_ONCE_MATRIX=1 $(BIN)/python -m pytest tests/interop/test_producer_in_a_cluster.py tests/spark/test_exactly_once_with_acls.py
 	@for broker in klamm apache-kafka; do \
 		KLAMM_EXACTLY_ONCE_MATRIX=1 KLAMM_SPARK_KILLS='$(SPARK_KILLS)' KLAMM_SPARK_TEST_BROKER=$$broker \
