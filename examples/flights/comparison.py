@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "compare_dead_letters", "show_most_delayed"]
 
-SHOWN_BYTES: Final = 62
+SHOWN_CHARACTERS: Final = 62
 
 
 def compare(what: str, rows: str, found: pandas.DataFrame, expected: pandas.DataFrame) -> bool:
@@ -21,24 +21,23 @@ def compare(what: str, rows: str, found: pandas.DataFrame, expected: pandas.Data
     `what` names the place of `found`, `rows` what its rows are.
     """
     agrees = bool(_sorted(found, expected).equals(_sorted(expected, expected)))
+    print(f"{what}: {len(found):,} {rows}, ", end="")
     if agrees:
-        print(f"{what}: {len(found):,} {rows}, exactly those that pandas computes from the file of flights")
+        print("exactly those that pandas computes from the file of flights")
     else:
-        print(
-            f"{what}: {len(found):,} {rows}, but pandas computes {len(expected):,} OTHER ones from the file of flights"
-        )
+        print(f"DIFFERENT from the {len(expected):,} that pandas computes from the file of flights")
     return agrees
 
 
 def compare_dead_letters(what: str, found: list[DeadLetter], damaged: list[Flight]) -> bool:
     """Prints the dead letters with their reasons. Returns whether they are exactly the damaged records."""
     agrees = sorted(letter.value for letter in found) == sorted(flight.value for flight in damaged)
-    are = "exactly the records" if agrees else f"but {len(damaged):,} OTHER records"
-    print(f"{what}: {len(found):,} dead letters, {are} that were damaged on purpose:")
+    are = "exactly the records" if agrees else f"DIFFERENT from the {len(damaged):,} records"
+    print(f"{what}: {len(found):,} dead letter{'' if len(found) == 1 else 's'}, {are} that were damaged on purpose:")
     for letter in found:
         text = letter.value.decode(errors="replace")
         print(f"  {letter.origin}: {letter.reason}")
-        print(f"    {text[:SHOWN_BYTES]}{'…' if len(text) > SHOWN_BYTES else ''}")
+        print(f"    {'…' if len(text) > SHOWN_CHARACTERS else ''}{text[-SHOWN_CHARACTERS:]}")
     return agrees
 
 

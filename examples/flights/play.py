@@ -54,22 +54,21 @@ class Play:
 
     def _driver_dies(self) -> Iterator[bool]:
         """Kills the driver and starts it again. Yields until each flow has finished a micro-batch."""
-        while self._replay.progress < DRIVER_DIES_AT:
+        while self._replay.progress < DRIVER_DIES_AT or self._driver.latest.keys() != set(FLOWS):
             yield True
-        finished = {flow: report["batch_id"] for flow, report in self._driver.latest.items()}
+        batches = " and ".join(f"{self._driver.latest[flow]['batch_id']} of {flow}" for flow in FLOWS)
         self._driver.kill()
         killed_s = time.monotonic()
-        batches = ", ".join(f"{finished.get(flow, 'none')} of {flow}" for flow in FLOWS)
         self._screen.say(
-            f"the driver is killed with its JVM and workers (SIGKILL), after the micro-batches {batches}; "
-            "the pipeline is started again"
+            f"the driver is killed, with its JVM and workers (SIGKILL), after micro-batch {batches}; "
+            "the same command starts the pipeline again"
         )
         self._driver.start()
         while self._driver.first.keys() != set(FLOWS):
             yield True
         batches = " and ".join(f"{self._driver.first[flow]['batch_id']} of {flow}" for flow in FLOWS)
         self._screen.say(
-            f"the pipeline goes on from its checkpoints, with the micro-batches {batches} "
+            f"the pipeline goes on from its checkpoints, with micro-batch {batches} "
             f"({time.monotonic() - killed_s:.1f} s after the kill)"
         )
 
@@ -117,7 +116,7 @@ class Play:
             raise KlammError(f"a flight could not be written: {self._replay.failure}")
         if time.monotonic() > deadline_s:
             raise KlammError(complaint)
-        self._screen.show(self._replay.moment_ms if self._replay.is_alive() else None)
+        self._screen.show(None if self._replay.ident is None else self._replay.moment_ms)
         time.sleep(TICK_S)
 
 

@@ -18,7 +18,7 @@ from examples.flights.watch import Watcher
 
 __all__ = ["Screen"]
 
-OTHER_COLUMNS_WIDTH: Final = 68
+OTHER_COLUMNS_WIDTH: Final = 71
 SHORTEST_BAR: Final = 8
 LONGEST_BAR: Final = 40
 PLAIN_INTERVAL_S: Final = 5.0
@@ -68,7 +68,7 @@ class Screen:
         title = "" if moment_ms is None else datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%d %B %Y")
         if self._live is not None:
             self._live.update(Group(self._lanes(title)))
-        elif time.monotonic() - self._plain_shown_s >= PLAIN_INTERVAL_S:
+        elif title and time.monotonic() - self._plain_shown_s >= PLAIN_INTERVAL_S:
             self._plain_shown_s = time.monotonic()
             for line in self._plain_lanes(title):
                 print(line, flush=True)
@@ -103,13 +103,13 @@ class Screen:
         return table
 
     def _plain_lanes(self, title: str) -> list[str]:
-        lines = [title] if title else []
+        lines = [f"{title}: records, the queue's owner with its rate and lag, lag of {' and '.join(self._flows)}"]
         for index, lane in enumerate(self._watcher.latest.lanes):
             lines.append(
                 f"  lane {index}: {lane.high_watermark:>7,} in, {self._watcher.rate(index, None):>6,.0f}/s"
-                f" | queue {lane.owner or 'no owner':8} {self._watcher.rate(index, self._queue):>6,.0f}/s,"
+                f" | {lane.owner or 'no owner':8} {self._watcher.rate(index, self._queue):>6,.0f}/s,"
                 f" lag {_number(lane.lag(self._queue)):>6}"
-                f" | lag of {', '.join(f'{flow} {_number(lane.lag(group))}' for flow, group in self._flows.items())}"
+                f" | {', '.join(f'{flow} {_number(lane.lag(group)):>6}' for flow, group in self._flows.items())}"
             )
         return lines
 
