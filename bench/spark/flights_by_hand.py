@@ -35,7 +35,7 @@ def _judged(spark: SparkSession, bootstrap: str, given: dict[str, Any]) -> DataF
     parsed = f.from_json(
         f.col("value").cast("string"), _SCHEMA, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "corrupt"}
     )
-    flat = records.withColumn("flight", parsed).select("*", "flight.*")
+    flat = records.withColumn("parsed", parsed).select("*", "parsed.*")
     reason = (
         f.when(f.col("value").isNull(), f.lit("there is no value"))
         .when(f.col("corrupt").isNotNull(), f.lit("the value does not decode"))
