@@ -16,13 +16,15 @@ from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.pipeline_run import chosen_flows
 from klamm.pipelines.run.place import Place
+from klamm.spark.checkpoints import is_built
+from klamm.spark.session_builder import CHECKPOINT_FILE_SYSTEM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
-__all__ = ["Chosen", "choose_pipeline", "session_for"]
+__all__ = ["Chosen", "can_have_fast_checkpoints", "choose_pipeline", "session_for"]
 
 # Prefixes of the properties that Spark's processes get; others are for librdkafka.
 _PASSED_ON = ("security.", "ssl.", "sasl.", "enable.ssl.")
@@ -67,9 +69,17 @@ def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> S
     try:
         submitted = _submitted()
         settings: dict[str, Any] = {**conf, **chosen.pipeline.conf, **submitted}
-        return session(name, arguments.master or submitted.get("spark.master", "local[*]"), **settings)
+        master = arguments.master or submitted.get("spark.master", "local[*]")
+        has_fast_checkpoints = can_have_fast_checkpoints(master, settings, submitted)
+        return session(name, master, fast_checkpoints=has_fast_checkpoints, **settings)
     except (Py4JError, PySparkException, ConnectionError) as error:
         raise PipelineError(f"Spark does not start: {one_line(str(error))}") from error
+
+
+def can_have_fast_checkpoints(master: str, settings: Mapping[str, Any], submitted: Mapping[str, str]) -> bool:
+    """Returns whether a new JVM on this machine alone can have klamm's file system for checkpoints."""
+    is_local = master == "local" or master.startswith("local[")
+    return is_local and not submitted and CHECKPOINT_FILE_SYSTEM not in settings and is_built()
 
 
 def _submitted() -> dict[str, str]:

@@ -114,9 +114,11 @@ class PipelineRun:
 
     def _look(self) -> None:
         for flow in self.flows:
+            status = None
             for role, report in flow.look():
+                status = status or flow.status()  # one for all micro-batches since the last look
                 for reporter in self._reporters:
-                    reporter.batch(flow.status(), role, report)
+                    reporter.batch(status, role, report)
         statuses = [flow.status() for flow in self.flows]
         for reporter in self._reporters:
             reporter.show(statuses)
