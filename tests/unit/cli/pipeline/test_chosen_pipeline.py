@@ -14,7 +14,6 @@ from klamm.cli.pipeline.chosen_pipeline import Chosen, can_have_fast_checkpoints
 from klamm.pipelines import Pipeline, PipelineError
 from klamm.pipelines.run.place import Place
 
-
 KEY = "spark.hadoop.fs.AbstractFileSystem.file.impl"
 
 

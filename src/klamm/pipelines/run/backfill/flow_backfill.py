@@ -265,7 +265,7 @@ class _Status:
             once=True,
             started_ms=now,
             updated_ms=now,
-            queries={"flow": QueryStatus("running")},
+            queries={"flow": QueryStatus(state="running")},
         )
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._refresh, name="klamm-backfill-status", daemon=True)
