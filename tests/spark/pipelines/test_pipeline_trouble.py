@@ -258,8 +258,8 @@ def test_a_kill_in_the_first_write_of_a_checkpoint(runs: Runs, name: str, new_to
 def test_a_first_micro_batch_that_is_repeated(
     runs: Runs, name: str, new_topic: Callable[..., Topic], tmp_path: Path
 ) -> None:
-    """A first micro-batch that was planned and did not finish is repeated from the flow's stored start. The source's own
-    file with the start may be missing: the source writes it only if the driver answers in time."""
+    """A first micro-batch that was planned and did not finish is repeated from the flow's stored start. The file of the
+    source with the start may be missing: the source writes it only if the driver answers in time."""
     numbers = new_topic()
     numbers.produce(map(number, range(10)))
     is_broken = tmp_path / "broken"

@@ -32,9 +32,9 @@ _FILE: Final = "start.json"
 def starting_offsets(place: Place, flow: Flow, *, is_dead_letters: bool) -> dict[str, str | None]:
     """Returns the option `startingOffsets` for each source of a query; None if its checkpoint has the position.
 
-    A checkpoint has the position only after its first micro-batch. Spark repeats an unfinished one from the start, which
-    the checkpoint does not always hold (`klamm.spark.source.initial_offsets`). A query for dead letters that is new next
-    to a flow with a history starts where the flow is now. Raises what the cluster raises, and `OSError`.
+    A checkpoint has the position only after its first micro-batch. Spark repeats an unfinished one from the start,
+    which the checkpoint may lack (`klamm.spark.source.initial_offsets`). A query for dead letters that is new next to a
+    flow with a history starts where the flow is now. Raises what the cluster raises, and `OSError`.
     """
     of_flow, of_letters = read_state(place.checkpoint(flow.name)), read_state(place.dead_letters_checkpoint(flow.name))
     if (of_letters if is_dead_letters else of_flow).finished is not None:
