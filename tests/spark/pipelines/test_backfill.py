@@ -15,9 +15,10 @@ from tests.support.spark_topics import Topic
 from klamm.cli.pipeline.pipeline_backfill import border
 from klamm.pipelines import Pipeline, PipelineError, json, to_batches, to_files, to_topic, topic
 from klamm.pipelines.run.backfill import topic_output
+from klamm.pipelines.run.backfill.backfill_plan import plan_backfill
 from klamm.pipelines.run.backfill.backfill_record import Arguments
 from klamm.pipelines.run.backfill.backfill_target import parse_target
-from klamm.pipelines.run.backfill.flow_backfill import BackfillOutcome, FlowBackfill, plan_backfill
+from klamm.pipelines.run.backfill.flow_backfill import BackfillOutcome, FlowBackfill
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -212,6 +213,10 @@ def test_what_is_refused(runs: Runs, name: str, new_topic: Callable[..., Topic],
         backfill(runs, pipeline, out, "latest", "1")
     with pytest.raises(PipelineError, match="has no offset 7; its log is from 0 to 2"):
         backfill(runs, pipeline, out, standard_json.dumps({flights.name: {"0": 7}}))
+    with pytest.raises(PipelineError, match=f"flow late does not read {flights.name}-1"):
+        backfill(runs, pipeline, out, standard_json.dumps({flights.name: {"0": 0, "1": 0}}))
+    with pytest.raises(PipelineError, match=f"--from has no offset for {flights.name}-0"):
+        backfill(runs, pipeline, out, "{}")
 
     def once_each(flights: DataFrame) -> DataFrame:
         return flights.withWatermark("time", "1 minute").dropDuplicatesWithinWatermark(["dest"])

@@ -175,7 +175,8 @@ def test_a_backfill_goes_on_after_kill_9(shell: Shell, new_topic: Callable[..., 
     numbers = new_topic()
     numbers.produce(json.dumps({"number": number}) for number in range(200))
     (shell.folder / "slow.py").write_text(_SLOW.format(topic=numbers.name), encoding="utf-8")
-    words = ("pipeline", "backfill", "slow.py", "--from", "0", "--into", f"topic:{numbers.name}-again")
+    words = ("pipeline", "backfill", "slow.py", "--env", "test", "--from", "0")
+    words = (*words, "--into", f"topic:{numbers.name}-again")
 
     for phase, number in _ENDS:
         process = shell.start(*words)
@@ -192,13 +193,13 @@ def test_a_backfill_goes_on_after_kill_9(shell: Shell, new_topic: Callable[..., 
     again = Topic(f"{numbers.name}-again", numbers.bootstrap_servers, numbers.admin)
     written = Counter(json.loads(record.value or b"")["number"] for record in again.records(1)[0])
     assert written == Counter(range(0, 200, 2))
-    assert numbers.committed("numbers.even", 1) == [-1001]
+    assert numbers.committed("test.numbers.even", 1) == [-1001]
 
 
 def _wait_for(folder: Path, process: subprocess.Popen[str], phase: str) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
-        files = list(folder.glob("klamm-pipelines/_/numbers/even.backfill/*/backfill.json"))
+        files = list(folder.glob("klamm-pipelines/test/numbers/even.backfill/*/backfill.json"))
         if files and json.loads(files[0].read_text())["phase"] == phase:
             return
         assert time.monotonic() < deadline

@@ -22,10 +22,11 @@ from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
 from klamm.errors import KlammError
 from klamm.insight.words import count, moment
 from klamm.pipelines.errors import PipelineError
+from klamm.pipelines.run.backfill.backfill_plan import Plan, plan_backfill
 from klamm.pipelines.run.backfill.backfill_range import EARLIEST, LATEST, Border
 from klamm.pipelines.run.backfill.backfill_record import Arguments
 from klamm.pipelines.run.backfill.backfill_target import Target, parse_target
-from klamm.pipelines.run.backfill.flow_backfill import BackfillOutcome, FlowBackfill, Plan, plan_backfill
+from klamm.pipelines.run.backfill.flow_backfill import BackfillOutcome, FlowBackfill
 from klamm.pipelines.run.spark_jvm import stop_session
 from klamm.protocol.types import Millis, Offset
 from klamm.spark.source.offsets import parse_offsets
