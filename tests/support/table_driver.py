@@ -25,7 +25,7 @@ def _main(given: dict[str, Any]) -> None:
     from klamm.spark import session
 
     pipeline = load_pipeline(given["file"])
-    conf = {"spark.sql.shuffle.partitions": 1, **pipeline.conf}
+    conf: dict[str, Any] = {"spark.sql.shuffle.partitions": 1, **pipeline.conf}
     spark = session("a table", "local[2]", **conf)
     place = Place.at(
         pipeline.name, bootstrap_servers=given["bootstrap_servers"], checkpoints=given["checkpoints"], environment=None

@@ -82,14 +82,14 @@ def pyiceberg(folder: Path) -> list[int]:
     return [int(row["delay"]) for row in lake.load_table("airline.departures").scan().to_arrow().to_pylist()]
 
 
-@pytest.mark.parametrize(
-    ("flow", "package", "read"),
-    [
-        ("departures_in_parquet", "pyarrow", parquet),
-        ("departures_in_delta", "deltalake", deltalake),
-        ("departures_in_iceberg", "pyiceberg", pyiceberg),
-    ],
-)
+_WITHOUT_JARS: Final[dict[str, tuple[str, Callable[[Path], list[int]]]]] = {
+    "departures_in_parquet": ("pyarrow", parquet),
+    "departures_in_delta": ("deltalake", deltalake),
+    "departures_in_iceberg": ("pyiceberg", pyiceberg),
+}
+
+
+@pytest.mark.parametrize("flow", _WITHOUT_JARS)
 @pytest.mark.filterwarnings("ignore")  # of the packages, when they are imported
 def test_tables_without_jars(
     runs: Runs,
@@ -97,10 +97,9 @@ def test_tables_without_jars(
     new_topic: Callable[..., Topic],
     tmp_path: Path,
     flow: str,
-    package: str,
-    read: Callable[[Path], list[int]],
 ) -> None:
     """The functions of the page find a micro-batch that they have written already."""
+    package, read = _WITHOUT_JARS[flow]
     pytest.importorskip(package)
     topic, tables = new_topic(), tmp_path / "tables"
     tables.mkdir()
