@@ -99,7 +99,7 @@ def _require_read_limits() -> None:
         import pyspark.sql.streaming.datasource  # noqa: F401
     except ImportError:
         raise OptionError(
-            "streaming reads need PySpark 4.2 or later: before, Spark does not tell a Python source where a micro-batch starts"
+            "streaming reads need PySpark 4.2 or later: before, a Python source is not told where a micro-batch starts"
         ) from None
 
 
