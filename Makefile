@@ -9,7 +9,7 @@ TEST_PROCESSES ?= 4
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka
+.PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka test-spark-on-4.2
 
 help:
 	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
@@ -22,6 +22,7 @@ help:
 	@echo 'make checker  run many clients while the broker is killed and loses power, four times, and check what they saw'
 	@echo 'make bench    compare klamm with Apache Kafka and other brokers'
 	@echo 'make test-spark-on-kafka  run the tests of the Spark source and sink with Apache Kafka as broker'
+	@echo 'make test-spark-on-4.2    run the most important of these tests with PySpark 4.2, also with the jar of Delta Lake'
 	@echo 'make install  only set up $(VENV)'
 
 install: $(STAMP)
@@ -49,6 +50,22 @@ test: install
 SPARK_TESTS ?= tests/spark
 test-spark-on-kafka: install
 	@KLAMM_SPARK_TEST_BROKER=apache-kafka $(BIN)/python -m pytest $(SPARK_TESTS) --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
+
+# The oldest supported PySpark, in a virtual environment of its own: for users of jars that exist for it only.
+OLDER_PYSPARK := 4.2.1
+OLDER_VENV := .venv-pyspark-4.2
+OLDER_SPARK_TESTS ?= tests/spark/test_session.py tests/spark/test_plain_session.py tests/spark/test_batch_read.py tests/spark/test_streaming.py \
+	tests/spark/test_group_commits.py tests/spark/test_sink.py tests/spark/test_sink_exactly_once.py \
+	tests/spark/pipelines/test_pipeline_runs.py tests/spark/pipelines/test_bad_records.py tests/spark/pipelines/test_stateful_flows.py \
+	tests/spark/pipelines/test_table_formats.py
+test-spark-on-4.2: $(OLDER_VENV)/.installed
+	@$(OLDER_VENV)/bin/python -m pytest $(OLDER_SPARK_TESTS) --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
+
+$(OLDER_VENV)/.installed: pyproject.toml constraints.txt setup.py tools/install.sh Makefile
+	@mkdir -p $(OLDER_VENV)
+	@sed 's/^pyspark==.*/pyspark==$(OLDER_PYSPARK)/' constraints.txt > $(OLDER_VENV)/constraints.txt
+	@PYTHON='$(PYTHON)' CONSTRAINTS=$(OLDER_VENV)/constraints.txt sh tools/install.sh '$(OLDER_VENV)'
+	@touch $@
 
 check: install
 	$(BIN)/ruff format --check .
@@ -111,4 +128,4 @@ config-table:
 	java -cp '$(KAFKA_JARS)/*' tools/dump_kafka_configs/DumpKafkaConfigs.java > src/klamm/config/kafka_configs.json
 
 clean:
-	rm -rf $(VENV) build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDER_VENV) build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

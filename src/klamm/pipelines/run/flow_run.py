@@ -228,10 +228,11 @@ class FlowRun:
             "" if failure.is_certain else f" after {restarts} restart{'' if restarts == 1 else 's'} without progress"
         )
         where = "" if failure.batch is None else f" in {_named(failure.batch)}"
-        self.message = (
-            f"{what} stopped{after}: {failure.line}{where}. Remove the cause and run the pipeline again: it goes on "
-            f"{'with this micro-batch' if failure.batch else 'where it is'}. The whole error: {file}"
+        advice = failure.advice or (
+            "Remove the cause and run the pipeline again: it goes on "
+            f"{'with this micro-batch' if failure.batch else 'where it is'}"
         )
+        self.message = f"{what} stopped{after}: {failure.line.rstrip('.')}{where}. {advice}. The whole error: {file}"
 
     def _report(self, now: float) -> None:
         """Writes the status file if anything has changed, and every few seconds."""

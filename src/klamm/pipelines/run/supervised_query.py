@@ -16,6 +16,7 @@ from klamm.pipelines.run.checkpoint_reader import PlannedBatch, is_settled, unfi
 from klamm.pipelines.run.error_texts import one_line, texts_of
 from klamm.pipelines.run.flow_frames import BAD_RECORD_PREFIX
 from klamm.pipelines.run.restarts import Restarts
+from klamm.pipelines.run.state_errors import advice_on_state
 from klamm.pipelines.status.query_reports import BatchReport, QueryReports, new_progress
 from klamm.spark.source.errors import OptionError
 
@@ -57,6 +58,8 @@ class Failure:
     """The micro-batch that failed; None if there was none, or if the checkpoint can't be read."""
     is_certain: bool
     """Whether a restart would fail in the same way."""
+    advice: str | None = None
+    """What to do; None if the error itself says it."""
 
 
 class SupervisedQuery:
@@ -151,9 +154,10 @@ class SupervisedQuery:
             self.state = QueryState.STOPPED
             return
         line, whole = texts_of(self._query)
+        advice = advice_on_state(line)
         # The source's own word for a bad record; the declaration says that it ends the flow.
-        certain = BAD_RECORD_PREFIX in line
-        self._failed(now, Failure(line, whole, self._unfinished(), is_certain=certain))
+        certain = advice is not None or BAD_RECORD_PREFIX in line
+        self._failed(now, Failure(line, whole, self._unfinished(), is_certain=certain, advice=advice))
 
     def _failed(self, now: float, failure: Failure) -> None:
         self.failure, self._query = failure, None

@@ -101,10 +101,7 @@ class PartitionReplacement:
         return name.removeprefix(f"{self._rows}/")
 
     def _state(self) -> Iterator[str]:
-        operators = state_operators(self._spark, self._place, self._flow)
-        if self._flow.has_several_sources:
-            operators.append("a join of topics")
-        if operators:
+        if operators := state_operators(self._spark, self._place, self._flow):
             yield (
                 f"the flow has state ({', '.join(operators)}): rows that the live flow still has there, such as open "
                 "windows, would come a second time"
