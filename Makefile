@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka
 
 help:
-	@echo 'make demo     watch a year of flights in a topic, read by a group and by Spark, which writes another topic'
+	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
 	@echo 'make unit     run the tests that need no process and no socket, in less than a minute'
 	@echo 'make test     run all tests'
 	@echo 'make check    format, lint, types, imports between rooms, names, documentation, 300 simulated worlds of each kind'
