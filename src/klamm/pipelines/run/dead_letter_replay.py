@@ -22,7 +22,7 @@ from klamm.pipelines.run.place import Place
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["refuse_state", "replay_flow", "return_flow"]
+__all__ = ["refuse_state", "replay_flow", "return_flow", "state_operators"]
 
 _STATEFUL: Final = frozenset(
     {
@@ -93,13 +93,18 @@ def return_flow(place: Place, flow: Flow) -> Flow:
 
 def refuse_state(spark: SparkSession, place: Place, flow: Flow) -> None:
     """Raises `PipelineError` if a replay's function has state: its state is not that of the running flow."""
-    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), stores_schemas=False)
-    plan: Any = result._jdf.queryExecution().analyzed()
-    if found := sorted(_nodes(plan) & _STATEFUL):
+    if found := state_operators(spark, place, flow):
         assert flow.replays is not None
         raise PipelineError(
             f"flow {flow.replays.name} has state ({', '.join(found)}), which a replay alone does not have. {_INSTEAD}"
         )
+
+
+def state_operators(spark: SparkSession, place: Place, flow: Flow) -> list[str]:
+    """Returns Spark's names of the operations with state in the flow's query; a join of streams is not among them."""
+    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), stores_schemas=False)
+    plan: Any = result._jdf.queryExecution().analyzed()
+    return sorted(_nodes(plan) & _STATEFUL)
 
 
 def _nodes(plan: Any) -> set[str]:

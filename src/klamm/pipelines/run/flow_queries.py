@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-__all__ = ["start_dead_letters", "start_flow", "topic_options", "written_rows"]
+__all__ = ["start_dead_letters", "start_flow", "topic_options", "use_in_this_thread", "written_rows"]
 
 
 def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
     """Starts the flow's query. Raises what is wrong with the flow or the cluster, as soon as that is known."""
-    _use_in_this_thread(spark)
+    use_in_this_thread(spark)
     refuse_changes(place, flow)
     keep_identity(place, flow)
     result = flow_result(spark, place, flow, starting_offsets(place, flow, is_dead_letters=False))
@@ -38,7 +38,7 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> 
 
 def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
     """Starts the query that writes the flow's dead letters, exactly once."""
-    _use_in_this_thread(spark)
+    use_in_this_thread(spark)
     refuse_changes(place, flow)
     bad = bad_records(spark, place, flow, starting_offsets(place, flow, is_dead_letters=True))
     create_topic_for(place, place.dead_letters_topic(flow))
@@ -100,7 +100,7 @@ def _batch_function(sink: ToBatches, environment: str | None) -> Any:
     return write
 
 
-def _use_in_this_thread(spark: SparkSession) -> None:
+def use_in_this_thread(spark: SparkSession) -> None:
     """Makes the session this thread's active one: a writer looks there for the formats of Python sinks."""
     session_class = type(spark)._get_j_spark_session_class(spark._jvm)  # as `createDataFrame` does
     session_class.setActiveSession(spark._jsparkSession)
