@@ -21,6 +21,8 @@ _DIFFERENT_EACH_TIME: Final = (
     (re.compile(r"lag 0 \([^)]*\)"), "lag 0"),
 )
 _COLUMNS: Final = {"PID": r"\d+|none", "HOST": r".*", "UPDATED": r".*", "RECORDS S": r".*", "LAG SECONDS": r".*"}
+# What a command prints now and then while it works; on a terminal, the line disappears.
+_PROGRESS: Final = re.compile(r"\w+: [a-z ]+, ([\d,]+ of [\d,]+ tasks, )?[\d.]+ (ms|s|min)$")
 _CELL: Final = re.compile(r"\s{2,}")
 _HEADER: Final = re.compile(r"[A-Z][A-Z ]*$")
 
@@ -48,7 +50,7 @@ def differs(expected: str, shown: str, varying: Mapping[str, str], names: Mutabl
             if header not in patterns:
                 if tidy(cell) != tidy(others[header]):
                     return True
-            elif re.fullmatch(patterns[header], others[header]) is None:
+            elif others[header] != cell and re.fullmatch(patterns[header], others[header]) is None:
                 return True
             elif header == "PID" and cell != "none":
                 found[cell] = others[header]
@@ -57,9 +59,11 @@ def differs(expected: str, shown: str, varying: Mapping[str, str], names: Mutabl
 
 
 def _lines(text: str) -> Iterator[tuple[str, dict[str, str] | None]]:
-    """Yields the lines; those of a table also as cells by header."""
+    """Yields the lines that are not empty and tell no progress; those of a table also as cells by header."""
     headers: list[str] | None = None
     for line in text.splitlines():
+        if not line.strip() or _PROGRESS.match(line):
+            continue
         cells = _CELL.split(line.strip())
         if len(cells) > 1 and all(map(_HEADER.match, cells)):
             headers = cells

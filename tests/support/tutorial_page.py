@@ -116,7 +116,5 @@ def _commands(content: str, line: int, comment: str) -> Iterator[Command]:
         length = 1
         while lines[length - 1].endswith("\\\n"):
             length += 1
-        yield Command(
-            line, "".join(lines[:length]).strip(), "".join(lines[length:]), kind == "leaves running", varying
-        )
+        yield Command(line, "".join(lines[:length]).strip(), "".join(lines[length:]), kind == "leaves running", varying)
         line += len(lines)
