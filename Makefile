@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka test-spark-on-4.2
 
 help:
-	@echo 'make demo     watch a year of flights in a topic, read by a group and by Spark, which writes another topic'
+	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
 	@echo 'make unit     run the tests that need no process and no socket, in less than a minute'
 	@echo 'make test     run all tests'
 	@echo 'make check    format, lint, types, imports between rooms, names, documentation, 300 simulated worlds of each kind'
@@ -90,13 +90,16 @@ fuzz: install
 ROUNDS ?= 500
 CHECKER_SECONDS ?= 600
 SPARK_KILLS ?= 20
+PIPELINE_KILLS_SECONDS ?= 600
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
-	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py
+	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py tests/spark/pipelines/test_backfill_commands.py
 	@KLAMM_EXACTLY_ONCE_MATRIX=1 $(BIN)/python -m pytest tests/interop/test_producer_in_a_cluster.py tests/spark/test_exactly_once_with_acls.py
 	@for broker in klamm apache-kafka; do \
 		KLAMM_EXACTLY_ONCE_MATRIX=1 KLAMM_SPARK_KILLS='$(SPARK_KILLS)' KLAMM_SPARK_TEST_BROKER=$$broker \
 			$(BIN)/python -m pytest tests/spark/test_exactly_once_kills.py tests/spark/test_exactly_once_runs.py || exit 1; \
+		PIPELINE_KILLS_SECONDS='$(PIPELINE_KILLS_SECONDS)' KLAMM_SPARK_TEST_BROKER=$$broker \
+			$(BIN)/python -m pytest tests/spark/pipelines/test_pipeline_kills.py || exit 1; \
 	done
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 

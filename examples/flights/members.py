@@ -23,7 +23,8 @@ class Members:
     def __enter__(self) -> Self:
         for name in MEMBER_NAMES:
             command = [sys.executable, "-m", "examples.flights.member", *self._arguments, name]
-            self._processes[name] = subprocess.Popen(command)
+            # In a session of its own, Ctrl-C does not reach it: the demo ends it.
+            self._processes[name] = subprocess.Popen(command, start_new_session=True)
         return self
 
     def __exit__(

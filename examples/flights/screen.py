@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, Self
@@ -17,7 +18,7 @@ from examples.flights.watch import Watcher
 
 __all__ = ["Screen"]
 
-OTHER_COLUMNS_WIDTH: Final = 68
+OTHER_COLUMNS_WIDTH: Final = 71
 SHORTEST_BAR: Final = 8
 LONGEST_BAR: Final = 40
 PLAIN_INTERVAL_S: Final = 5.0
@@ -27,10 +28,11 @@ MEMBER_STYLES: Final = {"member-1": "cyan", "member-2": "magenta", "member-3": "
 class Screen:
     """Shows the lanes again and again, and each event once, when it happens."""
 
-    def __init__(self, watcher: Watcher, queue: str, spark: str) -> None:
+    def __init__(self, watcher: Watcher, queue: str, flows: Mapping[str, str]) -> None:
+        """Takes the group of the queue, and the groups of the pipeline's flows by name."""
         self._watcher = watcher
         self._queue = queue
-        self._spark = spark
+        self._flows = flows
         self._console = Console(highlight=False, soft_wrap=False)
         self._events: list[str] = []
         self._began_s = time.monotonic()
@@ -66,7 +68,7 @@ class Screen:
         title = "" if moment_ms is None else datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%d %B %Y")
         if self._live is not None:
             self._live.update(Group(self._lanes(title)))
-        elif time.monotonic() - self._plain_shown_s >= PLAIN_INTERVAL_S:
+        elif title and time.monotonic() - self._plain_shown_s >= PLAIN_INTERVAL_S:
             self._plain_shown_s = time.monotonic()
             for line in self._plain_lanes(title):
                 print(line, flush=True)
@@ -80,8 +82,7 @@ class Screen:
             ("queue\nowner", False),
             ("queue\nread/s", True),
             ("queue\nlag", True),
-            ("Spark\nread/s", True),
-            ("Spark\nlag", True),
+            *((f"{flow}\nlag", True) for flow in self._flows),
         ):
             table.add_column(header, justify="right" if is_number else "left", no_wrap=True)
         bar_width = min(max(self._console.width - OTHER_COLUMNS_WIDTH, SHORTEST_BAR), LONGEST_BAR)
@@ -97,20 +98,18 @@ class Screen:
                 Text(lane.owner or "no owner", style),
                 f"{self._watcher.rate(index, self._queue):,.0f}",
                 _number(lane.lag(self._queue)),
-                f"{self._watcher.rate(index, self._spark):,.0f}",
-                _number(lane.lag(self._spark)),
+                *(_number(lane.lag(group)) for group in self._flows.values()),
             )
         return table
 
     def _plain_lanes(self, title: str) -> list[str]:
-        lines = [title] if title else []
+        lines = [f"{title}: records, the queue's owner with its rate and lag, lag of {' and '.join(self._flows)}"]
         for index, lane in enumerate(self._watcher.latest.lanes):
             lines.append(
                 f"  lane {index}: {lane.high_watermark:>7,} in, {self._watcher.rate(index, None):>6,.0f}/s"
-                f" | queue {lane.owner or 'no owner':8} {self._watcher.rate(index, self._queue):>6,.0f}/s,"
+                f" | {lane.owner or 'no owner':8} {self._watcher.rate(index, self._queue):>6,.0f}/s,"
                 f" lag {_number(lane.lag(self._queue)):>6}"
-                f" | Spark {self._watcher.rate(index, self._spark):>6,.0f}/s,"
-                f" lag {_number(lane.lag(self._spark)):>6}"
+                f" | {', '.join(f'{flow} {_number(lane.lag(group)):>6}' for flow, group in self._flows.items())}"
             )
         return lines
 

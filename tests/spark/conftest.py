@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.support.short_lived_spark import SHORT_LIVED_JVM, prepare_classes
 from tests.support.spark_connector import ConnectorUnavailable, connector_jars
-from tests.support.spark_driver import SHORT_LIVED_JVM
 from tests.support.spark_topics import Topic, create_topic
 from tests.support.toolchains import toolchain_is_missing
 
@@ -41,6 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(400))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _classes_of_spark(request: pytest.FixtureRequest) -> None:
+    """Prepares what halves the start of Spark, if a test will start it."""
+    if any(item.get_closest_marker("spark") for item in request.session.items):
+        pytest.importorskip("pyspark")
+        prepare_classes()
 
 
 @pytest.fixture(scope="session")

@@ -1,59 +1,71 @@
-"""Tests the query of the example `examples/flights`: from a topic of flights to a topic of delays, read by a group."""
+"""Tests the pipeline of the example `examples/flights`: from a topic of flights to a topic and to files."""
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from examples.flights import data, delays
-from tests.support.spark_topics import Topic
+from examples.flights import comparison, data, driver, expected, outcome
+
+from klamm import Broker
+from klamm.pipelines import to_files
+from klamm.testing.pipeline_harness import PipelineHarness
 
 if TYPE_CHECKING:
+    import pandas
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.timeout(300)
 
 DAY_MS = 24 * 60 * 60 * 1000
 NOON_MS = 1_357_041_600_000  # of 2013-01-01
 
 
-def test_the_delays_of_each_airport_and_day(
-    spark: SparkSession, new_topic: Callable[..., Topic], tmp_path: Path
-) -> None:
-    """A group reads the delays of each airport and day once, as pandas computes them from the same flights."""
-    pandas = pytest.importorskip("pandas")
-    flights = pandas.DataFrame(
-        [
-            (NOON_MS + number % 4 * DAY_MS, "UA", number, "JFK", ("ATL", "LAX")[number % 2], delay)
-            for number, delay in enumerate([5.0, -3.0, 10.0, None, 0.0, 7.0, 1.0, 2.0, 30.0, 4.0])
-        ],
-        columns=["timestamp_ms", "carrier", "flight", "origin", "dest", "arr_delay"],
-    ).sort_values("timestamp_ms", kind="stable", ignore_index=True)
-    # The times of the records, unlike those in the values, are of today, so that retention keeps the records.
-    source, into = new_topic(), new_topic(partitions=3)
-    events = data.encode_flights(flights)
-    source.produce([event.value.decode() for event in [*events, data.closing_event(events[-1])]])
-    query = delays.start_query(
-        spark,
-        source.bootstrap_servers,
-        flights_topic=source.name,
-        delays_topic=into.name,
-        group=f"flights-{uuid.uuid4().hex[:8]}",
-        directory=tmp_path,
-    )
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
+@pytest.fixture
+def flights() -> pandas.DataFrame:
+    """Returns flights of four days, one of them cancelled, one to an airport that the table of airports lacks."""
+    module = pytest.importorskip("pandas")
+    rows = [
+        (NOON_MS + number % 4 * DAY_MS, "UA", number, ("JFK", "EWR")[number % 3 % 2], ("ATL", "LAX")[number % 2], delay)
+        for number, delay in enumerate([5.0, -3.0, 10.0, None, 0.0, 7.0, 1.0, 2.0, 30.0, 4.0])
+    ]
+    rows.append((NOON_MS, "B6", 11, "LGA", "SJU", 12.0))
+    columns = ["timestamp_ms", "carrier", "flight", "origin", "dest", "arr_delay"]
+    found: pandas.DataFrame = module.DataFrame(rows, columns=columns)
+    return found.sort_values("timestamp_ms", kind="stable", ignore_index=True)
 
-    group = f"report-{uuid.uuid4().hex[:8]}"
-    found = delays.read_delays(into.bootstrap_servers, into.name, group, 3)
-    rows = sorted(found.itertuples(index=False, name=None))
-    assert rows == sorted(data.delays_by_airport_and_day(flights).itertuples(index=False, name=None))
-    keys = {record.key for records in into.records() for record in records}
-    assert keys == {b"ATL", b"LAX"}
-    assert all(json.loads(record.value or b"")["airport"] for records in into.records() for record in records)
+
+@pytest.fixture
+def harness(spark: SparkSession, tmp_path: Path) -> Iterator[PipelineHarness]:
+    """Returns the pipeline with a broker of its own and a folder of its own for the files, in a session of UTC."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # the pipeline sets it for a session of its own
+    with Broker() as broker:
+        made = PipelineHarness(spark, driver.PIPELINE_FILE, broker.bootstrap_servers, tmp_path)
+        arrivals = made.pipeline.flows["arrivals"]
+        sink = to_files(str(tmp_path / "arrivals"), partition_by="month")
+        made.pipeline.flows["arrivals"] = dataclasses.replace(arrivals, sink=sink)
+        yield made
+    assert zone is not None
+    spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_topic_files_and_dead_letters(harness: PipelineHarness, flights: pandas.DataFrame, tmp_path: Path) -> None:
+    """The pipeline writes what pandas computes from the same flights, and the damaged records as dead letters."""
+    harness.produce("flights", [record.value for record in data.records_of(flights)])
+    harness.run()
+
+    delays = outcome.read_delays(harness.bootstrap_servers, "delays")
+    assert comparison.compare("topic", "rows", delays, expected.expected_delays(flights))
+    arrivals = outcome.read_arrivals(tmp_path / "arrivals")
+    assert comparison.compare("files", "rows", arrivals, expected.expected_arrivals(flights))
+    letters = outcome.read_dead_letters(harness.bootstrap_servers, "flights.delays.dead-letters")
+    damaged = data.damaged_copies(data.encode_flights(flights))
+    assert comparison.compare_dead_letters("dead letters", letters, damaged)
+    assert {letter.reason for letter in letters} == {
+        "the value is not JSON",
+        "field arr_delay: 'late' is not int",
+        "the check is not true: arr_delay IS NULL OR arr_delay < 3000",
+    }
+    assert harness.status("arrivals").figures.bad_records == 3

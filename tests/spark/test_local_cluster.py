@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.support.spark_driver import SHORT_LIVED_JVM
+from tests.support.short_lived_spark import SHORT_LIVED_JVM
 from tests.support.spark_topics import Topic
 
 from klamm.client.cluster import Cluster

@@ -11,7 +11,7 @@ import json
 import sys
 from typing import Any
 
-from tests.support.spark_driver import SHORT_LIVED_JVM
+from tests.support.short_lived_spark import SHORT_LIVED_JVM
 
 
 def _main(given: dict[str, Any]) -> None:

@@ -17,10 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-__all__ = ["SHORT_LIVED_JVM", "SparkDriver"]
+from tests.support.short_lived_spark import SHORT_LIVED_JVM
 
-# A JVM that ends with its test spends more on compiling for the long run than it wins.
-SHORT_LIVED_JVM: Final[dict[str, Any]] = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+__all__ = ["SparkDriver"]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 

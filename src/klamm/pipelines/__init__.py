@@ -28,6 +28,7 @@ from klamm.pipelines.decoders.protobuf_messages import protobuf
 from klamm.pipelines.decoders.raw import raw
 from klamm.pipelines.decoders.schema_registry import registry
 from klamm.pipelines.errors import BadRecord, DeclarationError, PipelineError
+from klamm.pipelines.run.written_files import written_files
 
 __all__ = [
     "Pipeline",
@@ -44,6 +45,7 @@ __all__ = [
     "to_format",
     "to_batches",
     "dead_letters",
+    "written_files",
     "PipelineError",
     "DeclarationError",
     "BadRecord",

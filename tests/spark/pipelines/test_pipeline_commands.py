@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.find_spark_home import _find_spark_home as find_spark_home
+from tests.support.short_lived_spark import SHORT_LIVED_JVM
 from tests.support.spark_topics import Topic
 
 from klamm.spark.java import find_java
@@ -27,8 +28,8 @@ from pyspark.sql import DataFrame
 
 from klamm.pipelines import Pipeline, json, to_topic, topic
 
-pipeline = Pipeline("{pipeline}", conf={{
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.sql.shuffle.partitions": 1
+pipeline = Pipeline("numbers", conf={{
+    "spark.driver.extraJavaOptions": "{java_options}", "spark.sql.shuffle.partitions": 1
 }})
 
 
@@ -48,7 +49,8 @@ class Commands:
         self.topic = topic
         self.folder = folder
         self.file = folder / "counting.py"
-        self.file.write_text(_FILE.format(pipeline="numbers", topic=topic.name), encoding="utf-8")
+        java_options = SHORT_LIVED_JVM["spark.driver.extraJavaOptions"]
+        self.file.write_text(_FILE.format(topic=topic.name, java_options=java_options), encoding="utf-8")
         self._running: list[subprocess.Popen[str]] = []
 
     def run(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,8 @@ import pytest
 from tests.spark.pipelines.conftest import Runs
 from tests.support.page_code import page_code, write_pipeline
 from tests.support.patience import Limit
-from tests.support.spark_driver import SHORT_LIVED_JVM, SparkDriver
+from tests.support.short_lived_spark import SHORT_LIVED_JVM
+from tests.support.spark_driver import SparkDriver
 from tests.support.spark_topics import Topic
 from tests.support.table_driver import ROWS
 from tests.support.toolchains import toolchain_is_missing

@@ -40,7 +40,7 @@ class FullWatcher:
 
 @pytest.fixture
 def screen() -> Screen:
-    shown = Screen(cast(Watcher, FullWatcher()), "queue", "spark-delays")
+    shown = Screen(cast(Watcher, FullWatcher()), "queue", {"delays": "flights.delays", "arrivals": "flights.arrivals"})
     shown._console = Console(width=100, file=io.StringIO(), force_terminal=True, color_system=None)
     return shown
 

@@ -23,7 +23,7 @@ from klamm.pipelines.run.place import Place
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["refuse_state", "replay_flow", "return_flow"]
+__all__ = ["refuse_state", "replay_flow", "return_flow", "state_operators"]
 
 _INSTEAD: Final = "With --to-source its dead letters go to their topics again, where the flow reads them"
 
@@ -81,12 +81,17 @@ def return_flow(place: Place, flow: Flow) -> Flow:
 
 def refuse_state(spark: SparkSession, place: Place, flow: Flow) -> None:
     """Raises `PipelineError` if a replay's function has state: its state is not that of the running flow."""
-    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), stores_schemas=False)
-    if found := sorted(operations_with_state(result)):
+    if found := state_operators(spark, place, flow):
         assert flow.replays is not None
         raise PipelineError(
             f"flow {flow.replays.name} has state ({', '.join(found)}), which a replay alone does not have. {_INSTEAD}"
         )
+
+
+def state_operators(spark: SparkSession, place: Place, flow: Flow) -> list[str]:
+    """Returns Spark's names of the operations with state in the flow's query."""
+    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), stores_schemas=False)
+    return sorted(operations_with_state(result))
 
 
 def _require_dead_letters(flow: Flow) -> None:

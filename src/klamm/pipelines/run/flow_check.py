@@ -96,7 +96,7 @@ def _check_offsets(source: SourceCheck, place: Place, flow: Flow, parameter: str
     _, ends = log_of(place, flow, parameter)
     source.partitions = len(ends)
     starts: Mapping[Any, Offset]
-    if read_state(place.checkpoint(flow.name)).planned is not None:
+    if read_state(place.checkpoint(flow.name)).finished is not None:
         source.starts_at, starts = _CHECKPOINT, end_of_finished(place.checkpoint(flow.name))
     else:
         source.starts_at = str(flow.sources[parameter].start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import time
 
 from klamm.client.cluster import Cluster
@@ -21,6 +22,8 @@ from klamm.spark.sink.replay_decision import MarkerTerms, Replay, decide, marker
 from klamm.spark.sink.staged_batches import StagedBatch
 
 __all__ = ["MarkerTransaction"]
+
+_logger = logging.getLogger(__name__)
 
 _AT_ONCE = Millis(0)
 
@@ -43,6 +46,8 @@ class MarkerTransaction:
         )
         self._cluster = Cluster(config.client)
         self._deliveries: list[Delivery] = []
+        self._sent_bytes = 0
+        self._timeout_ms = config.transaction_timeout_ms
         self._began_at: float | None = None
 
     @property
@@ -78,6 +83,7 @@ class MarkerTransaction:
     def send_batch(self, batch: StagedBatch) -> None:
         """Sends a record batch; waits only for the producer's memory."""
         self._deliveries.append(self._producer.send_batch(batch.topic, batch.partition, batch.data))
+        self._sent_bytes += len(batch.data)
         self._check()
 
     def flush(self) -> None:
@@ -93,8 +99,23 @@ class MarkerTransaction:
         )
 
     def end(self) -> None:
-        """Commits the transaction (EndTxn). When it returns, the micro-batch is in its topics."""
+        """Commits the transaction (EndTxn). When it returns, the micro-batch is in its topics.
+
+        Logs a warning if the transaction was open for more than half of its timeout: a larger micro-batch, or a slower
+        network of the driver, would fail.
+        """
         self._producer.commit_transaction()
+        if self.duration_s * 1000 > self._timeout_ms / 2:
+            _logger.warning(
+                "the transaction of micro-batch %s of the query %s was open for %.1f s, in which the driver sent %.1f "
+                "MB; after kafka.transaction.timeout.ms=%s the coordinator aborts it and the query fails. Make the "
+                "micro-batches smaller (maxOffsetsPerTrigger), or raise the timeout",
+                self.batch.batch_id,
+                self.batch.query_id,
+                self.duration_s,
+                self._sent_bytes / 1_000_000,
+                self._timeout_ms,
+            )
 
     def close(self) -> None:
         """Closes the connections. A transaction that has not ended is left to the next `initialize`. Never raises."""

@@ -42,6 +42,11 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> Topic:
 @pytest.fixture
 def sink(topic: Topic, tmp_path: Path) -> ExactlyOnce:
     """Returns the delivery of a query that has planned three micro-batches."""
+    return planned(topic, tmp_path)
+
+
+def planned(topic: Topic, tmp_path: Path, **further: str) -> ExactlyOnce:
+    """Returns the delivery of a query with further options, after it has planned three micro-batches."""
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text(json.dumps({"id": topic.name}))
     for number in range(3):
@@ -51,6 +56,7 @@ def sink(topic: Topic, tmp_path: Path) -> ExactlyOnce:
         "topic": topic.name,
         "klamm.sink.semantics": "exactly-once",
         "checkpointLocation": str(tmp_path),
+        **further,
     }
     return ExactlyOnce(SinkOptions.parse(options), SinkColumns(value=0))
 
@@ -105,6 +111,24 @@ def test_a_run_whose_commit_failed_ends_its_transaction(sink: ExactlyOnce, topic
 
     assert values(topic) == [b"other"]
     transaction.close()
+
+
+def test_a_commit_that_comes_near_the_transaction_timeout_is_logged(
+    topic: Topic, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A commit that takes more than half of the time that its transaction may take is logged with its size."""
+    sink = planned(topic, tmp_path, **{"kafka.transaction.timeout.ms": "6000"})
+    with caplog.at_level(logging.WARNING):
+        sink.commit([task(topic, 0, "run")], 0)
+        assert caplog.text == ""
+        transaction = begin(sink, task(topic, 1, "run"))
+        time.sleep(3.1)
+
+        transaction.end()
+
+    transaction.close()
+    assert values(topic) == [b"0", b"1"]
+    assert "the driver sent 0.0 MB; after kafka.transaction.timeout.ms=6000" in caplog.text
 
 
 def test_a_commit_without_the_message_of_a_task_is_refused(sink: ExactlyOnce, topic: Topic) -> None:

@@ -19,8 +19,8 @@ STATUS = FlowStatus(
     started_ms=0,
     updated_ms=0,
     queries={
-        "flow": QueryStatus("running", batch_id=3, lag_records=7, restarts=1),
-        "dead-letters": QueryStatus("starting"),
+        "flow": QueryStatus(state="running", batch_id=3, lag_records=7, restarts=1),
+        "dead-letters": QueryStatus(state="starting"),
     },
 )
 

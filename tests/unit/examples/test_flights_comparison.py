@@ -1,0 +1,51 @@
+"""Tests that the demo's comparison finds rows that are missing, repeated or different."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from examples.flights.comparison import compare, compare_dead_letters
+from examples.flights.data import Flight
+from examples.flights.outcome import DeadLetter
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@pytest.fixture
+def expected() -> pandas.DataFrame:
+    module = pytest.importorskip("pandas")
+    rows = [("ATL", None, 3, 1.5), ("LAX", "Los Angeles", 4, None), ("LAX", "Los Angeles", 4, None)]
+    made: pandas.DataFrame = module.DataFrame(rows, columns=["airport", "name", "flights", "delay"])
+    return made
+
+
+def test_the_same_rows_in_another_order(expected: pandas.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    """The order of rows and columns, and the width of numbers, make no difference; the line says that all agrees."""
+    found = expected.iloc[::-1][["delay", "flights", "airport", "name"]].astype({"flights": "int32"})
+    assert compare("topic delays", "rows", found, expected)
+    assert capsys.readouterr().out.startswith("topic delays: 3 rows, exactly those that pandas computes")
+
+
+@pytest.mark.parametrize("rows", [[0, 1], [0, 1, 2, 2], [0, 0, 1]], ids=["missing", "repeated", "another"])
+def test_other_rows(expected: pandas.DataFrame, rows: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+    """A row that is missing or that is there too often is a difference, and the line says so."""
+    assert not compare("topic delays", "rows", expected.iloc[rows], expected)
+    assert "DIFFERENT" in capsys.readouterr().out
+
+
+def test_a_missing_value_is_no_text(expected: pandas.DataFrame) -> None:
+    """A name that is missing differs from a name that is there."""
+    assert not compare("topic delays", "rows", expected.fillna({"name": "Atlanta"}), expected)
+
+
+def test_dead_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each dead letter is shown with its origin, its reason and the end of its bytes."""
+    letter = DeadLetter("the value is not JSON", "flights-3 at offset 7", b"x" * 100)
+    assert compare_dead_letters("topic letters", [letter], [Flight(0, b"", letter.value)])
+    text = capsys.readouterr().out
+    assert "1 dead letter" in text
+    assert "flights-3 at offset 7: the value is not JSON" in text
+    assert f"…{'x' * 62}" in text
+    assert not compare_dead_letters("topic letters", [letter, letter], [Flight(0, b"", letter.value)])
