@@ -84,4 +84,5 @@ def test_a_line_of_json_for_each_micro_batch(capsys: pytest.CaptureFixture[str])
         "bad_records": 2,
         "lag_records": 7,
         "watermark": None,
+        "late_rows": 0,
     }
