@@ -175,7 +175,8 @@ def test_a_backfill_goes_on_after_kill_9(shell: Shell, new_topic: Callable[..., 
     numbers = new_topic()
     numbers.produce(json.dumps({"number": number}) for number in range(200))
     (shell.folder / "slow.py").write_text(_SLOW.format(topic=numbers.name), encoding="utf-8")
-    words = ["pipeline", "backfill", "slow.py", "--env", "test", "--from", "0", "--into", f"topic:{numbers.name}-again"]
+    place = ("--env", "test", "--from", "0", "--into", f"topic:{numbers.name}-again")
+    words = ("pipeline", "backfill", "slow.py", *place)
 
     for phase, number in _ENDS:
         process = shell.start(*words)
