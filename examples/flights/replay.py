@@ -1,11 +1,14 @@
 """Replays the year into the topic: each flight at its moment, a year in so many seconds.
 
 python -m examples.flights.replay -b 127.0.0.1:9092 --seconds 30
+
+With --from and --to, it writes the flights of a part of the year.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -17,11 +20,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples.flights.data import Flight, load_flights, records_of
 
-__all__ = ["FLIGHTS_TOPIC", "PARTITIONS", "Replay", "create_topics"]
+__all__ = ["FLIGHTS_TOPIC", "PARTITIONS", "Replay", "create_topics", "part_of"]
 
 FLIGHTS_TOPIC: Final = "flights"
 PARTITIONS: Final = 6
 TICK_S: Final = 0.02
+SHORTEST: Final = 3
 
 
 def create_topics(bootstrap_servers: str, *names: str) -> None:
@@ -99,25 +103,50 @@ class Replay(threading.Thread):
             self.written += 1
 
 
+def part_of(records: Sequence[Flight], begin: datetime | None, end: datetime | None) -> list[Flight]:
+    """Returns the records from `begin` to `end`; with an end, the closing event is not one of them."""
+    return [
+        record
+        for record in records
+        if (begin is None or record.timestamp_ms >= begin.timestamp() * 1000)
+        and (end is None or record.timestamp_ms < end.timestamp() * 1000)
+    ]
+
+
 def main() -> int:
     """Creates the topic if it is missing, and writes the year into it. Returns 1 if a record was not written."""
     parser = argparse.ArgumentParser(prog="python -m examples.flights.replay", description=__doc__)
-    parser.add_argument("-b", "--bootstrap-server", default="127.0.0.1:9092", metavar="HOST:PORT")
+    parser.add_argument(
+        "-b",
+        "--bootstrap-server",
+        default=os.environ.get("KLAMM_BOOTSTRAP_SERVER", "127.0.0.1:9092"),
+        metavar="HOST:PORT",
+        help="default: $KLAMM_BOOTSTRAP_SERVER, else 127.0.0.1:9092",
+    )
     parser.add_argument("--topic", default=FLIGHTS_TOPIC, help="default flights")
-    parser.add_argument("--seconds", type=float, default=30.0, help="how long the year takes (default 30)")
+    parser.add_argument("--seconds", type=float, default=30.0, help="how long it takes (default 30)")
+    parser.add_argument("--from", dest="begin", type=_day, metavar="DAY", help="the first day (UTC)")
+    parser.add_argument("--to", dest="end", type=_day, metavar="DAY", help="the day after the last one (UTC)")
     arguments = parser.parse_args()
+    records = part_of(records_of(load_flights()), arguments.begin, arguments.end)
+    if len(records) < SHORTEST:
+        raise SystemExit(f"there are fewer than {SHORTEST} flights between these days; the flights are of 2013")
     try:
         create_topics(arguments.bootstrap_server, arguments.topic)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise SystemExit(f"the topic {arguments.topic} can't be created: {error.args[0].str()}") from None
-    replay = Replay(arguments.bootstrap_server, arguments.topic, records_of(load_flights()), arguments.seconds)
+    replay = Replay(arguments.bootstrap_server, arguments.topic, records, arguments.seconds)
     replay.start()
     replay.join()
     print(f"{replay.written:,} records written to the topic {arguments.topic}")
     if replay.failure is not None:
         print(f"the others were not written: {replay.failure}")
     return 0 if replay.failure is None else 1
+
+
+def _day(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from klamm.insight.security_settings import security_settings
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.declare.pipeline import Pipeline
 from klamm.pipelines.declare.pipeline_file import load_pipeline
+from klamm.pipelines.errors import PipelineError
+from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.pipeline_run import chosen_flows
 from klamm.pipelines.run.place import Place
 from klamm.spark.checkpoints import is_built
@@ -54,14 +56,24 @@ def choose_pipeline(arguments: argparse.Namespace) -> Chosen:
 
 
 def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> SparkSession:
-    """Returns a Spark session for the pipeline; its own settings override `conf`, those of spark-submit both."""
+    """Returns a Spark session for the pipeline; its own settings override `conf`, those of spark-submit both.
+
+    Raises `PipelineError` if Spark does not start.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     from klamm.spark import session
 
     name = f"klamm pipeline {chosen.place.pipeline}"
-    submitted = _submitted()
-    settings: dict[str, Any] = {**conf, **chosen.pipeline.conf, **submitted}
-    master = arguments.master or submitted.get("spark.master", "local[*]")
-    return session(name, master, fast_checkpoints=can_have_fast_checkpoints(master, settings, submitted), **settings)
+    try:
+        submitted = _submitted()
+        settings: dict[str, Any] = {**conf, **chosen.pipeline.conf, **submitted}
+        master = arguments.master or submitted.get("spark.master", "local[*]")
+        has_fast_checkpoints = can_have_fast_checkpoints(master, settings, submitted)
+        return session(name, master, fast_checkpoints=has_fast_checkpoints, **settings)
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        raise PipelineError(f"Spark does not start: {one_line(str(error))}") from error
 
 
 def can_have_fast_checkpoints(master: str, settings: Mapping[str, Any], submitted: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""`klamm pipeline`: init, check, run, status, stop, replay, test."""
+"""`klamm pipeline`: init, check, run, status, stop, replay, backfill, test."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _MODULES: Final = {
     "status": "klamm.cli.pipeline.pipeline_status",
     "stop": "klamm.cli.pipeline.pipeline_stop",
     "replay": "klamm.cli.pipeline.pipeline_replay",
+    "backfill": "klamm.cli.pipeline.pipeline_backfill",
     "test": "klamm.cli.pipeline.pipeline_test",
 }
 _DEFAULT_STOP_TIMEOUT: Final = "5m"
@@ -37,13 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     stop = verbs.add_parser("stop", help="end a pipeline that runs anywhere after its micro-batch")
 
     replay = verbs.add_parser("replay", help="read the dead letters of a pipeline again, after a correction")
+    backfill = verbs.add_parser("backfill", help="compute a range of a flow's topics again, next to the live flow")
     test = verbs.add_parser("test", help="run the tests of a pipeline with pytest")
     test.add_argument("file", metavar="FILE.py")
     test.add_argument(
         "pytest_arguments", nargs="*", metavar="ARGUMENT", help="passed on to pytest; options after -- only"
     )
 
-    for verb in (check, running, status, stop, replay):
+    for verb in (check, running, status, stop, replay, backfill):
         verb.add_argument("file", metavar="FILE.py")
         verb.add_argument(
             "--flow", action="append", default=[], dest="flows", metavar="NAME", help="only this flow; may be repeated"
@@ -58,9 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
         add_cluster_options(verb)
 
-    for verb in (check, running, replay):
+    for verb in (check, running, replay, backfill):
         verb.add_argument("--master", metavar="URL", help="Spark's master (default local[*])")
-    for verb in (check, status):
+    for verb in (check, status, backfill):
         add_output_option(verb)
 
     running.add_argument("--once", action="store_true", help="read what is there now, and end")
@@ -77,12 +79,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--to-source", action="store_true", help="write the records to the topics that they come from, as they were"
     )
 
+    _configure_backfill(backfill)
+
     stop.add_argument(
         "--timeout",
         type=duration,
         default=duration(_DEFAULT_STOP_TIMEOUT),
         metavar="DURATION",
         help=f"how long to wait for the end (default {_DEFAULT_STOP_TIMEOUT})",
+    )
+
+
+def _configure_backfill(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--from",
+        dest="begin",
+        required=True,
+        metavar="WHEN",
+        help="the first records: a time, a duration before now such as 2h, an offset, -N, offsets as JSON, or earliest",
+    )
+    parser.add_argument("--to", dest="end", metavar="WHEN", help="the end, which is left out itself (default: now)")
+    parser.add_argument(
+        "--into",
+        required=True,
+        metavar="SINK",
+        help="topic:NAME, a format with a path such as parquet:PATH, or live to replace partitions of the flow's files",
+    )
+    parser.add_argument("--where", metavar="EXPRESSION", help="only the flow's rows for which this SQL is true")
+    parser.add_argument("--append", action="store_true", help="write to a topic that has records already")
+    parser.add_argument(
+        "--force", action="store_true", help="with live: replace partitions also by what may be a part of their data"
     )
 
 

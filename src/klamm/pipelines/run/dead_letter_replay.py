@@ -8,7 +8,7 @@ finds it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from klamm.pipelines.declare.bad_records import DeadLetters
 from klamm.pipelines.declare.flow import Flow
@@ -17,26 +17,14 @@ from klamm.pipelines.declare.topic_source import TopicSource
 from klamm.pipelines.decoders.raw import raw
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.flow_frames import flow_result
+from klamm.pipelines.run.operations_with_state import operations_with_state
 from klamm.pipelines.run.place import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["refuse_state", "replay_flow", "return_flow"]
+__all__ = ["refuse_state", "replay_flow", "return_flow", "state_operators"]
 
-_STATEFUL: Final = frozenset(
-    {
-        "Aggregate",
-        "Deduplicate",
-        "DeduplicateWithinWatermark",
-        "Distinct",
-        "FlatMapGroupsInPandasWithState",
-        "FlatMapGroupsWithState",
-        "GlobalLimit",
-        "TransformWithState",
-        "TransformWithStateInPySpark",
-    }
-)
 _INSTEAD: Final = "With --to-source its dead letters go to their topics again, where the flow reads them"
 
 
@@ -93,20 +81,17 @@ def return_flow(place: Place, flow: Flow) -> Flow:
 
 def refuse_state(spark: SparkSession, place: Place, flow: Flow) -> None:
     """Raises `PipelineError` if a replay's function has state: its state is not that of the running flow."""
-    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), stores_schemas=False)
-    plan: Any = result._jdf.queryExecution().analyzed()
-    if found := sorted(_nodes(plan) & _STATEFUL):
+    if found := state_operators(spark, place, flow):
         assert flow.replays is not None
         raise PipelineError(
             f"flow {flow.replays.name} has state ({', '.join(found)}), which a replay alone does not have. {_INSTEAD}"
         )
 
 
-def _nodes(plan: Any) -> set[str]:
-    """Returns the names of the streaming nodes in a plan."""
-    children = plan.children()
-    found = {str(plan.nodeName())} if plan.isStreaming() else set()
-    return found.union(*(_nodes(children.apply(index)) for index in range(children.size())))
+def state_operators(spark: SparkSession, place: Place, flow: Flow) -> list[str]:
+    """Returns Spark's names of the operations with state in the flow's query."""
+    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), stores_schemas=False)
+    return sorted(operations_with_state(result))
 
 
 def _require_dead_letters(flow: Flow) -> None:

@@ -15,9 +15,19 @@ from klamm.pipelines.run.source_options import source_options
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
-__all__ = ["BAD_RECORD_PREFIX", "RECORD", "bad_records", "flow_result", "observation_name"]
+    from klamm.pipelines.decoders.decoder import PinnedDecoder
+
+__all__ = [
+    "BAD_RECORD_PREFIX",
+    "RECORD",
+    "bad_records",
+    "flow_result",
+    "function_result",
+    "good_records",
+    "observation_name",
+]
 
 RECORD: Final = "_record"
 """The column with the record's key, topic, partition, offset and timestamp."""
@@ -45,17 +55,27 @@ def flow_result(
     """Returns the rows that the flow writes. Raises `DeclarationError` and what the flow's function raises."""
     frames = {}
     for parameter in flow.sources:
-        judged = _judged(spark, place, flow, parameter, starting_offsets[parameter], stores=stores_schemas)
-        frames[parameter] = _good(_counted(judged, parameter), flow)
-    result = flow.function(**frames)
-    from pyspark.sql import DataFrame
-
-    if not isinstance(result, DataFrame):
-        raise DeclarationError(f"flow {flow.name}: its function returned {result!r}, and not a DataFrame")
+        records = _stream(spark, place, flow, parameter, starting_offsets[parameter])
+        decoder = pin(spark, place, flow, parameter, stores=stores_schemas)
+        frames[parameter] = good_records(records, decoder, flow, parameter, observation_name(parameter))
+    result = function_result(flow, frames)
     if not result.isStreaming:
         raise DeclarationError(
             f"flow {flow.name}: its function returned a DataFrame that does not come from the flow's stream"
         )
+    return result
+
+
+def function_result(flow: Flow, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """Returns what the flow's function makes of the frames, by parameter.
+
+    Raises `DeclarationError` if it is no DataFrame, and what the function raises.
+    """
+    from pyspark.sql import DataFrame
+
+    result = flow.function(**frames)
+    if not isinstance(result, DataFrame):
+        raise DeclarationError(f"flow {flow.name}: its function returned {result!r}, and not a DataFrame")
     return result
 
 
@@ -65,8 +85,9 @@ def bad_records(spark: SparkSession, place: Place, flow: Flow, starting_offsets:
 
     frames = []
     for parameter in flow.sources:
-        judged = _judged(spark, place, flow, parameter, starting_offsets[parameter], is_dead_letters=True)
-        bad = _counted(judged, parameter).where(F.col(_REASON).isNotNull())
+        records = _stream(spark, place, flow, parameter, starting_offsets[parameter], is_dead_letters=True)
+        judged = _judged(records, pin(spark, place, flow, parameter), flow, parameter, with_headers=True)
+        bad = _counted(judged, observation_name(parameter)).where(F.col(_REASON).isNotNull())
         columns = [F.col(_HIDDEN + name).alias(name) for name in (*_ORIGINAL, "headers")]
         frames.append(bad.select(*columns, F.col(_REASON).alias("reason")))
     union = frames[0]
@@ -75,26 +96,38 @@ def bad_records(spark: SparkSession, place: Place, flow: Flow, starting_offsets:
     return union
 
 
-def _judged(
+def good_records(
+    records: DataFrame, decoder: PinnedDecoder, flow: Flow, parameter: str, observation: str | Observation
+) -> DataFrame:
+    """Returns what the flow's function gets of the rows of a source: the good ones, typed, with `_record`.
+
+    `observation` receives the counts. Raises `DeclarationError`.
+    """
+    judged = _judged(records, decoder, flow, parameter, with_headers=flow.sources[parameter].headers)
+    return _good(_counted(judged, observation), flow)
+
+
+def _stream(
     spark: SparkSession,
     place: Place,
     flow: Flow,
     parameter: str,
-    starting_offsets: str | None,
+    starting: str | None,
     *,
     is_dead_letters: bool = False,
-    stores: bool = True,
 ) -> DataFrame:
+    """Returns the rows of a source as a stream; `starting` has its first offsets as JSON."""
+    options = source_options(place, flow, parameter, starting_offsets=starting, is_dead_letters=is_dead_letters)
+    records = spark.readStream.format("klamm").options(**options).load()
+    return records if flow.replays is None else originals(records)
+
+
+def _judged(records: DataFrame, decoder: PinnedDecoder, flow: Flow, parameter: str, *, with_headers: bool) -> DataFrame:
     """Returns the typed columns, `_record`, the original columns with a prefix, and the reason of bad records."""
     from pyspark.sql import functions as F
 
     source = flow.sources[parameter]
-    options = source_options(place, flow, parameter, starting_offsets=starting_offsets, is_dead_letters=is_dead_letters)
-    records = spark.readStream.format("klamm").options(**options).load()
-    if flow.replays is not None:
-        records = originals(records)
-    decoded = pin(spark, place, flow, parameter, stores=stores).decode(records, source.tombstones)
-    with_headers = source.headers or is_dead_letters
+    decoded = decoder.decode(records, source.tombstones)
     original = (*_ORIGINAL, *(("headers",) if with_headers else ()))
     of_record = (*_OF_RECORD, *(("headers",) if source.headers else ()))
     flat = decoded.select(
@@ -115,15 +148,15 @@ def _judged(
     return flat.withColumn(_REASON, F.coalesce(F.col(_REASON), failed))
 
 
-def _counted(judged: DataFrame, parameter: str) -> DataFrame:
-    """Returns the frame with counts in the query's progress.
+def _counted(judged: DataFrame, observation: str | Observation) -> DataFrame:
+    """Returns the frame with counts in the query's progress, or in a batch's observation.
 
     The counts keep Spark from pushing filters below them, which would decode each record once for every filter.
     """
     from pyspark.sql import functions as F
 
     return judged.observe(
-        observation_name(parameter),
+        observation,
         F.count(F.lit(1)).alias("records"),
         F.count(_REASON).alias("bad"),
         F.max(F.unix_millis(f"{_HIDDEN}timestamp")).alias("newest"),

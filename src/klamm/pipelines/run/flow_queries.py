@@ -13,18 +13,19 @@ from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.record_columns import record_columns
 from klamm.pipelines.run.starting_offsets import starting_offsets
+from klamm.pipelines.run.unfinished_files import remove_unfinished_files
 from klamm.pipelines.run.written_topics import create_topic_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-__all__ = ["start_dead_letters", "start_flow", "topic_options", "written_rows"]
+__all__ = ["start_dead_letters", "start_flow", "topic_options", "use_in_this_thread", "written_rows"]
 
 
 def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
     """Starts the flow's query. Raises what is wrong with the flow or the cluster, as soon as that is known."""
-    _use_in_this_thread(spark)
+    use_in_this_thread(spark)
     refuse_changes(place, flow)
     keep_identity(place, flow)
     if flow.writes_dead_letters:
@@ -35,21 +36,20 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> 
     if isinstance(flow.sink, ToTopic):
         create_topic_for(place, place.topic(flow.sink.topic))
     writer = rows.writeStream.queryName(place.query_name(flow)).outputMode(flow.output_mode)
-    writer = writer.option("checkpointLocation", place.checkpoint(flow.name))
-    return _start(_with_sink(writer, place, flow), flow, once=once)
+    return _start(_with_sink(writer, place, flow), place.checkpoint(flow.name), flow, once=once)
 
 
 def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
     """Starts the query that writes the flow's dead letters, exactly once."""
-    _use_in_this_thread(spark)
+    use_in_this_thread(spark)
     refuse_changes(place, flow)
     bad = bad_records(spark, place, flow, starting_offsets(place, flow, is_dead_letters=True))
     create_topic_for(place, place.dead_letters_topic(flow))
     options = topic_options(place, place.dead_letters_topic(flow), "exactly-once")
     letters = dead_letter_columns(bad, place.query_name(flow.replays or flow))
     writer = letters.writeStream.queryName(place.dead_letters_query_name(flow))
-    writer = writer.option("checkpointLocation", place.dead_letters_checkpoint(flow.name))
-    return _start(writer.format("klamm").options(**options), flow, once=once)
+    writer = writer.format("klamm").options(**options)
+    return _start(writer, place.dead_letters_checkpoint(flow.name), flow, once=once)
 
 
 def written_rows(result: DataFrame, flow: Flow) -> DataFrame:
@@ -103,13 +103,15 @@ def _batch_function(sink: ToBatches, environment: str | None) -> Any:
     return write
 
 
-def _use_in_this_thread(spark: SparkSession) -> None:
+def use_in_this_thread(spark: SparkSession) -> None:
     """Makes the session this thread's active one: a writer looks there for the formats of Python sinks."""
     session_class = type(spark)._get_j_spark_session_class(spark._jvm)  # as `createDataFrame` does
     session_class.setActiveSession(spark._jsparkSession)
 
 
-def _start(writer: DataStreamWriter, flow: Flow, *, once: bool) -> StreamingQuery:
+def _start(writer: DataStreamWriter, checkpoint: str, flow: Flow, *, once: bool) -> StreamingQuery:
+    remove_unfinished_files(checkpoint)
+    writer = writer.option("checkpointLocation", checkpoint)
     if once:
         writer = writer.trigger(availableNow=True)
     elif flow.every is not None:
