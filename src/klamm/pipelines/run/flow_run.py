@@ -200,8 +200,10 @@ class FlowRun:
 
         The start of a query and its first micro-batch need seconds of processor time.
         """
-        if self._once or self._dead_letters_may_start or self._stop_requested_at is not None:
+        if self._once or self._dead_letters_may_start:
             return False
+        if self._stop_requested_at is not None or self.has_failed:
+            return True  # the flow ends
         is_at_first_batch = self.queries[_FLOW].is_at_first_batch
         self._dead_letters_may_start = not is_at_first_batch or now - self._began_at >= _DEAD_LETTERS_WAIT_S
         return not self._dead_letters_may_start
