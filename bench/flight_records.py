@@ -28,7 +28,7 @@ _FLIGHTS: Final = 50_000
 _DUE: Final = re.compile(rb'"carrier": ?"(\d+)"')
 _NANOS: Final = 1_000_000_000
 _ROWS_AT_ONCE: Final = 5000
-_PATIENCE_S: Final = 120.0
+_PATIENCE_S: Final = 300.0
 
 
 def good_of(count: int) -> int:
@@ -85,7 +85,7 @@ def read_rows(
     """Yields for each of `count` committed rows when it was due and when it arrived, in nanoseconds.
 
     `one_by_one` gives each row the exact time of its arrival, and is slow.
-    Raises `PeerUnavailable` if none arrives for two minutes, or with `failure()` as soon as it returns a text.
+    Raises `PeerUnavailable` if none arrives for five minutes, or with `failure()` as soon as it returns a text.
     """
     settings = {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False, "log_level": 3}
     consumer = Consumer(settings)

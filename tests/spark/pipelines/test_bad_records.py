@@ -6,7 +6,7 @@ import json as standard_json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.spark.pipelines.conftest import Runs
+from tests.spark.pipelines.conftest import Background, Runs
 from tests.support.spark_topics import Record, Topic
 
 from klamm.pipelines import Pipeline, dead_letters, json, raw, to_batches, to_topic, topic
@@ -179,6 +179,31 @@ def test_dead_letters_of_a_flow_with_a_history_begin_now(
     assert runs.once(declared("dead-letters"))
 
     assert [letter.value for letter in runs.topic(f"{name}.late.dead-letters").records(1)[0]] == [b"bad 2"]
+
+
+def test_dead_letters_start_after_the_first_micro_batch(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """The query for dead letters starts when the flow has finished a micro-batch, so that the first rows come sooner.
+    It reads the records of this micro-batch nevertheless, also of a flow that had no dead letters before."""
+    flights = new_topic()
+    flights.produce(["bad 0"])
+
+    def declared(bad_records: str) -> Pipeline:
+        pipeline = Pipeline(name)
+        pipeline.flow(
+            source=topic(flights.name, decode=json(SCHEMA)), sink=to_topic(f"{name}-late"), bad_records=bad_records
+        )(late)
+        return pipeline
+
+    assert runs.once(declared("drop"))
+    flights.produce(["bad 1"])
+    run = runs.run(declared("dead-letters"), once=False)
+    (flow,) = run.flows
+    background = Background(run)
+    background.wait_for(lambda: flow.status().queries["dead-letters"].bad_records == 1)
+    run.request_stop()
+    assert background.join()
+
+    assert [letter.value for letter in runs.topic(f"{name}.late.dead-letters").records(1)[0]] == [b"bad 1"]
 
 
 def test_raw_records(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:

@@ -28,6 +28,9 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> 
     use_in_this_thread(spark)
     refuse_changes(place, flow)
     keep_identity(place, flow)
+    if flow.writes_dead_letters:
+        # Stored before the flow moves on: its dead letters, which start later, begin where the flow is now.
+        starting_offsets(place, flow, is_dead_letters=True)
     result = flow_result(spark, place, flow, starting_offsets(place, flow, is_dead_letters=False))
     rows = written_rows(result, flow)
     if isinstance(flow.sink, ToTopic):

@@ -34,6 +34,7 @@ STOP_FILE: Final = "stop"
 _ERROR_FILE: Final = "error.txt"
 _STATUS_INTERVAL_S: Final = 3.0
 _STOP_INTERVAL_S: Final = 0.5
+_DEAD_LETTERS_WAIT_S: Final = 15.0
 
 
 class FlowRun:
@@ -63,6 +64,8 @@ class FlowRun:
         self._folder: Final = place.flow_folder(flow.name)
         self._max_restarts = max_restarts
         self._started_ms = int(wall_clock() * 1000)
+        self._began_at = clock()
+        self._dead_letters_may_start = False
         self._stop_requested_at: float | None = None
         self._stop_looked_at = float("-inf")
         self._written: FlowStatus | None = None
@@ -111,6 +114,8 @@ class FlowRun:
         """Brings the flow forward, and yields the finished micro-batches with their query's role."""
         was_over, now = self.is_over, self._clock()
         for role, query in self.queries.items():
+            if role == DEAD_LETTERS and self._is_too_early_for_dead_letters(now):
+                continue
             before = query.failure
             for report in query.look(now):
                 yield role, report
@@ -189,6 +194,19 @@ class FlowRun:
             if state in states:
                 return str(state.value)
         return str(QueryState.RUNNING.value)
+
+    def _is_too_early_for_dead_letters(self, now: float) -> bool:
+        """Returns whether the first rows of the flow would come later if its dead letters started now.
+
+        The start of a query and its first micro-batch need seconds of processor time.
+        """
+        if self._once or self._dead_letters_may_start:
+            return False
+        if self._stop_requested_at is not None or self.has_failed:
+            return True  # the flow ends
+        is_at_first_batch = self.queries[_FLOW].is_at_first_batch
+        self._dead_letters_may_start = not is_at_first_batch or now - self._began_at >= _DEAD_LETTERS_WAIT_S
+        return not self._dead_letters_may_start
 
     def _before(self) -> dict[str, int]:
         """Returns the bad records that earlier runs have counted, by role."""

@@ -30,7 +30,8 @@ _SOURCE_NOTICES_S: Final = 1.3
 _IDLE_S: Final = 0.4
 # A start that takes longer waits for the cluster.
 _START_PATIENCE_S: Final = 10.0
-_WAITING: Final = ("Waiting", "Getting offsets", "Initializing")
+_WAITS: Final = "Waiting"
+_WAITING: Final = (_WAITS, "Getting offsets", "Initializing")
 
 
 class QueryState(Enum):
@@ -82,11 +83,20 @@ class SupervisedQuery:
         self._due = float("-inf")
         self._seen: str | None = None
         self._idle_since: float | None = None
+        self._has_finished_a_batch = False
 
     @property
     def due(self) -> float:
         """The time of the next start, on the caller's clock."""
         return self._due
+
+    @property
+    def is_at_first_batch(self) -> bool:
+        """Whether the query starts, or has planned its first micro-batch in this run and not finished it."""
+        if self.state is QueryState.RUNNING and not self._has_finished_a_batch:
+            assert self._query is not None
+            return not str(self._query.status["message"]).startswith(_WAITS)
+        return self.state is QueryState.STARTING
 
     def look(self, now: float) -> Iterator[BatchReport]:
         """Starts the query if it is due, notes whether it has ended, and yields its finished micro-batches."""
@@ -100,6 +110,7 @@ class SupervisedQuery:
                 self._seen = progress["timestamp"]
                 report = self.reports.add(progress)
                 if report is not None:
+                    self._has_finished_a_batch = True
                     self.restarts.progressed()
                     self.failure = None
                     yield report
