@@ -9,7 +9,7 @@ TEST_PROCESSES ?= 4
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka
+.PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka test-spark-on-4.2
 
 help:
 	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
@@ -22,6 +22,7 @@ help:
 	@echo 'make checker  run many clients while the broker is killed and loses power, four times, and check what they saw'
 	@echo 'make bench    compare klamm with Apache Kafka and other brokers'
 	@echo 'make test-spark-on-kafka  run the tests of the Spark source and sink with Apache Kafka as broker'
+	@echo 'make test-spark-on-4.2    run the most important of these tests with PySpark 4.2, also with the jar of Delta Lake'
 	@echo 'make install  only set up $(VENV)'
 
 install: $(STAMP)
@@ -50,6 +51,22 @@ SPARK_TESTS ?= tests/spark
 test-spark-on-kafka: install
 	@KLAMM_SPARK_TEST_BROKER=apache-kafka $(BIN)/python -m pytest $(SPARK_TESTS) --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
 
+# The oldest supported PySpark, in a virtual environment of its own: for users of jars that exist for it only.
+OLDER_PYSPARK := 4.2.1
+OLDER_VENV := .venv-pyspark-4.2
+OLDER_SPARK_TESTS ?= tests/spark/test_session.py tests/spark/test_plain_session.py tests/spark/test_batch_read.py tests/spark/test_streaming.py \
+	tests/spark/test_group_commits.py tests/spark/test_sink.py tests/spark/test_sink_exactly_once.py \
+	tests/spark/pipelines/test_pipeline_runs.py tests/spark/pipelines/test_bad_records.py tests/spark/pipelines/test_stateful_flows.py \
+	tests/spark/pipelines/test_table_formats.py
+test-spark-on-4.2: $(OLDER_VENV)/.installed
+	@$(OLDER_VENV)/bin/python -m pytest $(OLDER_SPARK_TESTS) --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
+
+$(OLDER_VENV)/.installed: pyproject.toml constraints.txt setup.py tools/install.sh Makefile
+	@mkdir -p $(OLDER_VENV)
+	@sed 's/^pyspark==.*/pyspark==$(OLDER_PYSPARK)/' constraints.txt > $(OLDER_VENV)/constraints.txt
+	@PYTHON='$(PYTHON)' CONSTRAINTS=$(OLDER_VENV)/constraints.txt sh tools/install.sh '$(OLDER_VENV)'
+	@touch $@
+
 check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -73,13 +90,16 @@ fuzz: install
 ROUNDS ?= 500
 CHECKER_SECONDS ?= 600
 SPARK_KILLS ?= 20
+PIPELINE_KILLS_SECONDS ?= 600
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
-	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py
+	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py tests/spark/pipelines/test_backfill_commands.py
 	@KLAMM_EXACTLY_ONCE_MATRIX=1 $(BIN)/python -m pytest tests/interop/test_producer_in_a_cluster.py tests/spark/test_exactly_once_with_acls.py
 	@for broker in klamm apache-kafka; do \
 		KLAMM_EXACTLY_ONCE_MATRIX=1 KLAMM_SPARK_KILLS='$(SPARK_KILLS)' KLAMM_SPARK_TEST_BROKER=$$broker \
 			$(BIN)/python -m pytest tests/spark/test_exactly_once_kills.py tests/spark/test_exactly_once_runs.py || exit 1; \
+		PIPELINE_KILLS_SECONDS='$(PIPELINE_KILLS_SECONDS)' KLAMM_SPARK_TEST_BROKER=$$broker \
+			$(BIN)/python -m pytest tests/spark/pipelines/test_pipeline_kills.py || exit 1; \
 	done
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 
@@ -108,4 +128,4 @@ config-table:
 	java -cp '$(KAFKA_JARS)/*' tools/dump_kafka_configs/DumpKafkaConfigs.java > src/klamm/config/kafka_configs.json
 
 clean:
-	rm -rf $(VENV) build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDER_VENV) build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

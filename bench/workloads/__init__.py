@@ -21,6 +21,7 @@ from bench.workloads import (
     many_groups,
     memory,
     one_record_requests,
+    pipelines,
     produce_1_kilobyte,
     produce_100_bytes,
     rebalance_consumer,
@@ -72,4 +73,5 @@ WORKLOADS: tuple[Workload, ...] = (
     spark_plan.WORKLOAD,
     *spark_write.WORKLOADS,
     *spark_through.WORKLOADS,
+    *pipelines.WORKLOADS,
 )

@@ -6,7 +6,6 @@ KLAMM_SPARK_KILLS sets the number of kills.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -15,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
+from tests.support.files_of_sink import committed_rows
 from tests.support.spark_driver import SparkDriver
 from tests.support.spark_topics import Topic
 
@@ -71,18 +70,7 @@ class Drivers:
 
     def written(self) -> list[int]:
         """Returns the values in the output, without files that the log of Spark's file sink does not list yet."""
-        log = self.folder / "output" / "_spark_metadata"
-        files: list[str] = []
-        if log.is_dir():
-            entries = {path.name: path for path in log.iterdir() if path.name.split(".")[0].isdigit()}
-            compacted = [int(name.removesuffix(".compact")) for name in entries if name.endswith(".compact")]
-            since = max(compacted, default=-1)
-            for name, path in entries.items():
-                if name == f"{since}.compact" or (name.isdigit() and int(name) > since):
-                    files += [json.loads(line)["path"] for line in path.read_text().splitlines()[1:]]
-        return sorted(
-            int(value) for file in files for value in pq.read_table(file.removeprefix("file:"))["value"].to_pylist()
-        )
+        return sorted(int(value) for (value,) in committed_rows(self.folder / "output", ["value"]))
 
     def eventually(self, condition: Callable[[], bool], *drivers: SparkDriver) -> None:
         deadline = time.monotonic() + _PATIENCE_S

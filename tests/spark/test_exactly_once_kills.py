@@ -49,7 +49,19 @@ def test_a_driver_that_dies_at_any_point(
     After the next start, with another number of tasks, the topic has each row once, and no staged file is left.
     """
     point, batch_id, inline_bytes = kill
-    query = Query(spark, topic, tmp_path, **{"klamm.sink.inline.bytes": inline_bytes})
+    _die_and_repeat(Query(spark, topic, tmp_path, **{"klamm.sink.inline.bytes": inline_bytes}), point, batch_id)
+
+
+@pytest.mark.parametrize("point", POINTS if IS_MATRIX else ["marker moved", "committed"])
+def test_a_driver_that_dies_within_foreach_batch(spark: SparkSession, topic: Topic, tmp_path: Path, point: str) -> None:
+    """The same holds for `klamm.spark.write_topic`."""
+    query = Query(spark, topic, tmp_path)
+    query.is_in_foreach_batch = True
+    _die_and_repeat(query, point, 1)
+
+
+def _die_and_repeat(query: Query, point: str, batch_id: int) -> None:
+    topic = query.topic
     for _ in range(batch_id + 1):
         query.add()
     query.points.stop_at(point, batch_id)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,9 +36,25 @@ def delete_group(query: Query) -> None:
     query.topic.admin.delete_consumer_groups([query.group_id])[query.group_id].result(30)
 
 
-def test_a_marker_that_was_deleted(query: Query) -> None:
+def delete_offset(query: Query) -> None:
+    """Deletes the commit that is the marker, and not the group's others (OffsetDelete)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its schemas in an old way
+        import kafka
+    other = TopicPartition(query.topic.name, 1, 5)
+    consumer = Consumer({"bootstrap.servers": query.topic.bootstrap_servers, "group.id": query.group_id})
+    consumer.commit(offsets=[other], asynchronous=False)
+    with closing(kafka.KafkaAdminClient(bootstrap_servers=query.topic.bootstrap_servers)) as admin:
+        admin.delete_group_offsets(query.group_id, [kafka.TopicPartition(query.topic.name, 0)])
+    (kept,) = consumer.committed([other])
+    assert kept.offset == 5
+    consumer.close()
+
+
+@pytest.mark.parametrize("delete", [delete_group, delete_offset])
+def test_a_marker_that_was_deleted(query: Query, delete: Callable[[Query], None]) -> None:
     """The query stops until the user says whether the topic has the micro-batch: here it has not."""
-    delete_group(query)
+    delete(query)
     query.add()
     with pytest.raises(Exception, match=r"MarkerMissing.*has no marker.*klamm\.sink\.first\.batch=[0-9a-f-]{36}/1"):
         query.run()

@@ -25,14 +25,14 @@ NOON_MS = 1_357_041_600_000  # of 2013-01-01
 @pytest.fixture
 def flights() -> pandas.DataFrame:
     """Returns flights of four days, one of them cancelled, one to an airport that the table of airports lacks."""
-    pandas = pytest.importorskip("pandas")
+    module = pytest.importorskip("pandas")
     rows = [
         (NOON_MS + number % 4 * DAY_MS, "UA", number, ("JFK", "EWR")[number % 3 % 2], ("ATL", "LAX")[number % 2], delay)
         for number, delay in enumerate([5.0, -3.0, 10.0, None, 0.0, 7.0, 1.0, 2.0, 30.0, 4.0])
     ]
     rows.append((NOON_MS, "B6", 11, "LGA", "SJU", 12.0))
     columns = ["timestamp_ms", "carrier", "flight", "origin", "dest", "arr_delay"]
-    found: pandas.DataFrame = pandas.DataFrame(rows, columns=columns)
+    found: pandas.DataFrame = module.DataFrame(rows, columns=columns)
     return found.sort_values("timestamp_ms", kind="stable", ignore_index=True)
 
 

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.spark_driver import SparkDriver
 from tests.support.spark_topics import Topic
-from tests.support.stopping_sink import POINTS_OPTION, Points, StoppingSink
+from tests.support.stopping_sink import POINTS_OPTION, Points, StoppingSink, StoppingSinkUnderKlammsName
+
+import klamm.spark
+from klamm.spark.data_source import KlammDataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 __all__ = ["Query", "committed"]
@@ -25,6 +28,8 @@ class Query:
     """A query that copies the lines of files into a topic, a micro-batch for each file."""
 
     def __init__(self, spark: SparkSession, topic: Topic, folder: Path, **options: str) -> None:
+        self.is_in_foreach_batch = False
+        """Whether `klamm.spark.write_topic` writes the micro-batches."""
         self.spark, self.topic, self.folder = spark, topic, folder
         self.input, self.checkpoint = folder / "input", folder / "checkpoint"
         self.input.mkdir()
@@ -61,11 +66,25 @@ class Query:
         `value` is the expression for the values, and `other` are the expressions of more columns. An underscore in the
         name of an option stands for a dot.
         """
-        self.spark.dataSource.register(StoppingSink)
         lines = self.spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self.input))
         more = {name.replace("_", "."): text for name, text in options.items()}
         rows = lines.repartition(tasks).selectExpr(f"{value} value", *other)
-        writer = rows.writeStream.format("klamm-stopping").options(**{**self.options, **more})
+        found = {**self.options, **more}
+        if not self.is_in_foreach_batch:
+            self.spark.dataSource.register(StoppingSink)
+            writer = rows.writeStream.format("klamm-stopping").options(**found)
+            return writer.trigger(availableNow=True).start()
+        # `write_topic` refuses options that it does not know. The sink finds the points next to the checkpoint.
+        write = klamm.spark.write_topic(**{name: text for name, text in found.items() if name != POINTS_OPTION})
+
+        def write_at_points(frame: DataFrame, batch_id: int) -> None:
+            frame.sparkSession.dataSource.register(StoppingSinkUnderKlammsName)
+            try:
+                write(frame, batch_id)
+            finally:
+                frame.sparkSession.dataSource.register(KlammDataSource)
+
+        writer = rows.writeStream.foreachBatch(write_at_points).option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(availableNow=True).start()
 
     def driver(self, master: str = "local[2,4]") -> SparkDriver:

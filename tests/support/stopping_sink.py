@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.spark.data_source import KlammDataSource
+from klamm.spark.sink.batch_writer import KlammBatchWriter
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch
 from klamm.spark.sink.exactly_once import ExactlyOnce
 from klamm.spark.sink.first_batch import FirstBatch
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import WriterCommitMessage
 
-__all__ = ["POINTS", "POINTS_OPTION", "Points", "StoppingSink"]
+__all__ = ["POINTS", "POINTS_OPTION", "Points", "StoppingSink", "StoppingSinkUnderKlammsName"]
 
 POINTS = (
     "task begun",
@@ -226,17 +227,34 @@ def _limited_files(size_bytes: int | None) -> Iterator[None]:
 
 
 class StoppingSink(KlammDataSource):
-    """`format("klamm-stopping")`, with the folder of the points as an option."""
+    """`format("klamm-stopping")`, with the folder of the points as an option; by default that of the checkpoint."""
 
     @classmethod
     def name(cls) -> str:
         return "klamm-stopping"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:
-        options: dict[str, Any] = {key.lower(): value for key, value in self.options.items()}
-        points = Points(Path(options.pop(POINTS_OPTION)))
-        parsed = SinkOptions.parse(options)
-        columns = SinkColumns.of(schema, parsed.topic)
+        parsed, columns, points = self._parsed(schema)
         writer = KlammStreamWriter(parsed, columns)
         writer._delivery = _Delivery(parsed, columns, points)
         return writer
+
+    def writer(self, schema: StructType, overwrite: bool) -> KlammBatchWriter:
+        parsed, columns, points = self._parsed(schema)
+        writer = KlammBatchWriter(parsed, columns)
+        writer._delivery = _Delivery(parsed, columns, points)
+        return writer
+
+    def _parsed(self, schema: StructType) -> tuple[SinkOptions, SinkColumns, Points]:
+        options: dict[str, Any] = {key.lower(): value for key, value in self.options.items()}
+        points = Points(Path(options.pop(POINTS_OPTION, None) or Path(options["checkpointlocation"]).parent))
+        parsed = SinkOptions.parse(options)
+        return parsed, SinkColumns.of(schema, parsed.topic), points
+
+
+class StoppingSinkUnderKlammsName(StoppingSink):
+    """The same as `format("klamm")`, for `klamm.spark.write_topic`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "klamm"

@@ -56,6 +56,7 @@ class KlammDataSource(DataSource):
     # that second error.
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """Returns the reader for `spark.readStream`. Raises `OptionError`."""
+        _require_read_limits()
         from klamm.spark.source.stream_reader import KlammStreamReader
 
         options = SourceOptions.for_stream(self.options)
@@ -91,6 +92,15 @@ class KlammDataSource(DataSource):
         writer = KlammStreamWriter(options, SinkColumns.of(schema, options.topic))
         spare_garbage_collections()
         return writer
+
+
+def _require_read_limits() -> None:
+    try:
+        import pyspark.sql.streaming.datasource  # noqa: F401
+    except ImportError:
+        raise OptionError(
+            "streaming reads need PySpark 4.2 or later: before, a Python source is not told where a micro-batch starts"
+        ) from None
 
 
 def _refuse_other_schema(schema: StructType, options: SourceOptions) -> None:

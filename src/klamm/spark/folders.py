@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -89,8 +90,14 @@ class _LocalFolder:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
+        try:
+            unfinished.write_bytes(content)
+            unfinished.replace(path)
+        except OSError:
+            # On a full disk, each attempt would leave a file.
+            with suppress(OSError):
+                unfinished.unlink()
+            raise
 
     def names(self, name: str) -> list[str]:
         try:
@@ -140,9 +147,14 @@ class _RemoteFolder:
     def replace(self, name: str, content: bytes) -> None:
         # An object store shows a file only when it is complete. In the others a file is renamed.
         unfinished = f"{name}.{uuid.uuid4().hex}.tmp"
-        with self.open_to_write(unfinished) as file:
-            file.write(content)
-        self._files.move(self._path(unfinished), self._path(name))
+        try:
+            with self.open_to_write(unfinished) as file:
+                file.write(content)
+            self._files.move(self._path(unfinished), self._path(name))
+        except OSError:
+            with suppress(OSError):
+                self.remove_file(unfinished)
+            raise
 
     def names(self, name: str) -> list[str]:
         from pyarrow import fs

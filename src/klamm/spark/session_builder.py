@@ -15,9 +15,10 @@ from klamm.spark.worker_python import worker_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["session", "settings_for"]
+__all__ = ["CHECKPOINT_FILE_SYSTEM", "session", "settings_for"]
 
-_CHECKPOINT_FILE_SYSTEM: Final = "spark.hadoop.fs.AbstractFileSystem.file.impl"
+CHECKPOINT_FILE_SYSTEM: Final = "spark.hadoop.fs.AbstractFileSystem.file.impl"
+"""The setting for the file system of checkpoints on local disks."""
 _CLASS_PATHS: Final = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?$")
 
@@ -74,7 +75,7 @@ def _choose_java_and_python(master: str) -> None:
 def _add_checkpoint_jar(settings: dict[str, str | int | float | bool]) -> None:
     """Adds the jar to the class paths; `spark.jars` is too late, since Hadoop looks up its file systems before."""
     jar = str(jar_path())
-    settings[_CHECKPOINT_FILE_SYSTEM] = FILE_SYSTEM_CLASS
+    settings[CHECKPOINT_FILE_SYSTEM] = FILE_SYSTEM_CLASS
     for key in _CLASS_PATHS:
         settings[key] = os.pathsep.join(filter(None, (str(settings.get(key, "")), jar)))
 
@@ -90,7 +91,7 @@ def settings_for(master: str) -> dict[str, str]:
         # Checkpoints on a local disk are written without checksum files: half as many files, and half as many processes
         # that Hadoop forks for them (20 instead of 40 per micro-batch without state). This affects neither other file
         # systems nor data, only checkpoints, since only these use Hadoop's FileContext.
-        _CHECKPOINT_FILE_SYSTEM: "org.apache.hadoop.fs.local.RawLocalFs",
+        CHECKPOINT_FILE_SYSTEM: "org.apache.hadoop.fs.local.RawLocalFs",
         # Without it Spark refuses a read with `klamm.filterPushdown`; readers without that option see no difference.
         "spark.sql.python.filterPushdown.enabled": "true",
         # A script seldom needs the web interface, which costs a port and time at the start.

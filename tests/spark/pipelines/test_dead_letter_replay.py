@@ -101,3 +101,9 @@ def test_what_can_not_be_replayed_alone(runs: Runs, name: str, new_topic: Callab
     )
     with pytest.raises(PipelineError, match=r"has state \(Aggregate\)"):
         refuse_state(runs.spark, runs.place(counts), replay_flow(runs.place(counts), counts.flows["late"]))
+    pairs = Pipeline(name)
+    pairs.flow(source=topic(flights.name), sink=to_topic(f"{name}-out", value="value"), name="late")(
+        lambda flights: flights.select("value").join(flights.select("value"), "value")
+    )
+    with pytest.raises(PipelineError, match=r"has state \(Join\)"):
+        refuse_state(runs.spark, runs.place(pairs), replay_flow(runs.place(pairs), pairs.flows["late"]))

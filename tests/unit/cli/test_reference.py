@@ -13,6 +13,7 @@ from klamm.cli.env.env_compare import COLUMNS as ENVIRONMENT_COLUMNS
 from klamm.cli.group.command import MEMBER_COLUMNS, OFFSET_COLUMNS
 from klamm.cli.group.group_clone import COLUMNS as CLONE_COLUMNS
 from klamm.cli.main import COMMANDS
+from klamm.cli.pipeline.pipeline_backfill import RANGE_COLUMNS
 from klamm.cli.pipeline.pipeline_check import CHECK_COLUMNS
 from klamm.cli.pipeline.pipeline_status import STATUS_COLUMNS
 from klamm.cli.records.record_format import TOKENS
@@ -59,5 +60,5 @@ def test_every_format_token_and_column_is_told() -> None:
         assert f"| `%{token}` |" in PAGE
     of_groups = (*OFFSET_COLUMNS, *MEMBER_COLUMNS, *ENVIRONMENT_COLUMNS, *CLONE_COLUMNS)
     of_transactions = (*LIST_COLUMNS, *HANGING_COLUMNS, *DESCRIBE_COLUMNS)
-    for column in (*of_groups, *of_transactions, *CONTEXT_COLUMNS, *CHECK_COLUMNS, *STATUS_COLUMNS):
+    for column in (*of_groups, *of_transactions, *CONTEXT_COLUMNS, *CHECK_COLUMNS, *STATUS_COLUMNS, *RANGE_COLUMNS):
         assert f"`{column}`" in PAGE

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def expected() -> pandas.DataFrame:
-    pandas = pytest.importorskip("pandas")
+    module = pytest.importorskip("pandas")
     rows = [("ATL", None, 3, 1.5), ("LAX", "Los Angeles", 4, None), ("LAX", "Los Angeles", 4, None)]
-    made: pandas.DataFrame = pandas.DataFrame(rows, columns=["airport", "name", "flights", "delay"])
+    made: pandas.DataFrame = module.DataFrame(rows, columns=["airport", "name", "flights", "delay"])
     return made
 
 

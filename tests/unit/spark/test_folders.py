@@ -44,6 +44,18 @@ def test_files_and_folders_are_removed(folder: Folder) -> None:
         assert folder.read("a/c") is None
 
 
+def test_a_replacement_that_fails_leaves_nothing(folder: Folder) -> None:
+    """A file that can't be written leaves no unfinished file: on a full disk, each attempt would add one."""
+    with folder.open_to_write("a/taken/file") as file:
+        file.write(b"content")
+
+    with pytest.raises(OSError, match="taken"):
+        folder.replace("a/taken", b"new")
+
+    assert folder.names("a") == ["taken"]
+    assert folder.read("a/taken/file") == b"content"
+
+
 @pytest.mark.parametrize(
     ("location", "expected"),
     [

@@ -27,6 +27,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 MAXIMUM_THREADS: Final = 8
 REQUEST_S: Final = 10.0
 """Seconds that a client may be silent. When all threads are busy, also the limit for a whole request."""
+_PATIENCE_AT_STOP_S: Final = 2.0
 _BUSY: Final = b"This page is being read by too many clients at once. Try again in some seconds.\n"
 
 
@@ -45,8 +46,6 @@ class MetricsPage(ThreadingMixIn, WSGIServer):
     The constructor raises OSError if the address can't be used.
     """
 
-    daemon_threads = True
-
     def __init__(self, host: str, port: int, application: Application, names: Collection[str] = ()) -> None:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         self.address_family = family
@@ -56,6 +55,7 @@ class MetricsPage(ThreadingMixIn, WSGIServer):
         self._active: dict[socket.socket, float] = {}
         """The start times of the requests in progress, oldest first."""
         self._thread: threading.Thread | None = None
+        self._request_threads: set[threading.Thread] = set()
         super().__init__((str(address[0]), port), _Handler)
         self.set_app(self._serve)
 
@@ -71,28 +71,53 @@ class MetricsPage(ThreadingMixIn, WSGIServer):
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread that accepts connections, and closes the socket."""
+        """Ends all threads, and closes the socket. Requests in progress are answered if that takes no longer than
+        `_PATIENCE_AT_STOP_S`, and cut off otherwise.
+        """
         if self._thread is not None:
             self.shutdown()
             self._thread.join()
         self.server_close()
+        for how in (socket.SHUT_RD, socket.SHUT_RDWR):
+            with self._lock:
+                for request in self._active:
+                    _shut_down(request, how)
+            deadline_s = time.monotonic() + _PATIENCE_AT_STOP_S
+            for thread in self.request_threads():
+                thread.join(max(0.0, deadline_s - time.monotonic()))
+
+    def request_threads(self) -> list[threading.Thread]:
+        """Returns the threads of requests in progress."""
+        with self._lock:
+            return list(self._request_threads)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Starts a thread for the request. If all are busy, refuses it, and closes the oldest request if it is slow."""
+        arguments = (request, client_address)
+        thread = threading.Thread(target=self.process_request_thread, args=arguments, daemon=True)
         now_s = time.monotonic()
         with self._lock:
             is_full = len(self._active) >= MAXIMUM_THREADS
             if is_full:
                 oldest, began_s = next(iter(self._active.items()))
                 if now_s - began_s > REQUEST_S:
-                    _shut_down(oldest)
+                    _shut_down(oldest, socket.SHUT_RDWR)
             else:
                 self._active[request] = now_s
+                self._request_threads.add(thread)
         if is_full:
             _refuse(request)
             self.shutdown_request(request)
         else:
-            super().process_request(request, client_address)
+            thread.start()
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers one request, in a thread of its own."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._lock:
+                self._request_threads.discard(threading.current_thread())
 
     def shutdown_request(self, request: Any) -> None:
         """Ends one connection."""
@@ -141,8 +166,8 @@ def _refuse(request: socket.socket) -> None:
         _logger.debug("a client of the page of figures went away: %s", error)
 
 
-def _shut_down(request: socket.socket) -> None:
+def _shut_down(request: socket.socket, how: int) -> None:
     try:
-        request.shutdown(socket.SHUT_RDWR)
+        request.shutdown(how)
     except OSError as error:
         _logger.debug("a client of the page of figures went away: %s", error)

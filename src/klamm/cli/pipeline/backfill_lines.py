@@ -45,7 +45,7 @@ class BackfillLines:
 
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
-        self._thread.join()
+        self._thread.join(_PLAIN_INTERVAL_S)  # it may wait for a JVM that ends
         if self._live is not None:
             self._live.stop()
 

@@ -12,15 +12,19 @@ from klamm.insight.security_settings import security_settings
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.declare.pipeline import Pipeline
 from klamm.pipelines.declare.pipeline_file import load_pipeline
+from klamm.pipelines.errors import PipelineError
+from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.pipeline_run import chosen_flows
 from klamm.pipelines.run.place import Place
+from klamm.spark.checkpoints import is_built
+from klamm.spark.session_builder import CHECKPOINT_FILE_SYSTEM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
-__all__ = ["Chosen", "choose_pipeline", "session_for"]
+__all__ = ["Chosen", "can_have_fast_checkpoints", "choose_pipeline", "session_for"]
 
 # Prefixes of the properties that Spark's processes get; others are for librdkafka.
 _PASSED_ON = ("security.", "ssl.", "sasl.", "enable.ssl.")
@@ -52,13 +56,30 @@ def choose_pipeline(arguments: argparse.Namespace) -> Chosen:
 
 
 def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> SparkSession:
-    """Returns a Spark session for the pipeline; its own settings override `conf`, those of spark-submit both."""
+    """Returns a Spark session for the pipeline; its own settings override `conf`, those of spark-submit both.
+
+    Raises `PipelineError` if Spark does not start.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     from klamm.spark import session
 
     name = f"klamm pipeline {chosen.place.pipeline}"
-    submitted = _submitted()
-    settings: dict[str, Any] = {**conf, **chosen.pipeline.conf, **submitted}
-    return session(name, arguments.master or submitted.get("spark.master", "local[*]"), **settings)
+    try:
+        submitted = _submitted()
+        settings: dict[str, Any] = {**conf, **chosen.pipeline.conf, **submitted}
+        master = arguments.master or submitted.get("spark.master", "local[*]")
+        has_fast_checkpoints = can_have_fast_checkpoints(master, settings, submitted)
+        return session(name, master, fast_checkpoints=has_fast_checkpoints, **settings)
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        raise PipelineError(f"Spark does not start: {one_line(str(error))}") from error
+
+
+def can_have_fast_checkpoints(master: str, settings: Mapping[str, Any], submitted: Mapping[str, str]) -> bool:
+    """Returns whether a new JVM on this machine alone can have klamm's file system for checkpoints."""
+    is_local = master == "local" or master.startswith("local[")
+    return is_local and not submitted and CHECKPOINT_FILE_SYSTEM not in settings and is_built()
 
 
 def _submitted() -> dict[str, str]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import signal
+import sys
+import time
 from argparse import ArgumentTypeError
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from klamm.cli.arguments import since_ms
 from klamm.cli.errors import UsageError
@@ -18,17 +22,24 @@ from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
 from klamm.errors import KlammError
 from klamm.insight.words import count, moment
 from klamm.pipelines.errors import PipelineError
+from klamm.pipelines.run.backfill.backfill_plan import Plan, plan_backfill
 from klamm.pipelines.run.backfill.backfill_range import EARLIEST, LATEST, Border
 from klamm.pipelines.run.backfill.backfill_record import Arguments
 from klamm.pipelines.run.backfill.backfill_target import Target, parse_target
-from klamm.pipelines.run.backfill.flow_backfill import BackfillOutcome, FlowBackfill, Plan, plan_backfill
+from klamm.pipelines.run.backfill.flow_backfill import BackfillOutcome, FlowBackfill
 from klamm.pipelines.run.spark_jvm import stop_session
 from klamm.protocol.types import Millis, Offset
 from klamm.spark.source.offsets import parse_offsets
 
-__all__ = ["RANGE_COLUMNS", "run"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["RANGE_COLUMNS", "border", "run"]
 
 RANGE_COLUMNS: Final = ("topic", "partition", "from", "to", "offsets")
+_END_PATIENCE_S: Final = 30.0
+"""How long an interrupted backfill may take to end."""
+_CANCEL_INTERVAL_S: Final = 0.5
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,11 +60,16 @@ def run(arguments: argparse.Namespace) -> int:
     say(arguments, f"flow {flow.name}: {count(plan.size, 'offset')} to read, into {target}{again}")
     if not plan.size:
         return 0
-    signal.signal(signal.SIGTERM, _interrupt)
     spark = session_for(arguments, chosen, **{"spark.log.level": "OFF"})
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, _interrupt)
     try:
         with BackfillLines(spark, flow.name, lambda text: say(arguments, text)) as lines:
-            outcome = FlowBackfill(spark, chosen.place, flow, plan).run(lines.report, force=arguments.force)
+            backfill = FlowBackfill(spark, chosen.place, flow, plan)
+            outcome = _run(spark, partial(backfill.run, lines.report, force=arguments.force))
+    except KeyboardInterrupt:
+        print("klamm pipeline: interrupted; the same command continues the backfill", file=sys.stderr)
+        raise
     finally:
         stop_session(spark)
     for doubt in outcome.doubts:
@@ -62,18 +78,45 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _run(spark: SparkSession, work: Callable[[], BackfillOutcome]) -> BackfillOutcome:
+    """Runs the work in a thread: an interrupt in the midst of a call to the JVM would leave its connection unusable."""
+    executor = ThreadPoolExecutor(1, "klamm-backfill")
+    try:
+        future = executor.submit(work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            _end(spark, future)
+            raise
+    finally:
+        executor.shutdown(wait=False)
+
+
+def _end(spark: SparkSession, future: Future[BackfillOutcome]) -> None:
+    """Cancels what Spark does, also a job that begins only now, until the work has ended."""
+    deadline = time.monotonic() + _END_PATIENCE_S
+    while not future.done() and time.monotonic() < deadline:
+        for query in spark.streams.active:
+            query.stop()
+        spark.sparkContext.cancelAllJobs()
+        wait([future], _CANCEL_INTERVAL_S)
+
+
 def _parsed(arguments: argparse.Namespace) -> tuple[Border, Border | None, Target]:
     """Parses the borders and the target. Raises UsageError."""
     try:
-        begin = _border("--from", arguments.begin)
-        end = None if arguments.end is None else _border("--to", arguments.end)
+        begin = border("--from", arguments.begin)
+        end = None if arguments.end is None else border("--to", arguments.end)
         return begin, end, parse_target(arguments.into)
     except PipelineError as error:
         raise UsageError(f"--into: {error}") from None
 
 
-def _border(option: str, text: str) -> Border:
-    """Parses a border: earliest, latest, an offset, -N, offsets as JSON, a time, or a duration before now."""
+def border(option: str, text: str) -> Border:
+    """Parses a border: earliest, latest, an offset, -N, offsets as JSON, a time, or a duration before now.
+
+    Raises UsageError.
+    """
     if text in ("earliest", "latest"):
         return EARLIEST if text == "earliest" else LATEST
     if re.fullmatch(r"-?\d+", text):
@@ -84,7 +127,8 @@ def _border(option: str, text: str) -> Border:
         return Border(timestamp_ms=Millis(since_ms(text)))
     except ArgumentTypeError:
         raise UsageError(
-            f"{option}: {text!r} is no time such as 2026-01-31T12:00:00, duration such as 2h, offset, earliest or latest"
+            f"{option}: {text!r} is no time such as 2026-01-31T12:00:00, no duration such as 2h, no offset, and not "
+            "earliest or latest"
         ) from None
     except KlammError as error:
         raise UsageError(str(error)) from None

@@ -9,7 +9,6 @@ from typing import Any, Final
 from klamm.cli.output import say, show_rows
 from klamm.cli.pipeline.chosen_pipeline import choose_pipeline
 from klamm.insight.words import moment, span
-from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.flow_run import DEAD_LETTERS
 from klamm.pipelines.status.flow_status import FlowStatus, is_alive, read_status
 
@@ -36,7 +35,10 @@ _GONE: Final = "gone"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Shows the flows. Returns 1 if one of them has failed or its process is gone. Raises KlammError."""
+    """Shows the flows. Returns 1 if one of them has failed, is gone, or has a status that can't be read.
+
+    Raises KlammError.
+    """
     chosen = choose_pipeline(arguments)
     now_ms = time.time_ns() // 1_000_000
     rows, problems = [], []
@@ -44,7 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             status = read_status(chosen.place.flow_folder(flow.name))
         except (OSError, ValueError) as error:
-            raise PipelineError(f"the status of flow {flow.name} can't be read: {error}") from None
+            rows.append({"flow": flow.name, "state": "unreadable"})
+            problems.append(f"the status of flow {flow.name} can't be read: {error}")
+            continue
         if status is None:
             rows.append({"flow": flow.name, "state": "never run"})
             continue

@@ -31,7 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not running:
         raise PipelineError(f"no flow of the pipeline {chosen.pipeline.name} runs; `klamm pipeline status` shows more")
     for name in running:
-        folder_at(folders[name]).replace(STOP_FILE, b"")
+        try:
+            folder_at(folders[name]).replace(STOP_FILE, b"")
+        except OSError as error:
+            raise PipelineError(f"the request to stop flow {name} can't be written: {error}") from None
     deadline = time.monotonic() + arguments.timeout / timedelta(seconds=1)
     has_failed = False
     while running:

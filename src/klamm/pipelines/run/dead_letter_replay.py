@@ -8,7 +8,7 @@ finds it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from klamm.pipelines.declare.bad_records import DeadLetters
 from klamm.pipelines.declare.flow import Flow
@@ -17,6 +17,7 @@ from klamm.pipelines.declare.topic_source import TopicSource
 from klamm.pipelines.decoders.raw import raw
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.flow_frames import flow_result
+from klamm.pipelines.run.operations_with_state import operations_with_state
 from klamm.pipelines.run.place import Place
 
 if TYPE_CHECKING:
@@ -24,19 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["refuse_state", "replay_flow", "return_flow", "state_operators"]
 
-_STATEFUL: Final = frozenset(
-    {
-        "Aggregate",
-        "Deduplicate",
-        "DeduplicateWithinWatermark",
-        "Distinct",
-        "FlatMapGroupsInPandasWithState",
-        "FlatMapGroupsWithState",
-        "GlobalLimit",
-        "TransformWithState",
-        "TransformWithStateInPySpark",
-    }
-)
 _INSTEAD: Final = "With --to-source its dead letters go to their topics again, where the flow reads them"
 
 
@@ -101,17 +89,9 @@ def refuse_state(spark: SparkSession, place: Place, flow: Flow) -> None:
 
 
 def state_operators(spark: SparkSession, place: Place, flow: Flow) -> list[str]:
-    """Returns Spark's names of the operations with state in the flow's query; a join of streams is not among them."""
+    """Returns Spark's names of the operations with state in the flow's query."""
     result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), stores_schemas=False)
-    plan: Any = result._jdf.queryExecution().analyzed()
-    return sorted(_nodes(plan) & _STATEFUL)
-
-
-def _nodes(plan: Any) -> set[str]:
-    """Returns the names of the streaming nodes in a plan."""
-    children = plan.children()
-    found = {str(plan.nodeName())} if plan.isStreaming() else set()
-    return found.union(*(_nodes(children.apply(index)) for index in range(children.size())))
+    return sorted(operations_with_state(result))
 
 
 def _require_dead_letters(flow: Flow) -> None:

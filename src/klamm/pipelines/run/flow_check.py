@@ -14,6 +14,7 @@ from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_frames import flow_result
 from klamm.pipelines.run.flow_identity import refuse_changes
 from klamm.pipelines.run.flow_queries import topic_options, written_rows
+from klamm.pipelines.run.operations_with_state import problem_of_state_store
 from klamm.pipelines.run.pinned_decoders import pin
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.starting_offsets import log_of, resolve_start, stored_start
@@ -95,7 +96,7 @@ def _check_offsets(source: SourceCheck, place: Place, flow: Flow, parameter: str
     _, ends = log_of(place, flow, parameter)
     source.partitions = len(ends)
     starts: Mapping[Any, Offset]
-    if read_state(place.checkpoint(flow.name)).planned is not None:
+    if read_state(place.checkpoint(flow.name)).finished is not None:
         source.starts_at, starts = _CHECKPOINT, end_of_finished(place.checkpoint(flow.name))
     else:
         source.starts_at = str(flow.sources[parameter].start)
@@ -150,6 +151,8 @@ def _check_rows(check: FlowCheck, spark: SparkSession, place: Place, flow: Flow)
         SinkOptions.parse({**options, "checkpointLocation": place.checkpoint(flow.name)})
         SinkColumns.of(rows.schema, place.topic(flow.sink.topic))
     _check_output_mode(rows, flow)
+    if (problem := problem_of_state_store(rows, place.checkpoint(flow.name))) is not None:
+        check.problems.append(problem)
 
 
 def _check_output_mode(rows: DataFrame, flow: Flow) -> None:

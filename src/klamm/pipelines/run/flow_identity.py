@@ -54,7 +54,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
 def refuse_changes(place: Place, flow: Flow) -> None:
     """Raises `DeclarationError` if the flow's checkpoints belong to another declaration. Raises `OSError`."""
     before = _stored(place, flow)
-    if read_state(place.checkpoint(flow.name)).planned is None:
+    if not before or read_state(place.checkpoint(flow.name)).planned is None:
         return
     if found := list(changes(before, identity(place, flow))):
         raise DeclarationError(
@@ -75,7 +75,13 @@ def keep_identity(place: Place, flow: Flow) -> None:
 
 def _stored(place: Place, flow: Flow) -> dict[str, Any]:
     content = folder_at(place.flow_folder(flow.name)).read(_FILE)
-    return {} if content is None else dict(json.loads(content))
+    try:
+        return {} if content is None else dict(json.loads(content))
+    except (ValueError, TypeError) as error:
+        raise DeclarationError(
+            f"flow {flow.name}: {place.flow_folder(flow.name)}/{_FILE} is damaged: {error}. Delete this file if the "
+            "flow's sources, sink and output mode are as they were: it is then written again"
+        ) from None
 
 
 def _topics(flow: Flow, parameter: str) -> list[str]:

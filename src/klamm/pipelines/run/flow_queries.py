@@ -13,6 +13,7 @@ from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.record_columns import record_columns
 from klamm.pipelines.run.starting_offsets import starting_offsets
+from klamm.pipelines.run.unfinished_files import remove_unfinished_files
 from klamm.pipelines.run.written_topics import create_topic_for
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> 
     if isinstance(flow.sink, ToTopic):
         create_topic_for(place, place.topic(flow.sink.topic))
     writer = rows.writeStream.queryName(place.query_name(flow)).outputMode(flow.output_mode)
-    writer = writer.option("checkpointLocation", place.checkpoint(flow.name))
-    return _start(_with_sink(writer, place, flow), flow, once=once)
+    return _start(_with_sink(writer, place, flow), place.checkpoint(flow.name), flow, once=once)
 
 
 def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
@@ -45,8 +45,8 @@ def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, *, once: b
     options = topic_options(place, place.dead_letters_topic(flow), "exactly-once")
     letters = dead_letter_columns(bad, place.query_name(flow.replays or flow))
     writer = letters.writeStream.queryName(place.dead_letters_query_name(flow))
-    writer = writer.option("checkpointLocation", place.dead_letters_checkpoint(flow.name))
-    return _start(writer.format("klamm").options(**options), flow, once=once)
+    writer = writer.format("klamm").options(**options)
+    return _start(writer, place.dead_letters_checkpoint(flow.name), flow, once=once)
 
 
 def written_rows(result: DataFrame, flow: Flow) -> DataFrame:
@@ -106,7 +106,9 @@ def use_in_this_thread(spark: SparkSession) -> None:
     session_class.setActiveSession(spark._jsparkSession)
 
 
-def _start(writer: DataStreamWriter, flow: Flow, *, once: bool) -> StreamingQuery:
+def _start(writer: DataStreamWriter, checkpoint: str, flow: Flow, *, once: bool) -> StreamingQuery:
+    remove_unfinished_files(checkpoint)
+    writer = writer.option("checkpointLocation", checkpoint)
     if once:
         writer = writer.trigger(availableNow=True)
     elif flow.every is not None:

@@ -67,6 +67,8 @@ class FlowRun:
         self._stop_looked_at = float("-inf")
         self._written: FlowStatus | None = None
         self._written_at = float("-inf")
+        self._has_warned = False
+        """Whether the status could not be written last."""
         before = self._before()
         self.bad_records_before: Final = before.get(_FLOW, 0)
         """The bad records of earlier runs."""
@@ -101,6 +103,10 @@ class FlowRun:
         """Whether a query of the flow has failed for good."""
         return any(query.state is QueryState.FAILED for query in self.queries.values())
 
+    def begin(self) -> None:
+        """Writes the first status. Raises `OSError`; later, a status that can't be written is only a warning."""
+        write_status(self._folder, self.status())
+
     def look(self) -> Iterator[tuple[str, BatchReport]]:
         """Brings the flow forward, and yields the finished micro-batches with their query's role."""
         was_over, now = self.is_over, self._clock()
@@ -121,9 +127,24 @@ class FlowRun:
         self._report(now)
 
     def request_stop(self) -> None:
-        """Lets the flow end after its micro-batch, as `klamm pipeline stop` does."""
-        if not self.is_over:
+        """Lets the flow end after its micro-batch, as `klamm pipeline stop` does.
+
+        If the request can't be written, the flow ends at once: its source would plan micro-batches without end.
+        """
+        if self.is_over:
+            return
+        try:
             folder_at(self._folder).replace(STOP_FILE, b"")
+        except OSError as error:
+            _logger.warning(
+                "flow %s ends at once, because %s/%s can't be written: %s",
+                self.flow.name,
+                self._folder,
+                STOP_FILE,
+                error,
+            )
+            for query in self.queries.values():
+                query.end()
 
     def end(self, failure: str | None = None) -> None:
         """Ends the queries at once, and says so in the status; `failure` is what has ended the run, if it failed."""
@@ -207,10 +228,11 @@ class FlowRun:
             "" if failure.is_certain else f" after {restarts} restart{'' if restarts == 1 else 's'} without progress"
         )
         where = "" if failure.batch is None else f" in {_named(failure.batch)}"
-        self.message = (
-            f"{what} stopped{after}: {failure.line}{where}. Remove the cause and run the pipeline again: it goes on "
-            f"{'with this micro-batch' if failure.batch else 'where it is'}. The whole error: {file}"
+        advice = failure.advice or (
+            "Remove the cause and run the pipeline again: it goes on "
+            f"{'with this micro-batch' if failure.batch else 'where it is'}"
         )
+        self.message = f"{what} stopped{after}: {failure.line.rstrip('.')}{where}. {advice}. The whole error: {file}"
 
     def _report(self, now: float) -> None:
         """Writes the status file if anything has changed, and every few seconds."""
@@ -221,8 +243,11 @@ class FlowRun:
                 return
         try:
             write_status(self._folder, status)
+            self._has_warned = False
         except OSError as error:
-            _logger.warning("the status of flow %s can't be written: %s", self.flow.name, error)
+            level = logging.DEBUG if self._has_warned else logging.WARNING
+            _logger.log(level, "the status of flow %s can't be written: %s", self.flow.name, error)
+            self._has_warned = True
         self._written, self._written_at = status, now
 
 

@@ -12,6 +12,7 @@ from klamm.client.cluster import Cluster
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.decoders.decoder import DecodingPlace, PinnedDecoder
 from klamm.pipelines.decoders.topic_sample import sample_values
+from klamm.pipelines.errors import DeclarationError
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.source_options import source_options
 from klamm.spark.folders import folder_at
@@ -29,11 +30,17 @@ _FILE: Final = "schema.json"
 def pin(spark: SparkSession, place: Place, flow: Flow, parameter: str, *, stores: bool = True) -> PinnedDecoder:
     """Returns the decoder of a source, and stores what fixes its schema unless `stores` is false.
 
-    Raises `DecoderError`, what the cluster raises, and `OSError`.
+    Raises `DecoderError`, `DeclarationError` if the stored schemas are damaged, what the cluster raises, and `OSError`.
     """
     flow = flow.replays or flow  # a replay decodes as the flow does
     folder = folder_at(place.flow_folder(flow.name))
-    stored = _stored(folder.read(_FILE))
+    try:
+        stored = _stored(folder.read(_FILE))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DeclarationError(
+            f"flow {flow.name}: {place.flow_folder(flow.name)}/{_FILE} is damaged: {error}. Delete this file: the "
+            "schemas are then determined again"
+        ) from None
     source, options = flow.sources[parameter], source_options(place, flow, parameter, starting_offsets=None)
     decoding = DecodingPlace(
         topics=source.topics or _topics(options),

@@ -57,7 +57,13 @@ class PipelineRun:
         flows = list(flows)
         refuse_second_run(place, flows, int(wall_clock() * 1000))
         for flow in flows:
-            folder_at(place.flow_folder(flow.name)).remove_file(STOP_FILE)
+            folder = place.flow_folder(flow.name)
+            try:
+                folder_at(folder).remove_file(STOP_FILE)
+            except OSError as error:
+                raise PipelineError(
+                    f"an old request to stop, {folder}/{STOP_FILE}, can't be removed: {error}"
+                ) from None
         runner = Runner.this_process(uuid.uuid4().hex)
         self._spark = spark
         self._reporters = reporters
@@ -83,10 +89,12 @@ class PipelineRun:
     def run(self) -> bool:
         """Runs until all flows have ended. Returns whether none of them has failed.
 
-        Raises `PipelineError` if Spark's JVM ends.
+        Raises `PipelineError` if Spark's JVM ends, or if the flows' folders can't be written.
         """
         has_asked = False
         try:
+            for flow in self.flows:
+                _begin(flow)
             while True:
                 if self._stop_requested and not has_asked:
                     has_asked = True
@@ -106,15 +114,27 @@ class PipelineRun:
 
     def _look(self) -> None:
         for flow in self.flows:
+            status = None
             for role, report in flow.look():
+                status = status or flow.status()  # one for all micro-batches since the last look
                 for reporter in self._reporters:
-                    reporter.batch(flow.status(), role, report)
+                    reporter.batch(status, role, report)
         statuses = [flow.status() for flow in self.flows]
         for reporter in self._reporters:
             reporter.show(statuses)
         # A query that ended with its JVM would be restarted in vain.
         if any(status.error is not None for status in statuses) and is_jvm_gone(self._spark):
             raise PipelineError(_JVM_GONE)
+
+
+def _begin(run: FlowRun) -> None:
+    try:
+        run.begin()
+    except OSError as error:
+        raise PipelineError(
+            f"the folder of flow {run.flow.name} can't be written: {error}. It takes the checkpoint and the status: "
+            "mend it, or choose another folder with --checkpoints"
+        ) from None
 
 
 def chosen_flows(pipeline: Pipeline, names: Sequence[str]) -> list[Flow]:
@@ -128,7 +148,9 @@ def chosen_flows(pipeline: Pipeline, names: Sequence[str]) -> list[Flow]:
 
 
 def refuse_second_run(place: Place, flows: Iterable[Flow], now_ms: int) -> None:
-    """Raises `PipelineError` if another process runs one of the flows in this environment."""
+    """Raises `PipelineError` if another process runs one of the flows in this environment, or if their folders can't
+    be read.
+    """
     for flow in flows:
         _refuse_second_run(place, flow, now_ms)
 
@@ -139,6 +161,8 @@ def _refuse_second_run(place: Place, flow: Flow, now_ms: int) -> None:
         status = read_status(folder)
     except ValueError:
         return
+    except OSError as error:
+        raise PipelineError(f"the status of flow {flow.name} can't be read: {error}") from None
     if status is None or not is_alive(status, now_ms):
         return
     runner: Any = status.runner

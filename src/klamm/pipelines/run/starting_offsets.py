@@ -32,20 +32,24 @@ _FILE: Final = "start.json"
 def starting_offsets(place: Place, flow: Flow, *, is_dead_letters: bool) -> dict[str, str | None]:
     """Returns the option `startingOffsets` for each source of a query; None if its checkpoint has the position.
 
-    A query for dead letters that is new next to a flow with a history starts where the flow is now. Raises what the
-    cluster raises, and `OSError`.
+    A checkpoint has the position only after its first micro-batch. Spark repeats an unfinished one from the start,
+    which the checkpoint may lack (`klamm.spark.source.initial_offsets`). A query for dead letters that is new next to a
+    flow with a history starts where the flow is now. Raises what the cluster raises, and `OSError`.
     """
-    own = place.dead_letters_checkpoint(flow.name) if is_dead_letters else place.checkpoint(flow.name)
-    if read_state(own).planned is not None:
+    of_flow, of_letters = read_state(place.checkpoint(flow.name)), read_state(place.dead_letters_checkpoint(flow.name))
+    if (of_letters if is_dead_letters else of_flow).finished is not None:
         return dict.fromkeys(flow.sources)
+    # Another declared start has no effect on a flow that has begun.
+    has_begun = of_flow.planned is not None or of_letters.planned is not None
     folder = folder_at(place.flow_folder(flow.name))
     stored = _stored(folder.read(_FILE))
-    has_history = read_state(place.checkpoint(flow.name)).finished is not None
+    has_history = of_flow.finished is not None
     role = "dead_letters" if is_dead_letters else "flow"
     found: dict[str, str | None] = {}
     for parameter, source in flow.sources.items():
         entry = stored.setdefault(parameter, {})
-        if entry.get("start") != str(source.start) or role not in entry:
+        has_changed = entry.get("start") != str(source.start) and not has_begun
+        if has_changed or role not in entry:
             if is_dead_letters and has_history:
                 offsets = end_of_finished(place.checkpoint(flow.name))
                 entry |= {"start": str(source.start), "dead_letters": offsets_to_json(offsets)}

@@ -16,6 +16,7 @@ from klamm.pipelines.run.checkpoint_reader import PlannedBatch, is_settled, unfi
 from klamm.pipelines.run.error_texts import one_line, texts_of
 from klamm.pipelines.run.flow_frames import BAD_RECORD_PREFIX
 from klamm.pipelines.run.restarts import Restarts
+from klamm.pipelines.run.state_errors import advice_on_state
 from klamm.pipelines.status.query_reports import BatchReport, QueryReports, new_progress
 from klamm.spark.source.errors import OptionError
 
@@ -27,6 +28,8 @@ __all__ = ["Failure", "QueryState", "SupervisedQuery"]
 # The source looks for its stop file once a second.
 _SOURCE_NOTICES_S: Final = 1.3
 _IDLE_S: Final = 0.4
+# A start that takes longer waits for the cluster.
+_START_PATIENCE_S: Final = 10.0
 _WAITING: Final = ("Waiting", "Getting offsets", "Initializing")
 
 
@@ -55,6 +58,8 @@ class Failure:
     """The micro-batch that failed; None if there was none, or if the checkpoint can't be read."""
     is_certain: bool
     """Whether a restart would fail in the same way."""
+    advice: str | None = None
+    """What to do; None if the error itself says it."""
 
 
 class SupervisedQuery:
@@ -105,6 +110,8 @@ class SupervisedQuery:
         """Ends the query between two micro-batches. The stop file exists since `requested_at`."""
         if self.state is QueryState.WAITING or (self.state is QueryState.STARTING and self._starting is None):
             self.state = QueryState.STOPPED
+        if self.state is QueryState.STARTING and now - requested_at >= _START_PATIENCE_S:
+            self.end()
         if self.state is not QueryState.RUNNING or now - requested_at < _SOURCE_NOTICES_S:
             return
         assert self._query is not None
@@ -119,9 +126,11 @@ class SupervisedQuery:
 
     def end(self, *, has_failed: bool = False) -> None:
         """Ends the query at once. A micro-batch that runs is repeated by the next run."""
+        if self._starting is not None:
+            self._starting.abandon()
+            self._starting = None
         if self._query is not None:
-            with suppress(Exception):  # it may have failed just now
-                self._query.stop()
+            _stop(self._query)
         if not self.state.is_final:
             self.state = QueryState.FAILED if has_failed else QueryState.STOPPED
 
@@ -129,7 +138,7 @@ class SupervisedQuery:
         if self._starting is None:
             if now < self._due:
                 return
-            self._starting = _Start(self._start)
+            self._starting, self.state = _Start(self._start), QueryState.STARTING
         if not self._starting.is_done:
             return
         started, self._starting = self._starting, None
@@ -145,9 +154,10 @@ class SupervisedQuery:
             self.state = QueryState.STOPPED
             return
         line, whole = texts_of(self._query)
+        advice = advice_on_state(line)
         # The source's own word for a bad record; the declaration says that it ends the flow.
-        certain = BAD_RECORD_PREFIX in line
-        self._failed(now, Failure(line, whole, self._unfinished(), is_certain=certain))
+        certain = advice is not None or BAD_RECORD_PREFIX in line
+        self._failed(now, Failure(line, whole, self._unfinished(), is_certain=certain, advice=advice))
 
     def _failed(self, now: float, failure: Failure) -> None:
         self.failure, self._query = failure, None
@@ -178,14 +188,33 @@ class _Start:
         self.error: Exception | None = None
         self.is_done = False
         self._start = start
+        self._lock = threading.Lock()
+        self._is_abandoned = False
         threading.Thread(target=self._run, name="klamm-pipeline-start", daemon=True).start()
+
+    def abandon(self) -> None:
+        """Stops the query if it has started, or as soon as it starts."""
+        with self._lock:
+            self._is_abandoned = True
+            if self.query is not None:
+                _stop(self.query)
 
     def _run(self) -> None:
         try:
-            self.query = self._start()
+            query = self._start()
         except Exception as error:
             self.error = error
+        else:
+            with self._lock:
+                self.query = query
+                if self._is_abandoned:
+                    _stop(query)
         self.is_done = True
+
+
+def _stop(query: StreamingQuery) -> None:
+    with suppress(Exception):  # it may have failed just now
+        query.stop()
 
 
 def _failure_at_start(error: Exception) -> Failure:

@@ -26,6 +26,7 @@ class _Totals:
     batches: int = 0
     records: int = 0
     bad_records: int = 0
+    late_rows: int = 0
     batch_seconds: float = 0.0
 
 
@@ -66,6 +67,7 @@ class FlowMetrics:
         totals.batches += 1
         totals.records += report.records
         totals.bad_records += report.bad_records
+        totals.late_rows += report.late_rows
         totals.batch_seconds += report.duration_ms / 1000
 
     def show(self, statuses: Sequence[FlowStatus]) -> None:
@@ -112,6 +114,7 @@ class FlowMetrics:
             ("klamm_pipeline_batches", "Finished micro-batches, in this run.", "batches"),
             ("klamm_pipeline_records", "Records read, in this run.", "records"),
             ("klamm_pipeline_bad_records", "Bad records, in this run.", "bad_records"),
+            ("klamm_pipeline_late_rows", "Rows dropped behind the watermark, in this run.", "late_rows"),
             ("klamm_pipeline_batch_seconds", "Time in finished micro-batches, in this run.", "batch_seconds"),
         )
         for name, documentation, attribute in counters:

@@ -6,13 +6,16 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from klamm.pipelines.status.query_reports import QueryFigures
 from klamm.spark.folders import folder_at
 
 __all__ = ["FlowStatus", "QueryStatus", "Runner", "is_alive", "read_status", "write_status"]
+
+T = TypeVar("T")
 
 _FILE: Final = "status.json"
 _FRESH_S: Final = 30.0
@@ -35,20 +38,11 @@ class Runner:
         return cls(run_id, socket.gethostname(), os.getpid(), _process_start(os.getpid()))
 
 
-@dataclass(frozen=True, slots=True)
-class QueryStatus:
-    """A query of the flow."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryStatus(QueryFigures):
+    """A query of the flow: its state with its figures."""
 
     state: str
-    batch_id: int | None = None
-    records: int = 0
-    bad_records: int = 0
-    records_per_second: float | None = None
-    lag_records: int | None = None
-    lag_seconds: float | None = None
-    remaining_seconds: float | None = None
-    watermark: str | None = None
-    last_batch_ms: int | None = None
     restarts: int = 0
     error: str | None = None
 
@@ -78,26 +72,44 @@ class FlowStatus:
     @property
     def figures(self) -> QueryStatus:
         """The figures of the flow's own query."""
-        return self.queries.get("flow", QueryStatus(self.state))
+        return self.queries.get("flow", QueryStatus(state=self.state))
 
 
 def write_status(folder: str, status: FlowStatus) -> None:
     """Replaces the status file in a flow's folder. Raises `OSError`."""
-    folder_at(folder).replace(_FILE, json.dumps(asdict(status), indent=2).encode())
+    values = asdict(status)
+    # For people, the state comes first.
+    values["queries"] = {role: {"state": each["state"], **each} for role, each in values["queries"].items()}
+    folder_at(folder).replace(_FILE, json.dumps(values, indent=2).encode())
 
 
 def read_status(folder: str) -> FlowStatus | None:
-    """Returns the status of the flow with this folder; None if it has never run. Raises `OSError`, `ValueError`."""
+    """Returns the status of the flow with this folder; None if it has never run.
+
+    A file of an older or newer klamm is read as well: unknown fields are left out, new ones have their defaults. Raises
+    `OSError`, and `ValueError` for a damaged file.
+    """
     content = folder_at(folder).read(_FILE)
     if content is None:
         return None
     try:
-        fields: dict[str, Any] = json.loads(content)
-        fields["runner"] = Runner(**fields["runner"])
-        fields["queries"] = {role: QueryStatus(**each) for role, each in fields["queries"].items()}
-        return FlowStatus(**fields)
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{folder}/{_FILE} is of another version of klamm, or damaged: {error}") from None
+        values: dict[str, Any] = json.loads(content)
+        return _known(
+            FlowStatus,
+            values
+            | {
+                "runner": _known(Runner, values["runner"]),
+                "queries": {role: _known(QueryStatus, each) for role, each in values["queries"].items()},
+            },
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{folder}/{_FILE} is damaged: {error}") from None
+
+
+def _known(of: type[T], values: Mapping[str, Any]) -> T:
+    """Returns an instance of the dataclass, without fields that it does not have."""
+    names = {each.name for each in fields(of)}  # type: ignore[arg-type]  # a dataclass
+    return of(**{name: value for name, value in values.items() if name in names})
 
 
 def is_alive(status: FlowStatus, now_ms: int) -> bool:

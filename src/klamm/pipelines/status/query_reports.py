@@ -36,6 +36,8 @@ class BatchReport:
     bad_records: int
     lag_records: int | None
     watermark: str | None
+    late_rows: int = 0
+    """The number of rows that operations with state dropped, because the watermark had passed them."""
     newest_ms: int | None = None
     """The timestamp of the newest record read."""
 
@@ -55,6 +57,8 @@ class QueryFigures:
     """Records read by this run."""
     bad_records: int = 0
     """Bad records since the flow's first run."""
+    late_rows: int = 0
+    """Rows dropped in this run because the watermark had passed them."""
     records_per_second: float | None = None
     """Over the last minute."""
     lag_records: int | None = None
@@ -76,6 +80,7 @@ class QueryReports:
         self._last: BatchReport | None = None
         self._records = 0
         self._bad_records = bad_records
+        self._late_rows = 0
 
     def restarted(self) -> None:
         """Forgets the rate: a new run of the query reports offsets from its own start."""
@@ -96,6 +101,7 @@ class QueryReports:
             self._last = report
             self._records += report.records
             self._bad_records += report.bad_records
+            self._late_rows += report.late_rows
         return report
 
     def figures(self, now: float) -> QueryFigures:
@@ -107,6 +113,7 @@ class QueryReports:
             batch_id=None if last is None else last.batch_id,
             records=self._records,
             bad_records=self._bad_records,
+            late_rows=self._late_rows,
             records_per_second=rate,
             lag_records=lag,
             lag_seconds=_lag_seconds(lag, last, now),
@@ -161,6 +168,7 @@ def batch_report(progress: Mapping[str, Any]) -> BatchReport | None:
         bad_records=sum(int(values.get("bad") or 0) for values in observed),
         lag_records=_lag(progress),
         watermark=progress.get("eventTime", {}).get("watermark"),
+        late_rows=sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in progress.get("stateOperators", ())),
         newest_ms=max(newest, default=None),
     )
 

@@ -12,12 +12,17 @@ from typing import Final
 
 from klamm.errors import KlammError
 
-__all__ = ["FILE_SYSTEM_CLASS", "jar_path"]
+__all__ = ["FILE_SYSTEM_CLASS", "is_built", "jar_path"]
 
 FILE_SYSTEM_CLASS: Final = "dev.klamm.checkpoints.CheckpointLocalFs"
 """The value of `fs.AbstractFileSystem.file.impl`."""
 
 _JAR: Final = Path(__file__).with_name("klamm-checkpoints.jar")
+
+
+def is_built() -> bool:
+    """Returns whether there is the jar."""
+    return _JAR.exists()
 
 
 def jar_path() -> Path:

@@ -104,3 +104,28 @@ def test_connections_that_say_nothing_take_a_few_threads(
     for connection in silent:
         connection.close()
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_no_thread_outlives_the_page() -> None:
+    """The stop ends silent connections, and waits for the threads of requests: one of them would otherwise ask a broker
+    that is closed. A request in progress is answered."""
+    entered, finish = threading.Event(), threading.Event()
+
+    def slow(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        entered.set()
+        finish.wait(20)
+        return application(environ, start_response)
+
+    page = MetricsPage("127.0.0.1", 0, slow)
+    page.start()
+    with socket.create_connection(("127.0.0.1", page.server_port), timeout=20) as silent:
+        answers: list[tuple[int, str]] = []
+        reader = threading.Thread(target=lambda: answers.append(ask(page, Host="localhost")))
+        reader.start()
+        entered.wait(20)
+        threading.Timer(0.05, finish.set).start()
+        page.stop()
+        assert not page.request_threads()
+        assert silent.recv(1) == b""
+        reader.join(20)
+    assert answers == [(200, "figures")]

@@ -12,7 +12,7 @@ from klamm.pipelines.status.flow_status import FlowStatus, QueryStatus, Runner
 from klamm.pipelines.status.query_reports import BatchReport
 
 FIGURES = QueryStatus(
-    "running",
+    state="running",
     batch_id=12,
     bad_records=3,
     records_per_second=1234.5,
@@ -44,7 +44,7 @@ def test_the_line_of_a_flow() -> None:
 
 def test_the_line_of_a_flow_that_waits_to_restart() -> None:
     """A flow that failed says why, and how often it was restarted."""
-    queries = {"flow": QueryStatus("waiting to restart", restarts=2)}
+    queries = {"flow": QueryStatus(state="waiting to restart", restarts=2)}
     waiting = replace(STATUS, state="waiting to restart", queries=queries, error="ValueError: no")
 
     assert flow_line(waiting) == "delays: waiting to restart, restarted 2×, ValueError: no"  # noqa: RUF001

@@ -84,3 +84,16 @@ def test_dead_letters_that_were_off_for_a_while(tmp_path: Path) -> None:
 
     with pytest.raises(DeclarationError, match="the dead letters were"):
         run(tmp_path, bad_records=dead_letters("bad"))
+
+
+def test_a_damaged_identity(tmp_path: Path) -> None:
+    """A file that is damaged, as by a loss of power, is named with what to do; without the file the flow goes on."""
+    run(tmp_path)
+    file = Path(place(tmp_path).flow_folder("late"), "identity.json")
+    file.write_bytes(b"")
+
+    with pytest.raises(DeclarationError, match=r"late/identity.json is damaged: .*Delete this file"):
+        run(tmp_path)
+
+    file.unlink()
+    run(tmp_path)

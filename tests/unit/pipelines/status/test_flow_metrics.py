@@ -8,7 +8,7 @@ from klamm.pipelines.status.flow_metrics import FlowMetrics
 from klamm.pipelines.status.flow_status import FlowStatus, QueryStatus, Runner
 from klamm.pipelines.status.query_reports import BatchReport
 
-REPORT = BatchReport(3, "1970-01-01T00:00:03.000Z", 1500, 10, 8, 2, 7, None)
+REPORT = BatchReport(3, "1970-01-01T00:00:03.000Z", 1500, 10, 8, 2, 7, None, late_rows=3)
 STATUS = FlowStatus(
     pipeline="flights",
     flow="delays",
@@ -19,8 +19,8 @@ STATUS = FlowStatus(
     started_ms=0,
     updated_ms=0,
     queries={
-        "flow": QueryStatus("running", batch_id=3, lag_records=7, restarts=1),
-        "dead-letters": QueryStatus("starting"),
+        "flow": QueryStatus(state="running", batch_id=3, lag_records=7, restarts=1),
+        "dead-letters": QueryStatus(state="starting"),
     },
 )
 
@@ -40,6 +40,7 @@ def test_the_figures_of_each_query() -> None:
     assert f"klamm_pipeline_lag_records{flow} 7.0" in lines
     assert f"klamm_pipeline_records_total{flow} 20.0" in lines
     assert f"klamm_pipeline_bad_records_total{flow} 4.0" in lines
+    assert f"klamm_pipeline_late_rows_total{flow} 6.0" in lines
     assert f"klamm_pipeline_batch_seconds_total{flow} 3.0" in lines
     assert f"klamm_pipeline_restarts_total{flow} 1.0" in lines
     assert not any(line.startswith("klamm_pipeline_lag_seconds{") for line in lines)

@@ -8,7 +8,15 @@ from klamm.pipelines.status.query_reports import QueryReports, batch_report
 
 
 def progress(
-    second: int, batch: int, start: int, end: int, latest: int, *, bad: int = 0, newest_ms: int | None = None
+    second: int,
+    batch: int,
+    start: int,
+    end: int,
+    latest: int,
+    *,
+    bad: int = 0,
+    late: int = 0,
+    newest_ms: int | None = None,
 ) -> dict[str, Any]:
     return {
         "timestamp": f"1970-01-01T00:00:{second:02}.000Z",
@@ -20,6 +28,7 @@ def progress(
         ],
         "sink": {"numOutputRows": end - start - bad},
         "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"},
+        "stateOperators": [{"numRowsDroppedByWatermark": late}, {"numRowsDroppedByWatermark": 0}],
         "observedMetrics": {
             "klamm.flights": {"records": end - start, "bad": bad, "newest": newest_ms},
             "of the flow's own": {"bad": 100},
@@ -29,7 +38,7 @@ def progress(
 
 def test_a_micro_batch() -> None:
     """A report of a finished micro-batch has its records, rows, bad records and lag."""
-    report = batch_report(progress(3, 7, 0, 10, 25, bad=2, newest_ms=1000))
+    report = batch_report(progress(3, 7, 0, 10, 25, bad=2, late=1, newest_ms=1000))
 
     assert report is not None
     assert report.as_json() == {
@@ -41,6 +50,7 @@ def test_a_micro_batch() -> None:
         "bad_records": 2,
         "lag_records": 15,
         "watermark": "1970-01-01T00:00:00.000Z",
+        "late_rows": 1,
     }
 
 
@@ -63,12 +73,12 @@ def test_a_sink_that_counts_no_rows() -> None:
 def test_the_figures_of_a_query_that_catches_up() -> None:
     """Rate, lag in records and in seconds, and the estimate of the end come from the reports of the last minute."""
     reports = QueryReports(bad_records=5)
-    reports.add(progress(10, 0, 0, 100, 500, bad=1, newest_ms=2_000))
-    reports.add(progress(20, 1, 100, 200, 500, newest_ms=4_000))
+    reports.add(progress(10, 0, 0, 100, 500, bad=1, late=2, newest_ms=2_000))
+    reports.add(progress(20, 1, 100, 200, 500, late=3, newest_ms=4_000))
 
     figures = reports.figures(now=24.0)
 
-    assert (figures.batch_id, figures.records, figures.bad_records) == (1, 200, 6)
+    assert (figures.batch_id, figures.records, figures.bad_records, figures.late_rows) == (1, 200, 6, 5)
     assert (figures.lag_records, figures.lag_seconds) == (300, 20.0)
     assert figures.remaining_seconds == 30.0  # 100 fewer in 10 seconds
     assert figures.records_per_second is not None

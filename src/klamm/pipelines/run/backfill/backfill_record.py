@@ -9,14 +9,29 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from klamm.pipelines.declare.flow import Flow
+from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.backfill.backfill_range import SourceRange
 from klamm.pipelines.run.place import Place
 from klamm.spark.folders import folder_at
+from klamm.spark.source.errors import OptionError
 from klamm.spark.source.offsets import offsets_from_json
 
-__all__ = ["Arguments", "BackfillRecord", "Counts", "backfills_folder", "read_records", "unfinished"]
+__all__ = [
+    "CHECKPOINT",
+    "ROWS",
+    "Arguments",
+    "BackfillRecord",
+    "Counts",
+    "backfills_folder",
+    "read_records",
+    "unfinished",
+]
 
 _FILE: Final = "backfill.json"
+ROWS: Final = "rows"
+"""The name of the subfolder with computed rows."""
+CHECKPOINT: Final = "checkpoint"
+"""The name of the subfolder with the checkpoint of the query that writes them."""
 
 Phase = Literal["computing", "computed", "replacing", "finished"]
 """`computed`: the rows are stored, and are written from there. `replacing`: files of the live sink are replaced."""
@@ -77,8 +92,14 @@ class BackfillRecord:
         }
         folder_at(self.folder).replace(_FILE, json.dumps(fields, indent=2).encode())
 
+    def clean(self) -> None:
+        """Removes the stored rows and the checkpoint. Raises `OSError`."""
+        for name in (ROWS, CHECKPOINT):
+            folder_at(self.folder).remove_folder(name)
+
     def forget(self) -> None:
-        """Removes the file, with everything in the folder. Raises `OSError`."""
+        """Removes the file first, then the folder. Raises `OSError`."""
+        folder_at(self.folder).remove_file(_FILE)
         above, _, name = self.folder.rpartition("/")
         folder_at(above).remove_folder(name)
 
@@ -95,12 +116,19 @@ def unfinished(place: Place, flow: Flow, arguments: Arguments) -> BackfillRecord
 
 
 def read_records(place: Place, flow: Flow) -> Iterator[BackfillRecord]:
-    """Yields the records of a flow's backfills. Raises `OSError`."""
+    """Yields the records of a flow's backfills. Raises `OSError`, and `PipelineError` for one that can't be read."""
     root = backfills_folder(place, flow)
     for name in folder_at(root).names(""):
         content = folder_at(f"{root}/{name}").read(_FILE) if "." not in name else None
-        if content is not None:
+        if content is None:
+            continue
+        try:
             yield _parsed(f"{root}/{name}", json.loads(content))
+        except (ValueError, TypeError, KeyError, OptionError) as error:
+            raise PipelineError(
+                f"{root}/{name}/{_FILE} is of another version of klamm, or damaged: {error}. To give up this backfill, "
+                "delete its folder"
+            ) from None
 
 
 def _parsed(folder: str, fields: Mapping[str, Any]) -> BackfillRecord:

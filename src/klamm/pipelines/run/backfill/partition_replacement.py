@@ -17,7 +17,6 @@ from urllib.parse import unquote
 from klamm.insight.words import count
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.declare.sinks import ToFiles
-from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.backfill.backfill_range import SourceRange, log_borders
 from klamm.pipelines.run.backfill.backfill_record import BackfillRecord
 from klamm.pipelines.run.backfill.backfill_rows import rows_of_range
@@ -32,7 +31,7 @@ from klamm.spark.source.offsets import PartitionOffsets
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["PartitionReplacement", "refuse_unread"]
+__all__ = ["PartitionReplacement"]
 
 _NEIGHBOURS: Final = 10_000
 """The offsets before and after the range, in each partition of the topics, that are looked at."""
@@ -102,10 +101,7 @@ class PartitionReplacement:
         return name.removeprefix(f"{self._rows}/")
 
     def _state(self) -> Iterator[str]:
-        operators = state_operators(self._spark, self._place, self._flow)
-        if self._flow.has_several_sources:
-            operators.append("a join of topics")
-        if operators:
+        if operators := state_operators(self._spark, self._place, self._flow):
             yield (
                 f"the flow has state ({', '.join(operators)}): rows that the live flow still has there, such as open "
                 "windows, would come a second time"
@@ -173,18 +169,6 @@ def _slices(
         after[parameter] = SourceRange(own.ends, ends)
     yield "before", before
     yield "after", after
-
-
-def refuse_unread(flow: Flow, ranges: Mapping[str, SourceRange], finished: PartitionOffsets) -> None:
-    """Raises `PipelineError` if the range has records that the live flow will write later, a second time."""
-    for each in ranges.values():
-        for key, end in each.ends.items():
-            if end > each.starts[key] and end > finished.get(key, Offset(0)):
-                raise PipelineError(
-                    f"flow {flow.name} has read {key.topic}-{key.partition} only to offset {finished.get(key, 0)}, and "
-                    f"the range ends at {end}: it would write the rest a second time. Leave out --to, or let it run "
-                    "there first"
-                )
 
 
 def _folder(name: str) -> str:

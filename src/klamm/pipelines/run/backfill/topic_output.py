@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from klamm.pipelines.declare.sinks import ToTopic
 from klamm.pipelines.errors import PipelineError
-from klamm.pipelines.run.backfill.backfill_record import BackfillRecord
+from klamm.pipelines.run.backfill.backfill_record import CHECKPOINT, ROWS, BackfillRecord
 from klamm.pipelines.run.error_texts import texts_of
-from klamm.pipelines.run.flow_queries import topic_options, use_in_this_thread
+from klamm.pipelines.run.flow_queries import topic_options
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.written_topics import create_topic_for
 from klamm.pipelines.status.query_reports import batch_report, new_progress
@@ -26,7 +26,7 @@ __all__ = ["store_rows", "write_stored_rows"]
 
 _FORMAT: Final = "parquet"
 _ROWS_PER_FILE: Final = 200_000
-_BATCH_BYTES: Final = "32m"
+_BATCH_BYTES: Final = 32 * 1024 * 1024
 """The stored bytes of a micro-batch, which one transaction writes."""
 _LOOK_INTERVAL_S: Final = 0.1
 
@@ -44,13 +44,12 @@ def write_stored_rows(
 
     Raises `PipelineError` if the query fails, and what the cluster raises.
     """
-    use_in_this_thread(spark)
     create_topic_for(place, sink.topic)
     stored = spark.read.format(_FORMAT).load(_folder(record))
     rows = spark.readStream.format(_FORMAT).schema(stored.schema).option("maxBytesPerTrigger", _BATCH_BYTES)
     options = {**sink.options, **topic_options(place, sink.topic, sink.semantics)}
     writer = rows.load(_folder(record)).writeStream.format("klamm").options(**options)
-    writer = writer.option("checkpointLocation", f"{record.folder}/checkpoint")
+    writer = writer.option("checkpointLocation", f"{record.folder}/{CHECKPOINT}")
     query = writer.trigger(availableNow=True).start()
     seen, written = None, 0
     try:
@@ -72,4 +71,4 @@ def write_stored_rows(
 
 
 def _folder(record: BackfillRecord) -> str:
-    return f"{record.folder}/rows"
+    return f"{record.folder}/{ROWS}"

@@ -1,0 +1,153 @@
+"""Tests what may change in the code of a flow with state while its checkpoint is kept: the tables of the how-to pages.
+
+Spark decides it. If these tests fail with another PySpark, the pages change too.
+"""
+
+from __future__ import annotations
+
+import json as standard_json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from pyspark.sql import Row
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from tests.spark.pipelines.conftest import Runs
+from tests.support.share_of_gate import share_of_gate
+from tests.support.spark_topics import Topic
+
+from klamm.pipelines import Pipeline, json, to_format, topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Function = Callable[["DataFrame"], "DataFrame"]
+
+_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_PARTS_OF_GATE: Final = 3
+
+
+def windows(
+    *keys: str, length: str = "1 hour", delay: str = "10 minutes", only: str = "true", sums: str = "count(*)"
+) -> Function:
+    def function(records: DataFrame) -> DataFrame:
+        with_watermark = records.drop("_record").where(only).withWatermark("time", delay)
+        return with_watermark.groupBy(*keys, F.window("time", length)).agg(*map(F.expr, sums.split(" and ")))
+
+    return function
+
+
+def joined(condition: str, kind: str = "inner", hours: int = 1) -> Function:
+    def function(records: DataFrame) -> DataFrame:
+        sides = [records.drop("_record").withWatermark("time", "10 minutes").alias(each) for each in ("a", "b")]
+        is_near: Column = F.expr(f"{condition} AND a.time BETWEEN b.time AND b.time + INTERVAL {hours} HOUR")
+        return sides[0].join(sides[1], is_near, kind).select("a.key", "a.value")
+
+    return function
+
+
+def once(records: DataFrame) -> DataFrame:
+    return records.drop("_record").withWatermark("time", "1 minute").dropDuplicatesWithinWatermark(["key"])
+
+
+def stateless(records: DataFrame) -> DataFrame:
+    return records.drop("_record")
+
+
+class Counts(StatefulProcessor):
+    """Counts the rows of a key."""
+
+    def __init__(self, schema: str = "n long", more: str | None = None, unit: int = 1) -> None:
+        self.schema, self.more, self.unit = schema, more, unit
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.count = handle.getValueState("count", self.schema)
+        if self.more is not None:
+            handle.getValueState(self.more, "n long")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        count = (self.count.get() or (0,))[0] + self.unit * len(list(rows))
+        self.count.update((count,))
+        yield Row(key=key[0], n=count)
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def counted(processor: StatefulProcessor, time_mode: str = "None", columns: str = "key string, n long") -> Function:
+    def function(records: DataFrame) -> DataFrame:
+        return records.groupBy("key").transformWithState(processor, columns, "append", time_mode)
+
+    return function
+
+
+_POSSIBLE: Final[dict[str, tuple[Function, Function]]] = {
+    "a filter": (windows("key"), windows("key", only="value IS NOT NULL")),
+    "the delay": (windows("key"), windows("key", delay="1 hour")),
+    "the length of a window": (windows("key"), windows("key", length="2 hours")),
+    "the kind of a join": (joined("a.key = b.key"), joined("a.key = b.key", "left")),
+    "the times of a join": (joined("a.key = b.key"), joined("a.key = b.key", hours=2)),
+    "a processor's columns": (counted(Counts()), counted(Counts(), columns="key string, n int")),
+    "a processor's code": (counted(Counts()), counted(Counts(unit=2))),
+    "a further variable": (counted(Counts()), counted(Counts(more="other"))),
+}
+_REFUSED: Final[dict[str, tuple[Function, Function]]] = {
+    "grouping columns": (windows("key"), windows("key", "value")),
+    "another aggregation": (windows("key"), windows("key", sums="max(value)")),
+    "a further aggregation": (windows("key"), windows("key", sums="count(*) and max(value)")),
+    "a window removed": (windows("key"), stateless),
+    "a window added": (stateless, windows("key")),
+    "another operation": (windows("key"), once),
+    "the keys of a join": (joined("a.key = b.key"), joined("a.key = b.key AND a.value = b.value")),
+    "a variable's type": (counted(Counts()), counted(Counts("n int"))),
+    "a field more": (counted(Counts()), counted(Counts("n long, m long"))),
+    "the time mode": (counted(Counts()), counted(Counts(), "ProcessingTime")),
+}
+
+
+@pytest.fixture(autouse=True)
+def rocksdb(spark: SparkSession) -> Iterator[None]:
+    """Sets RocksDB as the session's state store, which Counts needs."""
+    spark.conf.set(_PROVIDER, _ROCKSDB)
+    yield
+    spark.conf.unset(_PROVIDER)
+
+
+def record(time: str) -> str:
+    return standard_json.dumps({"key": "a", "value": "1", "time": f"2026-01-01T{time}:00Z"})
+
+
+def run_both(runs: Runs, name: str, records: Topic, before: Function, after: Function) -> tuple[bool, str, int]:
+    """Runs a flow before and after a change; returns whether the second run succeeded, its message, and restarts."""
+
+    def pipeline(function: Function) -> Pipeline:
+        made = Pipeline(name)
+        source = topic(records.name, decode=json("key string, value string, time timestamp"))
+        made.flow(source=source, sink=to_format("noop"), bad_records="drop", name="flow")(function)
+        return made
+
+    records.produce([record("10:00")])
+    assert runs.once(pipeline(before))
+    records.produce([record("10:01")])
+    run = runs.run(pipeline(after))
+    has_succeeded = run.run()
+    (flow,) = run.flows
+    return has_succeeded, str(flow.message), flow.queries["flow"].restarts.total
+
+
+@pytest.mark.parametrize("change", share_of_gate(_POSSIBLE, _PARTS_OF_GATE))
+def test_what_may_change(runs: Runs, name: str, new_topic: Callable[..., Topic], change: str) -> None:
+    """The flow goes on with its checkpoint."""
+    assert run_both(runs, name, new_topic(), *_POSSIBLE[change]) == (True, "None", 0)
+
+
+@pytest.mark.parametrize("change", share_of_gate(_REFUSED, _PARTS_OF_GATE))
+def test_what_spark_refuses(runs: Runs, name: str, new_topic: Callable[..., Topic], change: str) -> None:
+    """The flow stops without restarts, with a message that says what to do."""
+    has_succeeded, message, restarts = run_both(runs, name, new_topic(), *_REFUSED[change])
+
+    assert (has_succeeded, restarts) == (False, 0)
+    assert message.startswith("flow flow stopped: [")
+    assert "Restore these to go on; to begin again with an empty state" in message
