@@ -27,6 +27,18 @@ _LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "sc
 _OWN_SPARK: Final = frozenset(
     {"test_driver_kills.py", "test_java.py", "test_local_cluster.py", "test_plain_session.py", "test_worker_daemon.py"}
 )
+_PIPELINES_IN_PROCESSES: Final = frozenset(
+    {
+        "test_backfill_commands.py",
+        "test_declarative_pipelines.py",
+        "test_pipeline_commands.py",
+        "test_pipeline_kills.py",
+        "test_pipelines_at_once.py",
+        "test_table_formats.py",
+        "test_tutorial.py",
+    }
+)
+"""Files whose pipelines are processes with a Spark of their own; one after another, too."""
 _NO_SPARK: Final = frozenset(
     {"test_open_transaction.py", "test_planning.py", "test_query_member.py", "test_shared_tasks.py"}
 )
@@ -47,8 +59,9 @@ settings.load_profile("any machine")
 
 
 class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annotations
-    """A scheduler that assigns each test file to one process, and the Spark tests to four: those that start their own
-    Spark, those of the sink, those of pipelines, and the others. Each of the last three has one session that it shares.
+    """A scheduler that assigns each test file to one process, and the Spark tests to five: those that start their own
+    Spark, those of pipelines in processes of their own, those of the sink, of other pipelines, and the others. Each of
+    the last three has one session that it shares.
 
     Marks (`--dist=loadgroup`) do not work: pytest-xdist 3.8 writes the marks to a place that pytest 9.2 does not read.
     """
@@ -59,6 +72,8 @@ class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annota
             return path.as_posix()
         if path.name in _OWN_SPARK:
             return "tests/spark, own"
+        if path.name in _PIPELINES_IN_PROCESSES:
+            return "tests/spark, pipelines in processes"
         if path.parent.name in {"decoders", "pipelines"}:
             return "tests/spark, pipelines"
         return "tests/spark, sink" if path.name.startswith(_SINK) else "tests/spark"

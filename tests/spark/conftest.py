@@ -12,13 +12,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.support.share_of_gate import is_in_share_of_gate
 from tests.support.short_lived_spark import SHORT_LIVED_JVM, prepare_classes
 from tests.support.spark_connector import ConnectorUnavailable, connector_jars
 from tests.support.spark_topics import Topic, create_topic
@@ -30,17 +31,38 @@ if TYPE_CHECKING:
 IS_APACHE_KAFKA = os.environ.get("KLAMM_SPARK_TEST_BROKER") == "apache-kafka"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+# The gate runs one in so many of the tests of these files for each commit: they start Spark many times or wait long.
+_PARTS_OF_GATE: Final = {
+    "test_backfill_commands.py": 3,
+    "test_declarative_pipelines.py": 3,
+    "test_pipeline_kills.py": 3,
+    "test_pipeline_trouble.py": 3,
+    "test_pipelines_at_once.py": 3,
+    "test_stateful_flows.py": 2,
+    "test_table_formats.py": 3,
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the tests in this folder as Spark tests, which need PySpark and a JVM, and gives them a long timeout.
+
+    If CI is set, leaves out tests of `_PARTS_OF_GATE`.
 
     A timeout in the middle of a call leaves an unread answer on the connection to the one JVM. After that, every call
     of a later test gets the answer of the previous call.
     """
+    left_out = []
     for item in items:
         if Path(__file__).parent in item.path.parents:
+            if not is_in_share_of_gate(item.nodeid, _PARTS_OF_GATE.get(item.path.name, 1)):
+                left_out.append(item)
             item.add_marker(pytest.mark.spark)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(400))
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session", autouse=True)

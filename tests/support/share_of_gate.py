@@ -1,8 +1,8 @@
 """Selects the tests of which the gate runs only a part for each commit, because they can seldom fail or cost much.
 
 `make test` runs all of them; if CI is set, each commit runs another part. These are comparisons of recordings with
-Apache Kafka, which can fail only when a recording or Kafka changes; bugs that are planted to test the simulator; and
-the largest requests in older versions of an API.
+Apache Kafka, which can fail only when a recording or Kafka changes; bugs that are planted to test the simulator; the
+largest requests in older versions of an API; and pipelines of Spark that are started many times or in trouble.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ def flow_line(status: FlowStatus) -> str:
         parts.append(f"watermark {figures.watermark}")
     if figures.bad_records:
         parts.append(f"{figures.bad_records:,} bad")
+    if figures.late_rows:
+        parts.append(f"{figures.late_rows:,} late")
     restarts = sum(query.restarts for query in status.queries.values())
     if restarts:
         parts.append(f"restarted {restarts}×")  # noqa: RUF001 (the sign for times)
