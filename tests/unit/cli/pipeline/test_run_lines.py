@@ -36,7 +36,8 @@ STATUS = FlowStatus(
 
 
 def test_the_line_of_a_flow() -> None:
-    """A line has the rate, the lag in records and in time, the estimate of the end, the watermark, bad records and late rows."""
+    """A line has the rate, the lag in records and in time, the estimate of the end, the watermark, bad records and late
+    rows."""
     assert flow_line(STATUS) == (
         "delays: running, micro-batch 12, 1,234 records/s, lag 5,000 (90.0 s), done in 4.0 s, watermark "
         "2026-01-31T12:00:00.000Z, 3 bad, 2 late"
