@@ -32,7 +32,8 @@ def registry_client(running_registry: SchemaRegistry) -> Iterator[SchemaRegistry
     """Yields confluent-kafka's client of the registry, with which other programs register schemas."""
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
-    client = SchemaRegistryClient({"url": running_registry.url})
+    # Without a timeout the client waits forever for an answer that a busy registry does not send.
+    client = SchemaRegistryClient({"url": running_registry.url, "timeout": 20})
     yield client
     client.close()
 
