@@ -158,6 +158,15 @@ def test_a_check_may_be_a_function(runs: Runs, name: str, new_topic: Callable[..
     assert reasons == [b"the check is not true: is_plausible"] * 2
 
 
+def declared(name: str, flights: Topic, bad_records: str) -> Pipeline:
+    """Returns a pipeline with one flow."""
+    pipeline = Pipeline(name)
+    pipeline.flow(
+        source=topic(flights.name, decode=json(SCHEMA)), sink=to_topic(f"{name}-late"), bad_records=bad_records
+    )(late)
+    return pipeline
+
+
 def test_dead_letters_of_a_flow_with_a_history_begin_now(
     runs: Runs, name: str, new_topic: Callable[..., Topic]
 ) -> None:
@@ -166,17 +175,10 @@ def test_dead_letters_of_a_flow_with_a_history_begin_now(
     flights = new_topic()
     flights.produce(["bad 0", "bad 1"])
 
-    def declared(bad_records: str) -> Pipeline:
-        pipeline = Pipeline(name)
-        pipeline.flow(
-            source=topic(flights.name, decode=json(SCHEMA)), sink=to_topic(f"{name}-late"), bad_records=bad_records
-        )(late)
-        return pipeline
-
-    assert runs.once(declared("drop"))
+    assert runs.once(declared(name, flights, "drop"))
     flights.delete_before(2)
     flights.produce(["bad 2"])
-    assert runs.once(declared("dead-letters"))
+    assert runs.once(declared(name, flights, "dead-letters"))
 
     assert [letter.value for letter in runs.topic(f"{name}.late.dead-letters").records(1)[0]] == [b"bad 2"]
 
@@ -187,16 +189,9 @@ def test_dead_letters_start_after_the_first_micro_batch(runs: Runs, name: str, n
     flights = new_topic()
     flights.produce(["bad 0"])
 
-    def declared(bad_records: str) -> Pipeline:
-        pipeline = Pipeline(name)
-        pipeline.flow(
-            source=topic(flights.name, decode=json(SCHEMA)), sink=to_topic(f"{name}-late"), bad_records=bad_records
-        )(late)
-        return pipeline
-
-    assert runs.once(declared("drop"))
+    assert runs.once(declared(name, flights, "drop"))
     flights.produce(["bad 1"])
-    run = runs.run(declared("dead-letters"), once=False)
+    run = runs.run(declared(name, flights, "dead-letters"), once=False)
     (flow,) = run.flows
     background = Background(run)
     background.wait_for(lambda: flow.status().queries["dead-letters"].bad_records == 1)

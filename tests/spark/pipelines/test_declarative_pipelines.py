@@ -1,7 +1,4 @@
-"""Tests the page on Spark's Declarative Pipelines: its files, and two runs of `spark-pipelines`.
-
-The command needs the packages of `pyspark[pipelines]`; without them the test is skipped.
-"""
+"""Tests the page on Spark's Declarative Pipelines: its files, and two runs of `spark-pipelines`."""
 
 from __future__ import annotations
 
@@ -69,8 +66,6 @@ def run(folder: Path) -> None:
 def test_a_table_and_a_topic(new_topic: Callable[..., Topic], name: str, tmp_path: Path) -> None:
     """A run reads what there is, and the next one continues: each late departure is in the topic once, and the group is
     at the end."""
-    for package in ("grpc", "grpc_status", "zstandard", "yaml"):
-        pytest.importorskip(package, reason=f"spark-pipelines needs {package}: pip install 'pyspark[pipelines]'")
     departures, delays = new_topic(), new_topic()
     files_of_page(tmp_path, {"localhost:9092": departures.bootstrap_servers, "airports": name})
     file = tmp_path / "transformations" / "departures.py"

@@ -1,7 +1,7 @@
 """Kills `klamm pipeline run` at random moments while records arrive and partitions are added, and compares all outputs
 with the input as multisets: a topic, files, the result of a stateful flow, and dead letters.
 
-The gate kills once. `make faults` kills for ten minutes: PIPELINE_KILLS_SECONDS sets the duration,
+`make test` kills once. `make faults` kills for ten minutes: PIPELINE_KILLS_SECONDS sets the duration,
 PIPELINE_KILLS_SEED the seed, which each run prints.
 """
 
