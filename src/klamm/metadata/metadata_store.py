@@ -1,8 +1,11 @@
 """The interface of a metadata store: ordered keys with revisions, changed by compare-and-set, watched in order.
 
-It is the part of etcd's interface that the safety argument needs, so that a single node's SQLite file and a cluster's
-etcd can serve the same `MetadataService`. Leases are not included yet: they tell a cluster that a broker is gone, which
-a store with one broker does not need. They will be one more field of `Change`, with a store that can expire keys.
+It is the part of etcd's interface that the safety argument needs, so that a single node's SQLite file, the memory of a
+test and a cluster's etcd can serve the same `MetadataService`.
+
+A `MetadataStore` object is one session of one broker. A leased key belongs to the session that wrote it, and is removed
+after that session has ended: this tells the other brokers that the broker is gone. No decision is proved by a lease;
+transactions compare revisions.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ __all__ = [
     "ConditionFailed",
     "MetadataStore",
     "MetadataStoreError",
+    "OutcomeUnknown",
     "Plan",
     "Planning",
     "Versioned",
@@ -28,7 +32,14 @@ T = TypeVar("T")
 
 
 class MetadataStoreError(KlammError):
-    """The store could not perform the operation: nothing was changed, or (see `transact`) the outcome is unknown."""
+    """The store could not perform the operation: nothing was changed."""
+
+
+class OutcomeUnknown(MetadataStoreError):
+    """The store can't tell whether the transaction happened, for example because the connection to it was lost.
+
+    The transaction can't happen any more once this is raised.
+    """
 
 
 class ConditionFailed(KlammError):
@@ -36,10 +47,11 @@ class ConditionFailed(KlammError):
 
 
 class Change(NamedTuple):
-    """A key's new value; None removes the key."""
+    """A key's new value; None removes the key. A leased key is removed after the session that wrote it has ended."""
 
     key: str
     value: bytes | None
+    is_leased: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +88,12 @@ class Commit(NamedTuple):
 
 
 class MetadataStore(Protocol):
-    """Ordered keys with revisions. All methods are called on the event loop's thread."""
+    """One session with ordered keys that have revisions. All methods are called on the event loop's thread."""
+
+    @property
+    def maximum_operations(self) -> int | None:
+        """The largest number of conditions, and of changes, in one transaction; None without a limit."""
+        ...
 
     async def watch(
         self, on_commit: Callable[[Commit], None], *, prepare: Callable[[Commit], None] | None = None
@@ -94,13 +111,21 @@ class MetadataStore(Protocol):
 
         `conditions` maps keys to the `mod_revision` they must have; 0 means absent. A key may occur once in `changes`.
 
-        Raises ConditionFailed if a condition does not hold, MetadataStoreError if the store can't write. In both cases,
-        and on success, watchers have received every commit that this call has seen, so that the caller can decide again
-        on what it watched. If the caller is cancelled, the transaction may still happen; watchers are notified if it
-        does.
+        Raises ConditionFailed if a condition does not hold, MetadataStoreError if the store can't write, OutcomeUnknown
+        if it can't tell which. In all cases, and on success, watchers have received every commit that this call has
+        seen, and its own commit if it happened, so that the caller can decide again on what it watched. If the caller
+        is cancelled, the transaction may still happen; watchers are notified if it does.
         """
         ...
 
+    def on_session_lost(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` once, on the loop, if the session ends before `close`: other brokers may see that its leased
+        keys are gone, and every later transaction of the session raises MetadataStoreError."""
+        ...
+
     async def close(self) -> None:
-        """Finishes operations in progress and closes the store. Further calls raise MetadataStoreError."""
+        """Finishes operations in progress, ends the session, and removes its leased keys.
+
+        Further calls raise MetadataStoreError.
+        """
         ...

@@ -46,6 +46,8 @@ T = TypeVar("T")
 class SqliteStore:
     """A `MetadataStore` in a file. Created and used on the event loop's thread; its own thread owns the connection."""
 
+    maximum_operations: int | None = None
+
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         """Starts the store's thread, which owns the connection from now on. Use `open`."""
         self._path = path
@@ -99,6 +101,9 @@ class SqliteStore:
             return commit
 
         return (await self._submit(write, self._publish)).revision
+
+    def on_session_lost(self, callback: Callable[[], None]) -> None:
+        """Does nothing: the session of the only process ends with `close`, or with the process."""
 
     async def close(self) -> None:
         """Implements `MetadataStore.close`."""
@@ -203,7 +208,7 @@ def _transact(connection: sqlite3.Connection, conditions: Mapping[str, int], cha
                 raise ConditionFailed(f"{key} is not at revision {expected}")
         connection.execute("UPDATE revision SET current = current + 1")
         (revision,) = connection.execute("SELECT current FROM revision").fetchone()
-        entries = {key: _write(connection, revision, key, value) for key, value in changes}
+        entries = {key: _write(connection, revision, key, value) for key, value, _ in changes}
         connection.execute("COMMIT")
     except BaseException:
         # After some errors, for example a full disk, SQLite has already rolled back.

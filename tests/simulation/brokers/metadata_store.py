@@ -23,6 +23,8 @@ class StoredMetadata:
 class MemoryStore:
     """A `MetadataStore` for one process of a broker; a transaction takes `latency_s` to reach the disk."""
 
+    maximum_operations: int | None = None
+
     def __init__(self, stored: StoredMetadata, latency_s: float) -> None:
         self._stored = stored
         self._latency_s = latency_s
@@ -51,7 +53,7 @@ class MemoryStore:
                 raise ConditionFailed(f"{key} is not at revision {revision}")
         stored.revision += 1
         made: dict[str, Versioned | None] = {}
-        for key, value in changes:
+        for key, value, _ in changes:
             if value is None:
                 stored.entries.pop(key, None)
                 made[key] = None
@@ -65,6 +67,9 @@ class MemoryStore:
                 prepare(commit)
             on_commit(commit)
         return commit.revision
+
+    def on_session_lost(self, callback: Callable[[], None]) -> None:
+        """Does nothing: a process of the broker has the store for itself."""
 
     async def close(self) -> None:
         """See `MetadataStore.close`."""
