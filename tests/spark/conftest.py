@@ -79,11 +79,12 @@ def spark() -> Iterator[SparkSession]:
     pytest.importorskip("pyspark")
     from klamm.spark import session
 
-    # Only the tests that compare klamm with Spark's own connector need the jars of the connector.
-    settings = dict(SHORT_LIVED_JVM)
-    with suppress(ConnectorUnavailable):
-        settings["spark.driver.extraClassPath"] = connector_jars()
-    running = session("klamm tests", "local[2,4]", **settings)
+    with pytest.MonkeyPatch.context() as patched:
+        # Only the tests that compare klamm with Spark's own connector need the jars of the connector. This variable
+        # puts them at the end of the class path, so that the archive of classes still fits.
+        with suppress(ConnectorUnavailable):
+            patched.setenv("SPARK_DIST_CLASSPATH", connector_jars())
+        running = session("klamm tests", "local[2,4]", **SHORT_LIVED_JVM)
     yield running
     running.stop()
 

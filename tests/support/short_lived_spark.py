@@ -3,7 +3,8 @@
     python -m tests.support.short_lived_spark ARCHIVE
 
 writes the archive (class-data sharing). That takes the processor time of four starts of Spark, and halves the time of
-each later start.
+each later start. A JVM uses the archive only if its class path begins as in the archive; so all sessions have the jar
+of `klamm.spark.checkpoints`, which pipelines need, in front.
 """
 
 from __future__ import annotations
@@ -21,15 +22,21 @@ from typing import Any, Final
 from tests.support.alone import alone
 from tests.support.short_lived_java import QUICK_START
 
+from klamm.spark.checkpoints import is_built, jar_path
+
 __all__ = ["SHORT_LIVED_JVM", "prepare_classes"]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 
 
+_JAR: Final = jar_path() if is_built() else None
+
+
 def _archive() -> Path:
-    """Returns the archive's place; it fits one Java, one Spark and one place of Spark's jars."""
+    """Returns the archive's place; it fits one Java, one Spark, one place of Spark's jars and one checkpoint jar."""
     java = os.path.realpath(os.environ.get("JAVA_HOME") or shutil.which("java") or "")
-    parts = (java, importlib.metadata.version("pyspark"), sys.prefix)
+    jar = "" if _JAR is None else f"{_JAR} {_JAR.stat().st_mtime_ns}"
+    parts = (java, importlib.metadata.version("pyspark"), sys.prefix, jar)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"klamm-tests-classes-of-spark-{digest}.jsa"
 
@@ -39,7 +46,8 @@ _ARCHIVE: Final = _archive()
 # A JVM that ends with its test spends more on compiling for the long run than it wins. Without the archive, or with
 # other jars, it loads all classes itself.
 SHORT_LIVED_JVM: Final[dict[str, Any]] = {
-    "spark.driver.extraJavaOptions": " ".join([*QUICK_START, f"-XX:SharedArchiveFile={_ARCHIVE}", "-Xlog:disable"])
+    "spark.driver.extraJavaOptions": " ".join([*QUICK_START, f"-XX:SharedArchiveFile={_ARCHIVE}", "-Xlog:disable"]),
+    **({} if _JAR is None else {"spark.driver.extraClassPath": str(_JAR)}),
 }
 
 
@@ -60,7 +68,7 @@ def _load_classes(archive: str) -> None:
 
     options = " ".join([*QUICK_START, f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable"])
     settings: dict[str, Any] = {"spark.driver.extraJavaOptions": options, "spark.sql.shuffle.partitions": 1}
-    spark = session("classes", "local[2,4]", **settings)
+    spark = session("classes", "local[2,4]", fast_checkpoints=_JAR is not None, **settings)
     with tempfile.TemporaryDirectory() as folder:
         numbers = spark.readStream.format("rate").load()
         parsed = numbers.withColumn("json", F.from_json(F.lit('{"a": 1}'), "a int"))

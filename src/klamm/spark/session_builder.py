@@ -77,7 +77,8 @@ def _add_checkpoint_jar(settings: dict[str, str | int | float | bool]) -> None:
     jar = str(jar_path())
     settings[CHECKPOINT_FILE_SYSTEM] = FILE_SYSTEM_CLASS
     for key in _CLASS_PATHS:
-        settings[key] = os.pathsep.join(filter(None, (str(settings.get(key, "")), jar)))
+        paths = [path for path in str(settings.get(key, "")).split(os.pathsep) if path]
+        settings[key] = os.pathsep.join(paths if jar in paths else [*paths, jar])
 
 
 def settings_for(master: str) -> dict[str, str]:
