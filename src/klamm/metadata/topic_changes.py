@@ -23,6 +23,8 @@ __all__ = [
     "NewPartitions",
     "NewTopic",
     "TopicRules",
+    "check_creation_size",
+    "plan_part_removal",
     "plan_partition_creation",
     "plan_topic_creation",
     "plan_topic_deletion",
@@ -77,12 +79,7 @@ def plan_topic_creation(
 
     Raises POLICY_VIOLATION if the whole request has more partitions than one transaction should hold.
     """
-    wanted = 0
-    for topic in topics:
-        wanted += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
-        if wanted > MAXIMUM_PARTITIONS_PER_REQUEST:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-        yield
+    yield from check_creation_size(topics, rules)
     results: dict[str, TopicImage | KafkaError] = {}
     changes: list[Change] = []
     commit_key: str | None = None
@@ -102,6 +99,16 @@ def plan_topic_creation(
         changes.append(commit)
         commit_key = commit.key
     return Plan(results, changes, commit_key=commit_key)
+
+
+def check_creation_size(topics: Sequence[NewTopic], rules: TopicRules) -> Generator[None, None, None]:
+    """Raises POLICY_VIOLATION if the topics of a request have too many partitions together."""
+    wanted = 0
+    for topic in topics:
+        wanted += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
+        if wanted > MAXIMUM_PARTITIONS_PER_REQUEST:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        yield
 
 
 def _put_partitions(
@@ -231,6 +238,19 @@ def plan_topic_deletion(
                 changes.append(Change(partition_key(topic_id, partition.index), None))
                 yield
     return Plan(results, changes, commit_key=commit_key)
+
+
+def plan_part_removal(image: MetadataImage, limit: int | None) -> Plan[int]:
+    """Plans to delete partitions that do not exist, at most `limit`. Returns their number.
+
+    The lowest partition of a topic is deleted first: a creation in progress can't be completed after that (see
+    `plan_writer`).
+    """
+    changes: list[Change] = []
+    for topic_id, partitions in image.parts.items():
+        changes.extend(Change(partition_key(topic_id, index), None) for index in sorted(partitions))
+    del changes[limit:]
+    return Plan(len(changes), changes)
 
 
 def plan_partition_creation(
