@@ -47,8 +47,8 @@ from klamm.protocol.types import PartitionIndex, TopicPartition
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
     from klamm.broker.network.dispatch import Body, PendingBody
+    from klamm.broker.partitions.led_topic import LedTopic
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import LedTopic
     from klamm.protocol.types import Millis, TopicId
     from klamm.runtime.answers import Answer
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from klamm.broker.partitions.fetch_sessions import CachedPartition
+    from klamm.broker.partitions.led_topic import LedTopic
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import LedTopic, PartitionRegistry
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.partitions.warm_reads import WarmReads
     from klamm.storage.log import Log
 
