@@ -220,7 +220,7 @@ def _answer(
         return None
     version = context.api_version
     if request.acks == _ALL and context.broker.partitions.commit_later:
-        uncommitted = find_uncommitted(context.broker.partitions, answers)
+        answers, uncommitted = find_uncommitted(context.broker.partitions, answers)
         if uncommitted:
             delayed: DelayedProduce[Body | None] = DelayedProduce(answers, uncommitted, partial(_encode, version))
             return delayed.wait(request.timeout_ms)

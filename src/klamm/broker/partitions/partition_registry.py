@@ -97,6 +97,11 @@ class PartitionRegistry:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
         return led.get(index)
 
+    def find_log(self, led: LedTopic, index: int) -> Log | None:
+        """Returns the log that this broker has of a partition, whether it leads the partition or not."""
+        log = self._log_directory.get(TopicPartition(led.name, PartitionIndex(index)))
+        return log if log is not None and log.topic_id in (led.topic_id, ZERO_TOPIC_ID) else None
+
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
         """Follows the new image: resigns, creates, reconfigures and deletes logs.
 
@@ -230,7 +235,7 @@ class PartitionRegistry:
 
     def _follow_unled(self, led: LedTopic, index: int, config: TopicConfig) -> None:
         """Configures the log of a partition that this broker does not lead, and reports a log that is left behind."""
-        log = self._unled_log(led, index)
+        log = self.find_log(led, index)
         if log is None:
             return
         log.update_config(config)
@@ -245,11 +250,6 @@ class PartitionRegistry:
                 replicas,
                 log.directory,
             )
-
-    def _unled_log(self, led: LedTopic, index: int) -> Log | None:
-        """Returns the log that this broker still has of a partition that it does not lead."""
-        log = self._log_directory.get(TopicPartition(led.name, PartitionIndex(index)))
-        return log if log is not None and log.topic_id in (led.topic_id, ZERO_TOPIC_ID) else None
 
     def _lead(self, topic: TopicImage) -> Iterator[bool]:
         """Begins to lead the partitions of a topic that this broker should lead. Yields after each new partition."""
@@ -339,7 +339,7 @@ class PartitionRegistry:
     def _delete_logs(self, led: LedTopic) -> Iterator[bool]:
         for index, partition in enumerate(led.partitions):
             if partition is None:
-                log = self._unled_log(led, index)
+                log = self.find_log(led, index)
                 if log is not None:
                     self.left_behind.discard(log.topic_partition)
                     self._log_directory.delete(log.topic_partition)
