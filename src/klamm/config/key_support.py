@@ -124,6 +124,24 @@ _BROKER: Final[tuple[_Block, ...]] = (
     (KeySupport.HONOURED, "Must map the broker's listeners to PLAINTEXT.", "listener.security.protocol.map"),
     (
         KeySupport.HONOURED,
+        "The listener through which brokers talk; it must be one of the broker's listeners. Only there a broker takes "
+        "requests that are for brokers: WriteTxnMarkers, and AddPartitionsToTxn from version 4 on. A broker with a "
+        "single listener uses that one, whatever its name.",
+        "inter.broker.listener.name",
+    ),
+    (
+        KeySupport.HONOURED,
+        "Must be PLAINTEXT. The listener of that name is the one through which brokers talk, unless "
+        "inter.broker.listener.name names it.",
+        "security.inter.broker.protocol",
+    ),
+    (
+        KeySupport.HONOURED,
+        "Applies to the requests and connections of a broker to other brokers.",
+        "request.timeout.ms socket.connection.setup.timeout.ms",
+    ),
+    (
+        KeySupport.HONOURED,
         "Listeners with these names are ignored, because there is no controller.",
         "controller.listener.names",
     ),
@@ -165,12 +183,12 @@ _BROKER: Final[tuple[_Block, ...]] = (
         KeySupport.ACCEPTED,
         _REPLICATION,
         """
-        auto.leader.rebalance.enable controlled.shutdown.enable inter.broker.listener.name
+        auto.leader.rebalance.enable controlled.shutdown.enable
         leader.imbalance.check.interval.seconds num.replica.fetchers replica.fetch.backoff.ms replica.fetch.max.bytes
         replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
         replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
-        replica.socket.receive.buffer.bytes replica.socket.timeout.ms request.timeout.ms
-        socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms unclean.leader.election.enable
+        replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+        socket.connection.setup.timeout.max.ms unclean.leader.election.enable
         unclean.leader.election.interval.ms
         """,
     ),
@@ -352,7 +370,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
         sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
         sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
-        security.inter.broker.protocol security.providers ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
+        security.providers ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
         ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
         ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
         ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider

@@ -28,6 +28,7 @@ from klamm.broker.services.log_cleaning import LogCleaning
 from klamm.broker.services.log_directory_opening import open_log_directory
 from klamm.broker.services.log_failure_handler import LogFailureHandler
 from klamm.broker.services.partition_services import PartitionServices
+from klamm.broker.services.peers import OpenPeerConnection, no_connection
 from klamm.broker.services.traffic_meter import TrafficMeter
 from klamm.exchange.data_directory_owner import refuse_kafka_directory
 from klamm.metadata.service import MetadataService
@@ -48,14 +49,25 @@ class BrokerServices:
     `context` is None until `start` returns.
     """
 
-    def __init__(self, config: BrokerConfig, clock: Callable[[], Millis], *, open_files: int | None = None) -> None:
-        """Creates the services. `open_files` bounds the descriptors of log files; None: half of the process's limit."""
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Callable[[], Millis],
+        *,
+        open_files: int | None = None,
+        open_peer_connection: OpenPeerConnection = no_connection,
+    ) -> None:
+        """Creates the services. `open_files` bounds the descriptors of log files; None: half of the process's limit.
+
+        `open_peer_connection` opens connections to other brokers.
+        """
         self.context: BrokerContext | None = None
         self.dynamic_config = DynamicBrokerConfig(config)
         self.log_directory = LogDirectory(
             Path(config.data_directory), clock=clock, config=config, open_files=open_files
         )
         self._clock = clock
+        self._open_peer_connection = open_peer_connection
         self._stops = AsyncExitStack()
 
     @property
@@ -128,7 +140,12 @@ class BrokerServices:
         self, partitions: PartitionServices, metadata: MetadataService, internal_topics: InternalTopics
     ) -> CoordinatorServices:
         coordinators = CoordinatorServices(
-            self.dynamic_config, partitions, metadata, internal_topics, clock=self._clock
+            self.dynamic_config,
+            partitions,
+            metadata,
+            internal_topics,
+            clock=self._clock,
+            open_peer_connection=self._open_peer_connection,
         )
         self._stops.push_async_callback(coordinators.stop)
         return coordinators
@@ -152,6 +169,7 @@ class BrokerServices:
             groups=coordinators.groups,
             transactions=coordinators.transactions.coordinator,
             transaction_markers=coordinators.transactions.markers,
+            transaction_verifier=coordinators.transactions.verifier,
             ensure_internal_topic=internal_topics.ensure,
             change_under_way=coordinators.change_under_way,
             warm_reads=partitions.warm_reads,
