@@ -133,7 +133,7 @@ def kafka() -> Iterator[KafkaPeer]:
 async def klamm_with(explicit: dict[str, str], folder: Path) -> AsyncIterator[KlammPeer]:
     config = BrokerConfig.load(explicit)
     metadata = await MetadataService.open(await SqliteStore.open(folder / "metadata.sqlite"), config)
-    await metadata.start_broker("127.0.0.1", 1, None)
+    await metadata.start_broker({"PLAINTEXT": ("127.0.0.1", 1)}, None)
     await metadata.create_topics([NewTopic("present", partitions=1)])
     try:
         yield KlammPeer(config, metadata)

@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 from klamm.errors import KlammError
 from klamm.exchange.kafka_cluster import KafkaCluster, KafkaTopic
-from klamm.metadata.entries import put_cluster, put_configs, put_partition, put_producer_ids, put_topic
+from klamm.metadata.entries import put_cluster, put_configs, put_features, put_partition, put_producer_ids, put_topic
 from klamm.metadata.image import PartitionImage, ResourceType, TopicImage
 from klamm.metadata.metadata_store import Change
+from klamm.metadata.metadata_version import METADATA_VERSION
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
 
 __all__ = ["Import", "ImportRefused", "plan_import"]
@@ -57,12 +58,16 @@ def plan_import(
             "partitions in sync, in one directory, can be taken over"
         )
     left_behind: list[str] = []
-    changes = [put_cluster(cluster_id), put_producer_ids(cluster.next_producer_id)]
+    changes = [
+        put_features(METADATA_VERSION),
+        put_cluster(cluster_id),
+        put_producer_ids(cluster.next_producer_id),
+    ]
     partitions = 0
     for topic in sorted(cluster.topics.values(), key=lambda topic: topic.name):
         wanted = cluster.configs.get((ResourceType.TOPIC, topic.name), {})
         configs = _accepted(ResourceType.TOPIC, topic.name, wanted, why_refused, left_behind)
-        changes.append(put_topic(TopicImage(topic.name, topic.topic_id, (), configs)))
+        changes.append(put_topic(TopicImage(topic.name, topic.topic_id, (), configs), len(topic.partitions)))
         for index, partition in sorted(topic.partitions.items()):
             epoch = LeaderEpoch(max(partition.leader_epoch, 0))
             image = PartitionImage(PartitionIndex(index), node_id, epoch, (node_id,), (node_id,))

@@ -1,52 +1,124 @@
-"""The metadata changes at a broker's start: its registration, and new leader epochs for the partitions that it
-leads."""
+"""The metadata changes at a broker's start: its registration, and new leader epochs for the partitions that it leads;
+and the removal of a broker's registration."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
-from klamm.metadata.entries import broker_key, put_broker, put_cluster, put_configs, put_partition
+from klamm.errors import KlammError
+from klamm.metadata.entries import (
+    broker_key,
+    live_key,
+    put_broker,
+    put_broker_ids,
+    put_cluster,
+    put_configs,
+    put_features,
+    put_live,
+    put_partition,
+    put_topic,
+)
 from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.metadata.metadata_store import Change, Plan
+from klamm.metadata.metadata_version import METADATA_VERSION
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 
-__all__ = ["plan_deregistration", "plan_registration"]
+__all__ = [
+    "BrokerIsLive",
+    "Registration",
+    "plan_broker_id",
+    "plan_registration",
+    "plan_session_removal",
+    "plan_unregistration",
+]
 
 
-def plan_deregistration(image: MetadataImage, broker_id: BrokerId) -> Plan[None]:
-    """Removes an earlier registration of the broker, so that the key of the new one gets a new create revision."""
-    if broker_id not in image.brokers:
-        return Plan(None)
-    return Plan(None, [Change(broker_key(broker_id), None)])
+class BrokerIsLive(KlammError):
+    """Another process runs as the broker, or its session with the metadata store has not ended yet."""
 
 
-def plan_registration(
-    image: MetadataImage,
-    broker_id: BrokerId,
-    host: str,
-    port: int,
-    rack: str | None,
-    *,
-    cluster_id: str,
-    cluster_defaults: Mapping[str, str],
-    minimum_leader_epochs: Mapping[TopicPartition, int],
-) -> Plan[None]:
-    """Plans the broker's registration and, in the same transaction, a higher leader epoch for each partition that it
-    leads.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A broker that starts.
 
-    The epoch tells a client that was ahead of a log which lost its tail in a crash (KIP-320). `cluster_defaults`: the
-    settings of a new cluster for all its brokers. `minimum_leader_epochs`: the lowest epoch that a partition may get,
-    for logs with higher epochs than the store.
+    `endpoints`: host and port by listener name, the first listener first. `cluster_defaults`: the settings of a new
+    cluster for all its brokers. `minimum_leader_epochs`: the lowest epoch that a partition may get, for logs with
+    higher epochs than the store.
     """
-    changes = [put_broker(broker_id, host, port, rack)]
-    if image.cluster_id != cluster_id:
-        changes.append(put_cluster(cluster_id))
-        changes.append(put_configs(ResourceType.BROKER, "", cluster_defaults))
+
+    broker_id: BrokerId
+    endpoints: Mapping[str, tuple[str, int]]
+    rack: str | None
+    incarnation: str
+    cluster_id: str
+    cluster_defaults: Mapping[str, str] = field(default_factory=dict)
+    minimum_leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+def plan_session_removal(image: MetadataImage, broker_id: BrokerId, own_incarnations: Collection[str]) -> Plan[None]:
+    """Removes what an earlier run of the broker left, so that the next `live/<id>` gets a new create revision.
+
+    Raises BrokerIsLive if the broker is live with another incarnation than these.
+    """
+    found = image.live.get(broker_id)
+    if found is None:
+        return Plan(None)
+    if found.incarnation not in own_incarnations:
+        raise BrokerIsLive(
+            f"broker {broker_id} is already running with another data directory or on another machine (its incarnation "
+            f"is {found.incarnation}): stop that broker, or give this one another node.id. If that broker was killed, "
+            f"start this one again when the session of the killed one has expired"
+        )
+    return Plan(None, [Change(live_key(broker_id), None)])
+
+
+def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
+    """Plans the broker's registration and a higher leader epoch for each partition that it leads.
+
+    The epoch tells a client that was ahead of a log which lost its tail in a crash (KIP-320). The broker is live with
+    the last change, so after all leader epochs are raised. A store of an earlier metadata version is upgraded. Raises
+    BrokerIsLive if another run of the broker was faster.
+    """
+    plan_session_removal(image, wanted.broker_id, ())
+    changes: list[Change] = []
+    if image.metadata_version < METADATA_VERSION:
+        # Version 0 does not count the partitions of a topic.
+        changes.extend(put_topic(topic) for topic in image.topics.values())
+        changes.append(put_features(METADATA_VERSION))
+    if image.cluster_id != wanted.cluster_id:
+        changes.append(put_cluster(wanted.cluster_id))
+        changes.append(put_configs(ResourceType.BROKER, "", wanted.cluster_defaults))
     for topic in image.topics.values():
         for partition in topic.partitions:
-            if partition.leader == broker_id:
-                minimum = minimum_leader_epochs.get(TopicPartition(topic.name, partition.index), 0)
+            if partition.leader == wanted.broker_id:
+                minimum = wanted.minimum_leader_epochs.get(TopicPartition(topic.name, partition.index), 0)
                 epoch = LeaderEpoch(max(partition.leader_epoch + 1, minimum))
                 changes.append(put_partition(topic.topic_id, replace(partition, leader_epoch=epoch)))
-    return Plan(None, changes)
+    changes.append(put_broker(wanted.broker_id, wanted.endpoints, wanted.rack))
+    changes.append(put_live(wanted.broker_id, wanted.incarnation))
+    return Plan(None, changes, commit_key=live_key(wanted.broker_id))
+
+
+def plan_broker_id(image: MetadataImage, lowest: BrokerId) -> Plan[BrokerId]:
+    """Allocates the lowest id, from `lowest` on, that no broker has or had."""
+    broker_id = BrokerId(max(lowest, image.next_broker_id))
+    while broker_id in image.registrations or broker_id in image.live:
+        broker_id = BrokerId(broker_id + 1)
+    return Plan(broker_id, [put_broker_ids(broker_id + 1)], [broker_key(broker_id), live_key(broker_id)])
+
+
+def plan_unregistration(image: MetadataImage, broker_id: BrokerId) -> Plan[None]:
+    """Removes the registration of a broker that is not live.
+
+    Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST for a live broker.
+    """
+    if broker_id not in image.registrations:
+        reason = f"Broker ID {broker_id} is not currently registered"
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, reason)
+    if broker_id in image.brokers:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running: stop it before it is unregistered."
+        )
+    return Plan(None, [Change(broker_key(broker_id), None)], [live_key(broker_id)])

@@ -1,11 +1,19 @@
 """Encodes metadata as keys and values, and decodes it: every image is a fold of commits.
 
+    features                         {"metadata.version": number}
     cluster                          {"id": text}
     producer-ids                     {"next": first id of the next block}
-    brokers/<id>                     {"host": text, "port": number, "rack": text or null}
-    topics/<collision key>           {"name": text, "id": 22 characters, "configs": {key: value}}
+    broker-ids                       {"next": lowest id that was not allocated yet}
+    brokers/<id>                     {"host": text, "port": number, "rack": text or null,
+                                      "endpoints": {listener name: [host, port]}}
+    live/<id>                        {"incarnation": text}, leased
+    writers/<incarnation>            number of the writer's latest transaction, leased
+    topics/<collision key>           {"name": text, "id": 22 characters, "partitions": count, "configs": {key: value}}
     partitions/<topic id>/<index>    {"leader": id, "epoch": number, "replicas": [id], "isr": [id]}
     configs/<resource type>/<name>   {key: value}
+
+A broker exists while `brokers/<id>` does, and is live while `live/<id>` does. A partition exists if its topic does and
+counts it: so the topic's entry is the commit point of a creation or a growth that takes several transactions.
 
 A topic's key is its collision key (see `topic_name`), so that two brokers cannot create `a.b` and `a_b` at the same
 moment. Values are JSON, so that a person can read them with sqlite3 or etcdctl, and a later version can add fields.
@@ -17,30 +25,54 @@ import base64
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, ResourceType, TopicImage
+from klamm.metadata.image import (
+    NO_EPOCH,
+    BrokerImage,
+    Endpoint,
+    LiveBroker,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
 from klamm.metadata.metadata_store import Change, Versioned
+from klamm.metadata.metadata_version import check_kind, check_version
+from klamm.metadata.topic_fold import TopicFold
 from klamm.metadata.topic_name import collision_key
-from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+from klamm.protocol.types import BrokerId, PartitionIndex, TopicId
 
 __all__ = [
     "apply",
     "broker_key",
     "config_key",
+    "live_key",
     "partition_key",
     "put_broker",
+    "put_broker_ids",
     "put_cluster",
     "put_configs",
+    "put_features",
+    "put_live",
     "put_partition",
     "put_producer_ids",
     "put_topic",
+    "put_writer",
     "topic_key",
     "uuid_text",
+    "writer_key",
 ]
 
 _CLUSTER_KEY: Final = "cluster"
 _PRODUCER_IDS_KEY: Final = "producer-ids"
+_BROKER_IDS_KEY: Final = "broker-ids"
+_FEATURES_KEY: Final = "features"
+_METADATA_VERSION: Final = "metadata.version"
+
+_NOT_LIVE: Final = LiveBroker("", NO_EPOCH)
+
+T = TypeVar("T")
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
@@ -51,12 +83,16 @@ def uuid_text(uuid: bytes) -> str:
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
 
 
-def _uuid_bytes(text: str) -> TopicId:
-    return TopicId(base64.urlsafe_b64decode(text + "=="))
-
-
 def broker_key(broker_id: BrokerId) -> str:
     return f"brokers/{broker_id}"
+
+
+def live_key(broker_id: BrokerId) -> str:
+    return f"live/{broker_id}"
+
+
+def writer_key(incarnation: str) -> str:
+    return f"writers/{incarnation}"
 
 
 def topic_key(name: str) -> str:
@@ -81,13 +117,39 @@ def put_producer_ids(next_producer_id: int) -> Change:
     return _put(_PRODUCER_IDS_KEY, {"next": next_producer_id})
 
 
-def put_broker(broker_id: BrokerId, host: str, port: int, rack: str | None) -> Change:
-    return _put(broker_key(broker_id), {"host": host, "port": port, "rack": rack})
+def put_broker_ids(next_broker_id: int) -> Change:
+    return _put(_BROKER_IDS_KEY, {"next": next_broker_id})
 
 
-def put_topic(topic: TopicImage) -> Change:
-    """Returns the change that writes the topic's own entry, without its partitions."""
-    body = {"name": topic.name, "id": uuid_text(topic.topic_id), "configs": dict(topic.configs)}
+def put_features(metadata_version: int) -> Change:
+    return _put(_FEATURES_KEY, {_METADATA_VERSION: metadata_version})
+
+
+def put_broker(broker_id: BrokerId, endpoints: Mapping[str, tuple[str, int]], rack: str | None) -> Change:
+    """Returns the change that registers the broker with its addresses by listener name, the first listener first."""
+    host, port = next(iter(endpoints.values()))
+    listeners = {name: list(address) for name, address in endpoints.items()}
+    return _put(broker_key(broker_id), {"host": host, "port": port, "rack": rack, "endpoints": listeners})
+
+
+def put_live(broker_id: BrokerId, incarnation: str) -> Change:
+    """Returns the change that makes the broker live while its session with the store lasts."""
+    return _put(live_key(broker_id), {"incarnation": incarnation})._replace(is_leased=True)
+
+
+def put_writer(incarnation: str, number: int) -> Change:
+    """Returns the change that marks a transaction as the writer's, so that the writer can tell whether it happened."""
+    return Change(writer_key(incarnation), b"%d" % number, is_leased=True)
+
+
+def put_topic(topic: TopicImage, partitions: int | None = None) -> Change:
+    """Returns the change that writes the topic's own entry. `partitions`: their number, if it is not the image's."""
+    body = {
+        "name": topic.name,
+        "id": uuid_text(topic.topic_id),
+        "partitions": len(topic.partitions) if partitions is None else partitions,
+        "configs": dict(topic.configs),
+    }
     return _put(topic_key(topic.name), body)
 
 
@@ -123,37 +185,48 @@ def _put(key: str, body: Mapping[str, Any]) -> Change:
 def apply(image: MetadataImage, revision: int, entries: Mapping[str, Versioned | None]) -> MetadataImage:
     """Returns the image after a commit, whatever the order of `entries`.
 
-    The first commit of a store holds everything and is applied to `EMPTY_IMAGE`. Raises ValueError for a key that this
-    version does not know: an older program must not serve metadata of a newer one.
+    The first commit of a store holds everything and is applied to `EMPTY_IMAGE`. Raises NewerMetadata if the store has
+    a higher version, or a key that this version does not know: an older program must not serve metadata of a newer one.
     """
     by_room: dict[str, list[tuple[str, Versioned | None]]] = {}
     for key, entry in entries.items():
         room, _, rest = key.partition("/")
         by_room.setdefault(room, []).append((rest, entry))
-    cluster_id, next_producer_id = image.cluster_id, image.next_producer_id
-    for _, entry in by_room.pop(_CLUSTER_KEY, ()):
-        cluster_id = _body(entry)["id"]
-    for _, entry in by_room.pop(_PRODUCER_IDS_KEY, ()):
-        next_producer_id = _body(entry)["next"]
-    brokers = _apply_brokers(image.brokers, by_room.pop("brokers", []))
-    configs = _apply_configs(image.configs, by_room.pop("configs", []))
-    topics = _Topics(image)
-    # Topics first: a new topic's partitions need it, a removed topic's partitions are removed with it.
-    for key, entry in by_room.pop("topics", []):
-        topics.change_topic(key, entry)
-    topics.change_partitions(by_room.pop("partitions", []))
-    if by_room:
-        raise ValueError(f"metadata of a newer version: no such kind of entry: {', '.join(sorted(by_room))}")
+    metadata_version = _single(by_room, _FEATURES_KEY, _METADATA_VERSION, image.metadata_version)
+    check_version(metadata_version)
+    for room in by_room:
+        check_kind(room)
+    live = _apply_live(image.live, by_room.get("live", []))
+    brokers, registrations = image.brokers, image.registrations
+    if "brokers" in by_room or "live" in by_room:
+        registrations = _apply_registrations(registrations, by_room.get("brokers", []), live)
+        brokers = {broker_id: broker for broker_id, broker in registrations.items() if broker_id in live}
+    topics = TopicFold(image)
+    topics.apply(by_room.get("topics", []), by_room.get("partitions", []))
     return MetadataImage(
         revision=revision,
-        cluster_id=cluster_id,
+        cluster_id=_single(by_room, _CLUSTER_KEY, "id", image.cluster_id),
         topics=topics.by_name,
         topics_by_id=topics.by_id,
         names_by_collision_key=topics.names,
         brokers=brokers,
-        configs=configs,
-        next_producer_id=next_producer_id,
+        registrations=registrations,
+        live=live,
+        configs=_apply_configs(image.configs, by_room.get("configs", [])),
+        next_producer_id=_single(by_room, _PRODUCER_IDS_KEY, "next", image.next_producer_id),
+        next_broker_id=_single(by_room, _BROKER_IDS_KEY, "next", image.next_broker_id),
+        metadata_version=metadata_version,
+        parts=topics.parts,
     )
+
+
+def _single(by_room: Mapping[str, list[tuple[str, Versioned | None]]], key: str, field: str, present: T) -> T:
+    """Returns the field of an entry whose key has no second part, `present` if the commit doesn't have the entry."""
+    if key not in by_room:
+        return present
+    ((_, entry),) = by_room[key]
+    value: T = _body(entry)[field]
+    return value
 
 
 def _body(entry: Versioned | None) -> dict[str, Any]:
@@ -163,21 +236,39 @@ def _body(entry: Versioned | None) -> dict[str, Any]:
     return body
 
 
-def _apply_brokers(
-    brokers: Mapping[BrokerId, BrokerImage], entries: list[tuple[str, Versioned | None]]
-) -> Mapping[BrokerId, BrokerImage]:
+def _apply_live(
+    live: Mapping[BrokerId, LiveBroker], entries: list[tuple[str, Versioned | None]]
+) -> Mapping[BrokerId, LiveBroker]:
     if not entries:
-        return brokers
-    changed = dict(brokers)
+        return live
+    changed = dict(live)
+    for text, entry in entries:
+        broker_id = BrokerId(int(text))
+        if entry is None:
+            changed.pop(broker_id, None)
+        else:
+            changed[broker_id] = LiveBroker(_body(entry)["incarnation"], entry.create_revision)
+    return changed
+
+
+def _apply_registrations(
+    registrations: Mapping[BrokerId, BrokerImage],
+    entries: list[tuple[str, Versioned | None]],
+    live: Mapping[BrokerId, LiveBroker],
+) -> Mapping[BrokerId, BrokerImage]:
+    changed = dict(registrations)
     for text, entry in entries:
         broker_id = BrokerId(int(text))
         if entry is None:
             changed.pop(broker_id, None)
         else:
             body = _body(entry)
-            changed[broker_id] = BrokerImage(
-                broker_id, body["host"], body["port"], body["rack"], epoch=entry.create_revision
-            )
+            endpoints = {name: Endpoint(*address) for name, address in body.get("endpoints", {}).items()}
+            changed[broker_id] = BrokerImage(broker_id, body["host"], body["port"], body["rack"], NO_EPOCH, endpoints)
+    for broker_id, broker in changed.items():
+        incarnation, epoch = live.get(broker_id, _NOT_LIVE)
+        if (broker.incarnation, broker.epoch) != (incarnation, epoch):
+            changed[broker_id] = broker._replace(incarnation=incarnation, epoch=epoch)
     return changed
 
 
@@ -194,74 +285,3 @@ def _apply_configs(
         else:
             changed[int(resource_type), name] = _body(entry)
     return changed
-
-
-class _Topics:
-    """The image's three views of its topics while a commit is applied. They are copied at the first change only."""
-
-    def __init__(self, image: MetadataImage) -> None:
-        self.by_name = image.topics
-        self.by_id = image.topics_by_id
-        self.names = image.names_by_collision_key
-        self._copied = False
-
-    def _writable(self) -> tuple[dict[str, TopicImage], dict[TopicId, TopicImage], dict[str, str]]:
-        if not self._copied:
-            self.by_name, self.by_id, self.names = dict(self.by_name), dict(self.by_id), dict(self.names)
-            self._copied = True
-        assert isinstance(self.by_name, dict)
-        assert isinstance(self.by_id, dict)
-        assert isinstance(self.names, dict)
-        return self.by_name, self.by_id, self.names
-
-    def _store(self, topic: TopicImage) -> None:
-        by_name, by_id, names = self._writable()
-        by_name[topic.name] = by_id[topic.topic_id] = topic
-        names[collision_key(topic.name)] = topic.name
-
-    def _remove(self, key: str) -> None:
-        by_name, by_id, names = self._writable()
-        name = names.pop(key, None)
-        if name is not None:
-            del by_id[by_name.pop(name).topic_id]
-
-    def change_topic(self, key: str, entry: Versioned | None) -> None:
-        if entry is None:
-            self._remove(key)
-            return
-        body = _body(entry)
-        topic_id = _uuid_bytes(body["id"])
-        old = self.by_id.get(topic_id)
-        if old is None:
-            # The name may have belonged to another topic, which was deleted and created again between two events of a
-            # watch.
-            self._remove(key)
-        self._store(TopicImage(body["name"], topic_id, () if old is None else old.partitions, body["configs"]))
-
-    def change_partitions(self, entries: list[tuple[str, Versioned | None]]) -> None:
-        by_topic: dict[str, list[PartitionImage]] = {}
-        for path, entry in entries:
-            topic_id, _, index = path.partition("/")
-            if entry is None:
-                assert _uuid_bytes(topic_id) not in self.by_id, "partitions go only with their topic"
-            else:
-                by_topic.setdefault(topic_id, []).append(_partition(int(index), entry.value))
-        for text, changed in by_topic.items():
-            topic = self.by_id[_uuid_bytes(text)]
-            partitions = {partition.index: partition for partition in topic.partitions}
-            partitions.update((partition.index, partition) for partition in changed)
-            ordered = tuple(partitions[index] for index in sorted(partitions))
-            assert ordered[-1].index == len(ordered) - 1, "partitions are numbered without gaps"
-            self._store(TopicImage(topic.name, topic.topic_id, ordered, topic.configs))
-
-
-@lru_cache(maxsize=4096)
-def _partition(index: int, value: bytes) -> PartitionImage:
-    body = json.loads(value)
-    return PartitionImage(
-        PartitionIndex(index),
-        BrokerId(body["leader"]),
-        LeaderEpoch(body["epoch"]),
-        tuple(body["replicas"]),
-        tuple(body["isr"]),
-    )

@@ -19,7 +19,10 @@ from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 __all__ = [
     "EMPTY_IMAGE",
     "NO_BROKER",
+    "NO_EPOCH",
     "BrokerImage",
+    "Endpoint",
+    "LiveBroker",
     "MetadataImage",
     "PartitionImage",
     "ResourceType",
@@ -27,7 +30,9 @@ __all__ = [
 ]
 
 NO_BROKER: Final = BrokerId(-1)
+NO_EPOCH: Final = -1
 _NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_ENDPOINTS: Final[Mapping[str, Endpoint]] = MappingProxyType({})
 
 
 class ResourceType(IntEnum):
@@ -66,13 +71,36 @@ class TopicImage:
         return is_internal(self.name)
 
 
+class Endpoint(NamedTuple):
+    """An address at which a listener of a broker is reached."""
+
+    host: str
+    port: int
+
+
 class BrokerImage(NamedTuple):
-    """A registered broker. `epoch` is the revision that registered it: it rises with every start (KIP-497)."""
+    """A registered broker. `host` and `port` are those of its first listener."""
 
     id: BrokerId
     host: str
     port: int
     rack: str | None
+    epoch: int
+    """The revision that made the broker live: it rises with every start (KIP-497). `NO_EPOCH` if it is not live."""
+    endpoints: Mapping[str, Endpoint] = _NO_ENDPOINTS
+    """By listener name. Empty for a registration by an earlier version."""
+    incarnation: str = ""
+    """The id of the broker's present run, "" if it is not live."""
+
+    def endpoint(self, listener_name: str) -> Endpoint | None:
+        """Returns the address of the broker's listener of that name, None if it has no such listener."""
+        return self.endpoints.get(listener_name)
+
+
+class LiveBroker(NamedTuple):
+    """An entry `live/<id>`: the broker's run, and the revision that made it live."""
+
+    incarnation: str
     epoch: int
 
 
@@ -87,10 +115,22 @@ class MetadataImage:
     names_by_collision_key: Mapping[str, str] = field(default_factory=dict)
     """Topic names by the name with '_' for '.': Kafka refuses two topics that differ only in these characters."""
     brokers: Mapping[BrokerId, BrokerImage] = field(default_factory=dict)
+    """The live brokers."""
+    registrations: Mapping[BrokerId, BrokerImage] = field(default_factory=dict)
+    """All brokers of the cluster, live or not."""
+    live: Mapping[BrokerId, LiveBroker] = field(default_factory=dict)
+    """The sessions of brokers, also of those without a registration."""
     configs: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=dict)
     """The overrides of all resources except topics, which have their own."""
     next_producer_id: int = 0
     """The first producer id that is in no allocated block yet."""
+    next_broker_id: int = 0
+    """Every broker id that was allocated is lower."""
+    metadata_version: int = 0
+    """The version of the kinds of entries that brokers may write (see `metadata_version`)."""
+    parts: Mapping[TopicId, Mapping[PartitionIndex, PartitionImage]] = field(default_factory=dict)
+    """Partitions that do not exist: their topic is missing, or has fewer partitions. They belong to a creation that is
+    in progress, or are left over."""
 
     @property
     def controller_id(self) -> BrokerId:

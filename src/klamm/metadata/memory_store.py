@@ -85,6 +85,7 @@ class MemoryMetadata:
 class MemoryStore:
     """A `MetadataStore`: one broker's session with the metadata in memory."""
 
+    is_shared = True
     maximum_operations: int | None = None
 
     def __init__(self, metadata: MemoryMetadata) -> None:

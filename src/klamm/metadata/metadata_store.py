@@ -60,11 +60,17 @@ class Plan(Generic[T]):
 
     `result` is valid once `changes` are written, in one transaction or not at all. The transaction succeeds only if
     every key in `changes` and in `reads` is still as in the image on which the plan is based.
+
+    If the store can't hold all changes in one transaction, they are written in several, in this order. The decision
+    takes effect with the transaction that changes `commit_key`: the changes before it have no effect without it, and
+    the changes after it only tidy up. Without a commit key each change is valid without the others, and a decision on
+    an image that has some of them leads to the same end.
     """
 
     result: T
     changes: Sequence[Change] = ()
     reads: Sequence[str] = ()
+    commit_key: str | None = None
 
 
 Planning: TypeAlias = Generator[None, None, Plan[T]]
@@ -89,6 +95,14 @@ class Commit(NamedTuple):
 
 class MetadataStore(Protocol):
     """One session with ordered keys that have revisions. All methods are called on the event loop's thread."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other brokers may use the same content, so that a transaction's outcome may be unknown.
+
+        A store that is not shared has one session at a time, and never raises OutcomeUnknown.
+        """
+        ...
 
     @property
     def maximum_operations(self) -> int | None:

@@ -13,12 +13,13 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Final, Self, TypeVar
 
 from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
-from klamm.metadata.brokers import plan_deregistration, plan_registration
+from klamm.metadata.brokers import Registration, plan_registration, plan_session_removal
 from klamm.metadata.config_changes import ConfigChanges, check_new_topic, plan_configs
 from klamm.metadata.entries import apply, put_producer_ids, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
@@ -61,6 +62,8 @@ class MetadataService:
         """Creates an empty service. Use `open`, which also reads the store."""
         self.image: MetadataImage = EMPTY_IMAGE
         self.is_closed = False
+        self.incarnation: Final = uuid_text(random_uuid())
+        """The id of this run of the broker."""
         self._store = store
         self._broker_id = config.node_id
         self._rules = _rules_of(config)
@@ -114,19 +117,25 @@ class MetadataService:
 
     async def start_broker(
         self,
-        host: str,
-        port: int,
+        endpoints: Mapping[str, tuple[str, int]],
         rack: str | None = None,
         *,
         cluster_id: str | None = None,
         minimum_leader_epochs: Mapping[TopicPartition, int] | None = None,
+        known_incarnation: str | None = None,
+        record_incarnation: Callable[[str, str], None] | None = None,
     ) -> BrokerImage:
         """Registers this broker under a new epoch and raises the leader epoch of every partition that it leads.
+
+        `endpoints`: host and port by listener name, the first listener first. `known_incarnation`: the run that the
+        data directory has recorded, which is over. `record_incarnation` is called with the cluster id and the new
+        incarnation before the broker is live, so that a later start knows this run as its own.
 
         The first start creates the cluster. It sets the cluster id (the given one, from the data directory, or a new
         one) and the default of `min.insync.replicas`, which is dynamic from then on, as in Kafka 4.3.
         `minimum_leader_epochs`: the lowest epoch that a partition may get, one above the last in its log. Raises
-        KlammError if the store belongs to another cluster than `cluster_id`.
+        KlammError if the store belongs to another cluster than `cluster_id`, and BrokerIsLive if this broker is live
+        with another incarnation.
         """
         known = self.image.cluster_id
         if known and cluster_id is not None and known != cluster_id:
@@ -134,18 +143,21 @@ class MetadataService:
                 f"the metadata store belongs to cluster {known}, the data directory to cluster {cluster_id}"
             )
         cluster = known or cluster_id or uuid_text(random_uuid())
-        await self._change(lambda image: plan_deregistration(image, self._broker_id))
+        own = (self.incarnation, *filter(None, [known_incarnation]))
+        await self._change(lambda image: plan_session_removal(image, self._broker_id, own))
+        if record_incarnation is not None:
+            record_incarnation(cluster, self.incarnation)
+        wanted = Registration(
+            broker_id=self._broker_id,
+            endpoints=endpoints,
+            rack=rack,
+            incarnation=self.incarnation,
+            cluster_id=cluster,
+            cluster_defaults=self._cluster_defaults,
+            minimum_leader_epochs=minimum_leader_epochs or {},
+        )
         await self._change(
-            lambda image: plan_registration(
-                image,
-                self._broker_id,
-                host,
-                port,
-                rack,
-                cluster_id=image.cluster_id or cluster,
-                cluster_defaults=self._cluster_defaults,
-                minimum_leader_epochs=minimum_leader_epochs or {},
-            )
+            lambda image: plan_registration(image, replace(wanted, cluster_id=image.cluster_id or cluster))
         )
         return self.image.brokers[self._broker_id]
 

@@ -2,11 +2,15 @@
 
 A transaction is on the disk before it returns (WAL with synchronous=FULL), so acknowledged changes survive a power
 failure. SQLite is in Python's standard library, and any tool can read its file while the broker is stopped.
+
+The file has one session at a time, which holds an exclusive lock. So `open` removes the leased keys of an earlier
+session that did not end with `close`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import threading
@@ -22,6 +26,8 @@ __all__ = ["SqliteStore"]
 _FORMAT: Final = 1
 _FILE_MODE: Final = 0o600
 """Only the user that runs the broker may read it, as for the logs."""
+_LEASES: Final = "CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY NOT NULL) WITHOUT ROWID;"
+"""The keys that end with the session. Stores of earlier versions have no such table."""
 _SCHEMA: Final = f"""
     BEGIN;
     CREATE TABLE entries (
@@ -31,6 +37,7 @@ _SCHEMA: Final = f"""
         mod_revision INTEGER NOT NULL
     ) WITHOUT ROWID;
     CREATE TABLE revision (current INTEGER NOT NULL);
+    {_LEASES}
     INSERT INTO revision VALUES (0);
     PRAGMA user_version = {_FORMAT};
     COMMIT;
@@ -46,6 +53,7 @@ T = TypeVar("T")
 class SqliteStore:
     """A `MetadataStore` in a file. Created and used on the event loop's thread; its own thread owns the connection."""
 
+    is_shared = False
     maximum_operations: int | None = None
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -156,9 +164,19 @@ class SqliteStore:
     def _run(self) -> None:
         while (request := self._requests.get()) is not None:
             request()
+        with contextlib.suppress(sqlite3.Error):  # otherwise the next `open` removes them
+            self._end_session()
         # Closing the last connection folds the WAL into the file and removes it.
         self._connection.close()
         self._loop.call_soon_threadsafe(self._finished.set_result, None)
+
+    def _end_session(self) -> None:
+        """Removes the leased keys, and tells the watchers."""
+        commit = _remove_leased(self._connection)
+        if commit is not None:
+            for prepare in self._preparing:
+                prepare(commit)
+            self._loop.call_soon_threadsafe(self._publish, commit)
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -183,6 +201,9 @@ def _open(path: Path) -> sqlite3.Connection:
             connection.executescript(_SCHEMA)
         elif found != _FORMAT:
             raise MetadataStoreError(f"the metadata store {path} has format {found}; this klamm knows {_FORMAT}")
+        else:
+            connection.execute(_LEASES)
+            _remove_leased(connection)
     except sqlite3.Error as error:
         connection.close()
         reason = "it is in use by another process" if "locked" in str(error) else str(error)
@@ -208,7 +229,7 @@ def _transact(connection: sqlite3.Connection, conditions: Mapping[str, int], cha
                 raise ConditionFailed(f"{key} is not at revision {expected}")
         connection.execute("UPDATE revision SET current = current + 1")
         (revision,) = connection.execute("SELECT current FROM revision").fetchone()
-        entries = {key: _write(connection, revision, key, value) for key, value, _ in changes}
+        entries = {change.key: _write(connection, revision, change) for change in changes}
         connection.execute("COMMIT")
     except BaseException:
         # After some errors, for example a full disk, SQLite has already rolled back.
@@ -218,7 +239,18 @@ def _transact(connection: sqlite3.Connection, conditions: Mapping[str, int], cha
     return Commit(revision, entries)
 
 
-def _write(connection: sqlite3.Connection, revision: int, key: str, value: bytes | None) -> Versioned | None:
+def _remove_leased(connection: sqlite3.Connection) -> Commit | None:
+    """Removes the leased keys. Returns None if there are none."""
+    keys = [key for (key,) in connection.execute("SELECT key FROM leases")]
+    return _transact(connection, {}, [Change(key, None) for key in keys]) if keys else None
+
+
+def _write(connection: sqlite3.Connection, revision: int, change: Change) -> Versioned | None:
+    key, value, is_leased = change
+    if is_leased and value is not None:
+        connection.execute("INSERT OR IGNORE INTO leases VALUES (?)", (key,))
+    else:
+        connection.execute("DELETE FROM leases WHERE key = ?", (key,))
     if value is None:
         connection.execute("DELETE FROM entries WHERE key = ?", (key,))
         return None

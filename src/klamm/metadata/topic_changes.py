@@ -19,6 +19,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 
 __all__ = [
+    "MAXIMUM_PARTITIONS_PER_REQUEST",
     "NewPartitions",
     "NewTopic",
     "TopicRules",
@@ -27,7 +28,7 @@ __all__ = [
     "plan_topic_deletion",
 ]
 
-_MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+MAXIMUM_PARTITIONS_PER_REQUEST: Final = 10_000
 _PLACED_AT_ONCE: Final = 500
 _MAX_CONFIGS_PER_TOPIC: Final = 10_000
 """The number of records that Kafka writes in one operation."""
@@ -79,11 +80,12 @@ def plan_topic_creation(
     wanted = 0
     for topic in topics:
         wanted += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
-        if wanted > _MAX_PARTITIONS_PER_REQUEST:
+        if wanted > MAXIMUM_PARTITIONS_PER_REQUEST:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         yield
     results: dict[str, TopicImage | KafkaError] = {}
     changes: list[Change] = []
+    commit_key: str | None = None
     names = dict(image.names_by_collision_key)
     for wanted_change in topics:
         yield
@@ -94,9 +96,12 @@ def plan_topic_creation(
             continue
         names[collision_key(created.name)] = created.name
         results[created.name] = created
-        changes.append(put_topic(created))
         yield from _put_partitions(changes, created.topic_id, created.partitions)
-    return Plan(results, changes)
+        # The topic comes last: its partitions exist once it is written.
+        commit = put_topic(created)
+        changes.append(commit)
+        commit_key = commit.key
+    return Plan(results, changes, commit_key=commit_key)
 
 
 def _put_partitions(
@@ -212,6 +217,7 @@ def plan_topic_deletion(
     ones."""
     results: dict[TopicId, KafkaError | None] = {}
     changes: list[Change] = []
+    commit_key: str | None = None
     for topic_id in topic_ids:
         yield
         topic = image.topics_by_id.get(topic_id)
@@ -219,34 +225,41 @@ def plan_topic_deletion(
             results[topic_id] = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         elif topic_id not in results:
             results[topic_id] = None
-            changes.append(Change(topic_key(topic.name), None))
+            commit_key = topic_key(topic.name)
+            changes.append(Change(commit_key, None))
             for partition in topic.partitions:
                 changes.append(Change(partition_key(topic_id, partition.index), None))
                 yield
-    return Plan(results, changes)
+    return Plan(results, changes, commit_key=commit_key)
 
 
 def plan_partition_creation(
-    image: MetadataImage, wanted_changes: Sequence[NewPartitions]
+    image: MetadataImage, wanted_changes: Sequence[NewPartitions], *, added: int = 0
 ) -> Planning[dict[str, KafkaError | None]]:
-    """Plans new partitions: the result has None for each topic, or the reason against it. Topics must be unique."""
+    """Plans new partitions: the result has None for each topic, or the reason against it. Topics must be unique.
+
+    `added`: the number of partitions that the request has added already.
+    """
     results: dict[str, KafkaError | None] = {}
     changes: list[Change] = []
-    reads: list[str] = []
+    commit_key: str | None = None
     for wanted_change in wanted_changes:
         yield
         try:
             topic, partitions = yield from _more_partitions(image, wanted_change)
-            if len(changes) + len(partitions) > _MAX_PARTITIONS_PER_REQUEST:
+            if added + len(partitions) > MAXIMUM_PARTITIONS_PER_REQUEST:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         except KafkaError as error:
             results[wanted_change.topic] = error.with_traceback(None)
             continue
         results[wanted_change.topic] = None
-        # The topic must still exist. Its own entry is not written, so its key must be in `reads`.
-        reads.append(topic_key(topic.name))
+        added += len(partitions)
         yield from _put_partitions(changes, topic.topic_id, partitions)
-    return Plan(results, changes, reads)
+        # The partitions exist once the topic counts them.
+        commit = put_topic(topic, len(topic.partitions) + len(partitions))
+        changes.append(commit)
+        commit_key = commit.key
+    return Plan(results, changes, commit_key=commit_key)
 
 
 def _more_partitions(
@@ -266,7 +279,7 @@ def _more_partitions(
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, reason)
     additional = wanted_change.count - present
     factor = len(topic.partitions[0].replicas)
-    if additional > _MAX_PARTITIONS_PER_REQUEST:
+    if additional > MAXIMUM_PARTITIONS_PER_REQUEST:
         # Refused before the placement, whose memory would be proportional to a number from the client.
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     if wanted_change.assignments is not None:

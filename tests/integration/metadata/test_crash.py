@@ -24,7 +24,7 @@ from klamm.metadata.sqlite_store import SqliteStore
 
 async def create_for_ever():
     service = await MetadataService.open(await SqliteStore.open(Path(sys.argv[1])), BrokerConfig())
-    await service.start_broker("h", 9092)
+    await service.start_broker({{"PLAINTEXT": ("h", 9092)}})
     first = len(service.image.topics)
     for number in range(first, 1_000_000):
         await service.create_topics([NewTopic(f"t{{number}}", partitions={PARTITIONS})])

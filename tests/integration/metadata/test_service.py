@@ -18,7 +18,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 async def scenario():
     path = Path(sys.argv[1])
     service = await MetadataService.open(await SqliteStore.open(path), BrokerConfig())
-    await service.start_broker("h", 9092)
+    await service.start_broker({"PLAINTEXT": ("h", 9092)})
     await service.create_topics([NewTopic("before")])
     image = service.image
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -23,6 +23,7 @@ class StoredMetadata:
 class MemoryStore:
     """A `MetadataStore` for one process of a broker; a transaction takes `latency_s` to reach the disk."""
 
+    is_shared = False
     maximum_operations: int | None = None
 
     def __init__(self, stored: StoredMetadata, latency_s: float) -> None:

@@ -62,21 +62,22 @@ def _check_views(image: MetadataImage) -> None:
 
 async def _scenario(path: Path, commands: list[tuple[object, ...]]) -> None:
     service = await MetadataService.open(await SqliteStore.open(path), BrokerConfig())
-    await service.start_broker("h", 9092)
+    await service.start_broker({"PLAINTEXT": ("h", 9092)})
     for command in commands:
         before = service.image
         kept = {name: (topic, topic.partitions) for name, topic in before.topics.items()}
         if command == ("restart",):
             await service.close()
+            closed = service.image
             service = await MetadataService.open(await SqliteStore.open(path), BrokerConfig())
-            assert service.image == before
-            await service.start_broker("h", 9092)
+            assert service.image == closed
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
         else:
             await _obey(service, command)
         _check_views(service.image)
         assert {name: (topic, topic.partitions) for name, topic in before.topics.items()} == kept
-    last = service.image
     await service.close()
+    last = service.image
     service = await MetadataService.open(await SqliteStore.open(path), BrokerConfig())
     assert service.image == last
     await service.close()

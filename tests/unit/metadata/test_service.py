@@ -40,12 +40,12 @@ def test_ids_outlive_the_process(open_service: OpenService) -> None:
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             await service.create_topics([NewTopic("t", partitions=2, configs={"retention.ms": "5"})])
-            first = service.image
+        first = service.image  # without the broker's session
         async with open_service() as service:
             assert service.image == first
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             assert service.image.cluster_id == first.cluster_id
             assert service.image.topics["t"].topic_id == first.topics["t"].topic_id
         assert len(first.cluster_id) == 22
@@ -60,12 +60,12 @@ def test_every_start_raises_the_leader_epochs(open_service: OpenService) -> None
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             await service.create_topics([NewTopic("t", partitions=3)])
             assert epochs(service.image, "t") == [0, 0, 0]
         for start in range(1, 4):
             async with open_service() as service:
-                await service.start_broker("h", 9092)
+                await service.start_broker({"PLAINTEXT": ("h", 9092)})
                 assert epochs(service.image, "t") == [start] * 3
 
     run(scenario())
@@ -76,11 +76,11 @@ def test_a_leader_epoch_is_never_below_what_the_log_has_seen(open_service: OpenS
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             await service.create_topics([NewTopic("t", partitions=3)])
         async with open_service() as service:
             minimum = {TopicPartition("t", PartitionIndex(0)): 7, TopicPartition("t", PartitionIndex(1)): 1}
-            await service.start_broker("h", 9092, minimum_leader_epochs=minimum)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)}, minimum_leader_epochs=minimum)
             assert epochs(service.image, "t") == [7, 1, 1]
 
     run(scenario())
@@ -93,10 +93,10 @@ def test_a_start_leaves_partitions_that_others_lead_alone(tmp_path: Path) -> Non
         store = await SqliteStore.open(tmp_path / "s")
         one = await MetadataService.open(store, BrokerConfig(node_id=BrokerId(1)))
         two = await MetadataService.open(store, BrokerConfig(node_id=BrokerId(2)))
-        await one.start_broker("a", 1)
-        await two.start_broker("b", 2)
+        await one.start_broker({"PLAINTEXT": ("a", 1)})
+        await two.start_broker({"PLAINTEXT": ("b", 2)})
         await one.create_topics([NewTopic("t", assignments=[(0, [1, 2]), (1, [2, 1])])])
-        await two.start_broker("b", 2)
+        await two.start_broker({"PLAINTEXT": ("b", 2)})
         assert epochs(one.image, "t") == [0, 1]
         assert one.image is not two.image
         assert one.image == two.image
@@ -112,7 +112,7 @@ def test_a_service_that_opens_while_another_writes_misses_nothing(tmp_path: Path
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")
         one = await MetadataService.open(store, BrokerConfig())
-        await one.start_broker("a", 1)
+        await one.start_broker({"PLAINTEXT": ("a", 1)})
         outcomes = await asyncio.gather(
             *(one.create_topics([NewTopic(f"t{number}")]) for number in range(5)),
             MetadataService.open(store, BrokerConfig(node_id=BrokerId(2))),
@@ -122,7 +122,7 @@ def test_a_service_that_opens_while_another_writes_misses_nothing(tmp_path: Path
         assert isinstance(two, MetadataService)
         assert two.image == one.image
         assert len(two.image.topics) == 10
-        await two.start_broker("b", 2)
+        await two.start_broker({"PLAINTEXT": ("b", 2)})
         assert one.image.brokers.keys() == {1, 2}
         await store.close()
 
@@ -137,7 +137,7 @@ def test_every_start_has_a_higher_broker_epoch(open_service: OpenService) -> Non
         seen = []
         for _ in range(3):
             async with open_service() as service:
-                broker = await service.start_broker("h", 9092, "rack")
+                broker = await service.start_broker({"PLAINTEXT": ("h", 9092)}, "rack")
                 assert service.image.brokers == {1: broker}
                 assert (broker.host, broker.port, broker.rack) == ("h", 9092, "rack")
                 seen.append(broker.epoch)
@@ -152,12 +152,12 @@ def test_the_cluster_id_of_the_data_directory_is_taken_over_and_held_to(open_ser
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092, cluster_id=given)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)}, cluster_id=given)
             assert service.image.cluster_id == given
         async with open_service() as service:
-            await service.start_broker("h", 9092, cluster_id=given)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)}, cluster_id=given)
             with pytest.raises(KlammError, match=given):
-                await service.start_broker("h", 9092, cluster_id="another")
+                await service.start_broker({"PLAINTEXT": ("h", 9092)}, cluster_id="another")
 
     run(scenario())
 
@@ -168,7 +168,7 @@ def test_thousands_of_partitions_are_decided_on_while_the_loop_goes_on(open_serv
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             made, small = await asyncio.gather(
                 service.create_topics([NewTopic(f"t-{index}", partitions=20) for index in range(100)]),
                 service.create_topics([NewTopic("t-5", partitions=1), NewTopic("s", partitions=1)]),
@@ -195,7 +195,7 @@ def test_subscribers_see_each_image_in_order_before_the_answer(open_service: Ope
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             seen: list[tuple[str, MetadataImage, MetadataImage]] = []
 
             def fail(old: MetadataImage, new: MetadataImage) -> None:
@@ -225,7 +225,7 @@ def test_a_request_without_effect_writes_nothing(open_service: OpenService) -> N
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             await service.create_topics([NewTopic("t", configs={"retention.ms": "5"})])
             before = service.image
             await service.create_topics([NewTopic("t")])
@@ -245,7 +245,7 @@ def test_a_topic_is_created_when_its_name_is_free(open_service: OpenService) -> 
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             seen: list[object] = []
 
             async def prepare(topics: Collection[str]) -> None:
@@ -280,7 +280,7 @@ def test_the_same_topic_is_created_once(open_service: OpenService) -> None:
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             outcomes = await asyncio.gather(*(service.create_topics([NewTopic("t")]) for _ in range(5)))
             results = [outcome["t"] for outcome in outcomes]
             assert sum(isinstance(result, TopicImage) for result in results) == 1
@@ -298,7 +298,7 @@ def test_two_brokers_never_create_colliding_topics(tmp_path: Path) -> None:
         store = await SqliteStore.open(tmp_path / "s")
         one = await MetadataService.open(store, BrokerConfig(node_id=BrokerId(1)))
         two = await MetadataService.open(store, BrokerConfig(node_id=BrokerId(2)))
-        await one.start_broker("a", 1)
+        await one.start_broker({"PLAINTEXT": ("a", 1)})
         for round_number in range(20):
             names = [f"a.b{round_number}", f"a_b{round_number}"]
             outcomes = await asyncio.gather(
@@ -322,7 +322,7 @@ def test_a_change_between_two_steps_of_a_decision_counts(tmp_path: Path, monkeyp
         store = await SqliteStore.open(tmp_path / "s")
         one = await MetadataService.open(store, BrokerConfig(node_id=BrokerId(1)))
         two = await MetadataService.open(store, BrokerConfig(node_id=BrokerId(2)))
-        await one.start_broker("a", 1)
+        await one.start_broker({"PLAINTEXT": ("a", 1)})
         many = [NewTopic(f"other-{number}") for number in range(500)]
         deciding = asyncio.create_task(two.create_topics([NewTopic("a_b"), *many]))
         await asyncio.sleep(0)
@@ -344,7 +344,7 @@ def test_an_ensured_topic_is_there_whoever_made_it(open_service: OpenService) ->
         async with open_service() as service:
             with pytest.raises(KafkaError, match="INVALID_REPLICATION_FACTOR"):
                 await service.ensure_topic(NewTopic("__consumer_offsets"))
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             wanted_change = NewTopic("__consumer_offsets", partitions=2, configs={"cleanup.policy": "compact"})
             topics = await asyncio.gather(*(service.ensure_topic(wanted_change) for _ in range(4)))
             assert all(topic is topics[0] for topic in topics)
@@ -359,7 +359,7 @@ def test_a_topic_that_is_made_again_is_another_topic(open_service: OpenService) 
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             await service.create_topics([NewTopic("t", partitions=3, configs={"retention.ms": "5"})])
             old = service.image.topics["t"]
             assert await service.delete_topics([old.topic_id]) == {old.topic_id: None}
@@ -381,7 +381,7 @@ def test_the_first_start_sets_min_insync_replicas_for_all_brokers(open_service: 
         for configured in (2, 3):
             config = BrokerConfig(topic_defaults=TopicConfig(min_insync_replicas=configured))
             async with open_service(config) as service:
-                await service.start_broker("h", 9092)
+                await service.start_broker({"PLAINTEXT": ("h", 9092)})
                 assert service.image.config_overrides(4, "") == {"min.insync.replicas": "2"}
 
     run(scenario())
@@ -393,7 +393,7 @@ def test_config_overrides_are_set_and_unset_together(open_service: OpenService) 
 
     async def scenario() -> None:
         async with open_service() as service:
-            await service.start_broker("h", 9092)
+            await service.start_broker({"PLAINTEXT": ("h", 9092)})
             await service.create_topics([NewTopic("t", configs={"retention.ms": "5"})])
             changes: dict[tuple[int, str], dict[str, str | None]] = {
                 (2, "t"): {"retention.ms": None, "segment.ms": "7"},

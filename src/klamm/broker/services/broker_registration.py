@@ -17,11 +17,9 @@ async def register_broker(config: BrokerConfig, metadata: MetadataService, log_d
 
     Raises KlammError if the log directory belongs to another cluster or node, and OSError.
     """
-    listen = config.listeners[0]
-    advertised = config.advertised_listeners[0] if config.advertised_listeners else listen
+    addresses = config.advertised_listeners or config.listeners
     broker = await metadata.start_broker(
-        advertised.host or "localhost",
-        advertised.port,
+        {address.name: (address.host or "localhost", address.port) for address in addresses},
         config.broker_rack,
         cluster_id=log_directory.cluster_id or config.cluster_id,
         minimum_leader_epochs={

@@ -62,7 +62,7 @@ def serve_metadata(tmp_path: Path) -> ServeMetadata:
     async def serving(config: BrokerConfig) -> AsyncIterator[MetadataBroker]:
         store = await SqliteStore.open(tmp_path / "metadata.sqlite")
         metadata = await MetadataService.open(store, config)
-        await metadata.start_broker("registered", 9092, "r")
+        await metadata.start_broker({"PLAINTEXT": ("registered", 9092)}, "r")
         try:
             yield MetadataBroker(store, metadata, config)
         finally:

@@ -89,7 +89,7 @@ def test_a_topic_is_described_with_leader_epoch_and_replicas(serve_metadata: Ser
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
             await broker.metadata.create_topics([NewTopic("a")])
-            await broker.metadata.start_broker("registered", 9092)
+            await broker.metadata.start_broker({"PLAINTEXT": ("registered", 9092)})
             response = await ask(broker, 12, topics=by_name("a", "a"))
             partition = MetadataResponsePartition(
                 partition_index=0, leader_id=1, leader_epoch=1, replica_nodes=[1], isr_nodes=[1]

@@ -1,0 +1,60 @@
+"""The version of the metadata: which kinds of entries and fields the brokers of a cluster may write.
+
+The store holds it under the key `features`. A program refuses a store of a higher version, because it would serve
+metadata that it does not understand. So a kind of entry or a field that earlier programs do not know gets a new
+version here, and no broker writes it before the store has this version: the store gets it once all brokers know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from klamm.metadata.metadata_store import MetadataStoreError
+
+__all__ = ["FIELDS", "KINDS", "METADATA_VERSION", "NewerMetadata", "check_kind", "check_version"]
+
+METADATA_VERSION: Final = 1
+"""The version of this program. A new store gets it, and the first registration raises a store of version 0 to it."""
+
+KINDS: Final[Mapping[str, int]] = {
+    "cluster": 0,
+    "producer-ids": 0,
+    "brokers": 0,
+    "topics": 0,
+    "partitions": 0,
+    "configs": 0,
+    "features": 1,
+    "live": 1,
+    "writers": 1,
+    "broker-ids": 1,
+}
+"""The version that introduced each kind of entry: the first part of its key. Version 0 has no entry `features`."""
+
+FIELDS: Final[Mapping[tuple[str, str], int]] = {
+    ("brokers", "endpoints"): 1,
+    ("topics", "partitions"): 1,
+}
+"""The version that introduced each field which is younger than its kind of entry."""
+
+
+class NewerMetadata(MetadataStoreError):
+    """The metadata were written by a later version of klamm."""
+
+
+def check_version(version: int) -> None:
+    """Raises NewerMetadata if this program does not know the version."""
+    if version > METADATA_VERSION:
+        raise NewerMetadata(
+            f"the metadata store has metadata version {version}, and this klamm knows versions up to "
+            f"{METADATA_VERSION}: start the broker with the version of klamm that wrote the store, or a later one"
+        )
+
+
+def check_kind(kind: str) -> None:
+    """Raises NewerMetadata if this program does not know the kind of entry."""
+    if kind not in KINDS:
+        raise NewerMetadata(
+            f"the metadata store has an entry of the unknown kind {kind!r}, and this klamm knows metadata versions up "
+            f"to {METADATA_VERSION}: start the broker with the version of klamm that wrote the store, or a later one"
+        )
