@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,9 +30,11 @@ from klamm.storage.metadata_files import METADATA_FILE
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
+    from klamm.client.config import Address
     from klamm.config.broker_config import BrokerConfig
     from klamm.config.listeners import Listener as ListenerAddress
     from klamm.metadata.image import MetadataImage
+    from klamm.metadata.metadata_store import MetadataStore
 
 __all__ = ["BrokerServer", "now_ms"]
 
@@ -64,9 +67,17 @@ class BrokerServer:
     """A broker that serves from `start` to `stop`, on the loop that started it."""
 
     def __init__(
-        self, config: BrokerConfig, clock: Callable[[], Millis] = now_ms, *, open_files: int | None = None
+        self,
+        config: BrokerConfig,
+        clock: Callable[[], Millis] = now_ms,
+        *,
+        open_files: int | None = None,
+        open_store: Callable[[], Awaitable[MetadataStore]] | None = None,
     ) -> None:
-        """Creates the broker. `open_files` bounds the descriptors of log files; None: half of the process's limit."""
+        """Creates the broker. `open_files` bounds the descriptors of log files; None: half of the process's limit.
+
+        `open_store` opens the metadata store; None: the file in the data directory, for a single broker.
+        """
         self.services = BrokerServices(
             config,
             clock,
@@ -77,6 +88,7 @@ class BrokerServer:
             ),
         )
         self._clock = clock
+        self._open_store = open_store or partial(_open_store, Path(config.data_directory))
         self._listeners: list[Listener] = []
         self._stops = AsyncExitStack()
 
@@ -115,7 +127,7 @@ class BrokerServer:
         self._stops.push_async_callback(self.services.stop)
         directory = Path(self.config.data_directory)
         try:
-            return await self.services.start(lambda: _open_store(directory), self._endpoints())
+            return await self.services.start(self._open_store, self._endpoints())
         except (KlammError, OSError) as error:
             failure = directory_failure(error, directory)
             if failure is None:

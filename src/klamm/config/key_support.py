@@ -47,6 +47,8 @@ _PURGATORY: Final = "Delayed operations are dropped when they complete; there is
 _SECURITY: Final = (
     "There is no TLS, SASL, ACL or delegation token yet; a setting that seems to protect must not be ignored."
 )
+_BETWEEN_BROKERS: Final = "Must be PLAINTEXT. Names the listener through which brokers talk, as in Kafka."
+_TO_BROKERS: Final = "Applies to requests and connections to other brokers."
 _UNUSED_SASL: Final = "No listener uses SASL. Without such a listener, the key has no effect in Kafka either."
 _LZ4: Final = "The broker compresses lz4 with the fast compressor only, which has no levels."
 _PREALLOCATE: Final = "Segments grow as they are written; klamm does not preallocate files."
@@ -124,22 +126,12 @@ _BROKER: Final[tuple[_Block, ...]] = (
     (KeySupport.HONOURED, "Must map the broker's listeners to PLAINTEXT.", "listener.security.protocol.map"),
     (
         KeySupport.HONOURED,
-        "The listener through which brokers talk; it must be one of the broker's listeners. Only there a broker takes "
-        "requests that are for brokers: WriteTxnMarkers, and AddPartitionsToTxn from version 4 on. A broker with a "
-        "single listener uses that one, whatever its name.",
+        "The listener through which brokers talk; only there a broker takes requests that are for brokers "
+        "(WriteTxnMarkers, and AddPartitionsToTxn from version 4 on). A single listener has any name.",
         "inter.broker.listener.name",
     ),
-    (
-        KeySupport.HONOURED,
-        "Must be PLAINTEXT. The listener of that name is the one through which brokers talk, unless "
-        "inter.broker.listener.name names it.",
-        "security.inter.broker.protocol",
-    ),
-    (
-        KeySupport.HONOURED,
-        "Applies to the requests and connections of a broker to other brokers.",
-        "request.timeout.ms socket.connection.setup.timeout.ms",
-    ),
+    (KeySupport.HONOURED, _BETWEEN_BROKERS, "security.inter.broker.protocol"),
+    (KeySupport.HONOURED, _TO_BROKERS, "request.timeout.ms socket.connection.setup.timeout.ms"),
     (
         KeySupport.HONOURED,
         "Listeners with these names are ignored, because there is no controller.",

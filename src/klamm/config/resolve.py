@@ -169,9 +169,7 @@ def _inter_broker_listener(values: Values, listeners: tuple[Listener, ...]) -> s
             "name the listener"
         )
     if protocol not in (None, "PLAINTEXT"):
-        raise ConfigurationError(
-            f"security.inter.broker.protocol must be PLAINTEXT: {protocol} is not served so far"
-        )
+        raise ConfigurationError(f"security.inter.broker.protocol must be PLAINTEXT: {protocol} is not served so far")
     wanted = str(name or protocol or "PLAINTEXT").upper()
     names = [listener.name for listener in listeners]
     if wanted in names:

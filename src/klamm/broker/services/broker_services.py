@@ -12,7 +12,7 @@ The services use no sockets, and the caller provides the metadata store. So the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +36,7 @@ from klamm.storage.log_directory import LogDirectory
 from klamm.storage.lost_metadata import refuse_lost_metadata
 
 if TYPE_CHECKING:
+    from klamm.client.config import Address
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.metadata_store import MetadataStore
     from klamm.protocol.types import Millis
@@ -75,8 +76,12 @@ class BrokerServices:
         """The current configuration: the static one, overridden by dynamic settings."""
         return self.dynamic_config.current
 
-    async def start(self, open_store: Callable[[], Awaitable[MetadataStore]]) -> BrokerContext:
+    async def start(
+        self, open_store: Callable[[], Awaitable[MetadataStore]], endpoints: Mapping[str, Address] | None = None
+    ) -> BrokerContext:
         """Starts all services and returns the context for handlers. Opens the store after locking the data folder.
+
+        `endpoints` are the addresses to register, by listener name; None: those of the configuration.
 
         Raises DataDirectoryInUse if another broker uses the folder, MetadataLost if the folder has partitions and the
         store is empty, OSError if the folder can't be written. Call `stop` also after an error.
@@ -87,7 +92,7 @@ class BrokerServices:
         partitions = self._make_partitions(housekeeping)
         metadata = await self._open_metadata(open_store)
         await open_log_directory(self.log_directory, metadata, self.config.node_id, self.dynamic_config.topic_config_of)
-        await register_broker(self.config, metadata, self.log_directory)
+        await register_broker(self.config, metadata, self.log_directory, endpoints)
         self._handle_log_failures(partitions)
         internal_topics = InternalTopics(self.dynamic_config, metadata, partitions.registry)
         coordinators = self._make_coordinators(partitions, metadata, internal_topics)

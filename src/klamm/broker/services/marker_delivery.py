@@ -59,10 +59,10 @@ class _Destinations(NamedTuple):
 
 
 class MarkerDelivery:
-    """The `MarkerWriter` of this broker's transaction coordinator. `on_metadata_update` must be called with each change.
+    """The `MarkerWriter` of this broker's transaction coordinator.
 
-    `local` writes to the partitions that this broker leads. `image` returns the current metadata. `is_coordinator`
-    returns whether this broker still coordinates a transactional id.
+    `local` writes to the partitions that this broker leads. `image` returns the current metadata; `on_metadata_update`
+    must be called with each change. `is_coordinator` returns whether this broker still coordinates a transactional id.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class MarkerDelivery:
         node_id: BrokerId,
         local: MarkerWriter,
         peers: Peers,
+        *,
         image: Callable[[], MetadataImage],
         is_coordinator: Callable[[str], bool],
         spawn: Spawn,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from klamm.protocol.types import BrokerId
     from klamm.runtime.ports import Spawn
 
-__all__ = ["MAXIMUM_WAITING", "PeerBatches"]
+__all__ = ["PeerBatches"]
 
 _logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ K = TypeVar("K", bound=Hashable)
 E = TypeVar("E")
 R = TypeVar("R")
 
-MAXIMUM_WAITING: Final = 10_000
+_MAXIMUM_WAITING: Final = 10_000
 """Entries for one broker that may wait; further ones fail, so that a broker that hangs costs bounded memory."""
 
 
@@ -64,7 +64,7 @@ class PeerBatches(Generic[K, E, R]):
         many entries wait.
         """
         waiting = self._waiting.get(broker_id)
-        if waiting is not None and len(waiting) >= MAXIMUM_WAITING:
+        if waiting is not None and len(waiting) >= _MAXIMUM_WAITING:
             raise PeerUnavailable(f"{len(waiting)} entries for broker {broker_id} are waiting")
         answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         if waiting is None:

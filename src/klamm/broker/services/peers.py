@@ -29,10 +29,10 @@ _logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 
-FIRST_BACKOFF_S: Final = 0.05
+_FIRST_BACKOFF_S: Final = 0.05
 """Pause after the first failure in a row: Kafka's `reconnect.backoff.ms` between brokers."""
-LONGEST_BACKOFF_S: Final = 1.0
-MAXIMUM_PENDING: Final = 100
+_LONGEST_BACKOFF_S: Final = 1.0
+_MAXIMUM_PENDING: Final = 100
 """Requests to one broker that may be unanswered at a time. Their senders have at most a few."""
 
 
@@ -105,7 +105,7 @@ class Peers:
         has too many unanswered requests; later if the connection fails, or if the broker stops to be live.
         """
         peer = self._find(broker_id)
-        if peer.pending >= MAXIMUM_PENDING:
+        if peer.pending >= _MAXIMUM_PENDING:
             raise PeerUnavailable(f"{peer.pending} requests to broker {broker_id} are unanswered")
         peer.pending += 1
         try:
@@ -163,7 +163,7 @@ class _Peer:
         self._loop = asyncio.get_running_loop()
         self._connection: PeerConnection | None = None
         self._opening: asyncio.Task[PeerConnection] | None = None
-        self._backoff_s = FIRST_BACKOFF_S
+        self._backoff_s = _FIRST_BACKOFF_S
         self._not_before_s = 0.0
         self._gone: str | None = None
 
@@ -194,11 +194,11 @@ class _Peer:
         except (KlammError, OSError) as error:
             self._not_before_s = self._loop.time() + self._backoff_s
             _logger.info("broker %d can't be reached, next attempt in %g s: %s", self.broker.id, self._backoff_s, error)
-            self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
+            self._backoff_s = min(2 * self._backoff_s, _LONGEST_BACKOFF_S)
             raise PeerUnavailable(f"broker {self.broker.id}: {error}") from error
         finally:
             self._opening = None
-        self._backoff_s = FIRST_BACKOFF_S
+        self._backoff_s = _FIRST_BACKOFF_S
         self._connection = connection
         return connection
 

@@ -88,7 +88,12 @@ class TransactionServices:
         self._marker_peers = self._make_peers(config, open_peer_connection, "txn-marker-sender")
         self._verification_peers = self._make_peers(config, open_peer_connection, "add-partitions-sender")
         self._delivery = MarkerDelivery(
-            config.node_id, self.markers, self._marker_peers, self._image, self._is_coordinator, self._tasks.spawn
+            config.node_id,
+            self.markers,
+            self._marker_peers,
+            image=self._image,
+            is_coordinator=self._is_coordinator,
+            spawn=self._tasks.spawn,
         )
         coordinator_config = transaction_config(config)
         self.coordinator = TransactionCoordinator(
@@ -106,9 +111,9 @@ class TransactionServices:
             config.node_id,
             self.coordinator,
             self._verification_peers,
-            self._image,
-            coordinator_config,
-            self._tasks.spawn,
+            image=self._image,
+            config=coordinator_config,
+            spawn=self._tasks.spawn,
         )
 
     def start(self) -> None:

@@ -61,6 +61,7 @@ class TransactionVerifier:
         node_id: BrokerId,
         local: TransactionCoordinator,
         peers: Peers,
+        *,
         image: Callable[[], MetadataImage],
         config: TransactionCoordinatorConfig,
         spawn: Spawn,
@@ -116,7 +117,7 @@ class TransactionVerifier:
             await asyncio.sleep(self._config.add_retry_ms / 1000)
 
     def _coordinator_of(self, transactional_id: str) -> BrokerId | None:
-        """Returns the other broker that coordinates the id; None if this one does, or if there is no coordinator yet."""
+        """Returns the other broker that coordinates the id; None if this broker does, or if there is none yet."""
         topic = self._image().topics.get(TRANSACTIONS_TOPIC)
         if topic is None or not transactional_id:
             return None
@@ -133,7 +134,7 @@ class TransactionVerifier:
             code = _code(response.error_code)
             refusal = ErrorCode.INVALID_TXN_STATE if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else code
             return {
-                transactional_id: {each: refusal for each in _partitions_in(question)}
+                transactional_id: dict.fromkeys(_partitions_in(question), refusal)
                 for transactional_id, question in questions.items()
             }
         results = {result.transactional_id: _codes_in(result) for result in response.results_by_transaction}
@@ -147,7 +148,9 @@ class TransactionVerifier:
 
 
 def _partitions_in(question: AddPartitionsToTxnTransaction) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, PartitionIndex(index)) for topic in question.topics for index in topic.partitions]
+    return [
+        TopicPartition(topic.name, PartitionIndex(index)) for topic in question.topics for index in topic.partitions
+    ]
 
 
 def _codes_in(result: AddPartitionsToTxnResult) -> Codes:
