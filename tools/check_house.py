@@ -49,7 +49,7 @@ SAME_MEANING: Final = {
 """The names that more than one module has, and what they mean in all of them."""
 
 LONG: Final = {
-    "src/klamm/config/key_support.py": (520, "one table: a line or two for each key of Kafka"),
+    "src/klamm/config/key_support.py": (530, "one table: a line or two for each key of Kafka"),
     "src/klamm/broker/network/client_connection.py": (505, "one state machine: reading, handling, writing take turns"),
     "src/klamm/storage/log_directory.py": (490, "every change of a data directory, in one order"),
     "src/klamm/runtime/coordinator_runtime.py": (495, "one decision from request to answer, in one order"),

@@ -97,6 +97,7 @@ class KlammPeer:
             groups=NOT_THERE,
             transactions=NOT_THERE,
             transaction_markers=NOT_THERE,
+            transaction_verifier=NOT_THERE,
             ensure_internal_topic=NOT_THERE,
         )
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.fetch_sessions import FetchSessionCache
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.partitions.transaction_markers import TransactionMarkers
+    from klamm.broker.services.transaction_verifier import AddsPartitions
     from klamm.config.broker_config import BrokerConfig
     from klamm.core.group.history.change import UnderWay
     from klamm.metadata.service import MetadataService
@@ -43,6 +44,7 @@ class BrokerContext:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     transaction_markers: TransactionMarkers
+    transaction_verifier: AddsPartitions
     ensure_internal_topic: Callable[[str], Awaitable[None]]
     """Creates the internal topic of that name unless it exists, and returns when its partitions can be written to.
     Raises KafkaError: COORDINATOR_NOT_AVAILABLE if the broker is about to stop."""
@@ -73,6 +75,8 @@ class ConnectionInfo:
     address that the client connected to if the listener's host is a wildcard."""
 
     advertised_port: int
+    listener_name: str = "PLAINTEXT"
+    """The name of the listener to which the client is connected."""
     client_software_name: str = ""
     client_software_version: str = ""
     name_in_requests: bytes = field(init=False)
@@ -108,3 +112,8 @@ class RequestContext:
     def advertised_port(self) -> int:
         """The port at which this client reaches the broker."""
         return self.connection.advertised_port
+
+    @property
+    def is_between_brokers(self) -> bool:
+        """Whether the sender is connected to the listener through which brokers talk."""
+        return self.connection.listener_name == self.broker.config.inter_broker_listener_name

@@ -1,7 +1,8 @@
 """One broker: its services, the listeners through which clients reach them, and its metrics page.
 
-The services start first (`services/broker_services.py`). Only then the broker listens, so any client that can connect
-gets responses.
+The listeners bind their sockets first, because the broker registers their ports. Then the services start
+(`services/broker_services.py`). Only then the listeners accept connections, so any client that can connect gets
+responses.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from klamm.broker.network.dispatch import Dispatcher
 from klamm.broker.network.listener import Listener
+from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.broker.network.request_memory import RequestMemory
 from klamm.broker.services.broker_services import BrokerServices
 from klamm.broker.start_failure import address_failure, directory_failure
@@ -27,8 +30,11 @@ from klamm.storage.metadata_files import METADATA_FILE
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
+    from klamm.client.config import Address
     from klamm.config.broker_config import BrokerConfig
+    from klamm.config.listeners import Listener as ListenerAddress
     from klamm.metadata.image import MetadataImage
+    from klamm.metadata.metadata_store import MetadataStore
 
 __all__ = ["BrokerServer", "now_ms"]
 
@@ -48,15 +54,41 @@ async def _open_store(directory: Path) -> SqliteStore:
     return await SqliteStore.open(path)
 
 
+@contextmanager
+def _explained(address: ListenerAddress) -> Iterator[None]:
+    """Explains why the broker can't listen at the address. Raises StartFailed."""
+    try:
+        yield
+    except OSError as error:
+        raise address_failure(error, address.host, address.port) from error
+
+
 class BrokerServer:
     """A broker that serves from `start` to `stop`, on the loop that started it."""
 
     def __init__(
-        self, config: BrokerConfig, clock: Callable[[], Millis] = now_ms, *, open_files: int | None = None
+        self,
+        config: BrokerConfig,
+        clock: Callable[[], Millis] = now_ms,
+        *,
+        open_files: int | None = None,
+        open_store: Callable[[], Awaitable[MetadataStore]] | None = None,
     ) -> None:
-        """Creates the broker. `open_files` bounds the descriptors of log files; None: half of the process's limit."""
-        self.services = BrokerServices(config, clock, open_files=open_files)
+        """Creates the broker. `open_files` bounds the descriptors of log files; None: half of the process's limit.
+
+        `open_store` opens the metadata store; None: the file in the data directory, for a single broker.
+        """
+        self.services = BrokerServices(
+            config,
+            clock,
+            open_files=open_files,
+            open_peer_connection=TcpPeerConnections(
+                request_timeout_ms=config.request_timeout_ms,
+                connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+            ),
+        )
         self._clock = clock
+        self._open_store = open_store or partial(_open_store, Path(config.data_directory))
         self._listeners: list[Listener] = []
         self._stops = AsyncExitStack()
 
@@ -76,9 +108,10 @@ class BrokerServer:
         Raises DataDirectoryInUse if another broker uses the folder, StartFailed if an address is in use or the folder
         can't be written, and other KlammErrors.
         """
+        addresses = await self._bind(self.config)
         context = await self._start_services()
         context.metadata.subscribe(self._limit_connections)
-        addresses = await self._listen(self.config, context)
+        await self._listen(context)
         if self.config.klamm_metrics_listener:
             self._serve_metrics(self.config.klamm_metrics_listener, context)
         return addresses
@@ -94,16 +127,18 @@ class BrokerServer:
         self._stops.push_async_callback(self.services.stop)
         directory = Path(self.config.data_directory)
         try:
-            return await self.services.start(lambda: _open_store(directory))
+            return await self.services.start(self._open_store, self._endpoints())
         except (KlammError, OSError) as error:
             failure = directory_failure(error, directory)
             if failure is None:
                 raise
             raise failure from error
 
-    async def _listen(self, config: BrokerConfig, context: BrokerContext) -> list[tuple[str, int]]:
+    def _endpoints(self) -> dict[str, Address]:
+        return {listener.name: listener.advertised_address for listener in self._listeners}
+
+    async def _bind(self, config: BrokerConfig) -> list[tuple[str, int]]:
         self._stops.push_async_callback(self._stop_listening)
-        dispatcher = Dispatcher(context)
         request_memory = RequestMemory(config.queued_max_request_bytes)
         addresses = []
         for index, address in enumerate(config.listeners):
@@ -111,7 +146,7 @@ class BrokerServer:
                 config.advertised_listeners[index] if index < len(config.advertised_listeners) else None
             )
             listener = Listener(
-                dispatcher,
+                name=address.name,
                 host=address.host,
                 port=address.port,
                 advertised=(advertised_address.host, advertised_address.port)
@@ -123,14 +158,19 @@ class BrokerServer:
                 backlog=config.socket_listen_backlog_size,
                 maximum_idle_s=config.connections_max_idle_ms / 1000,
                 request_memory=request_memory,
-                unsent=context.unsent_answers,
             )
             self._listeners.append(listener)
-            try:
-                addresses.append(await listener.start())
-            except OSError as error:
-                raise address_failure(error, address.host, address.port) from error
+            with _explained(address):
+                addresses.append(await listener.bind())
         return addresses
+
+    async def _listen(self, context: BrokerContext) -> None:
+        # The connections close before the services stop.
+        self._stops.push_async_callback(self._stop_listening)
+        dispatcher = Dispatcher(context)
+        for listener, address in zip(self._listeners, self.config.listeners, strict=True):
+            with _explained(address):
+                await listener.serve(dispatcher, context.unsent_answers)
 
     async def _stop_listening(self) -> None:
         for listener in self._listeners:

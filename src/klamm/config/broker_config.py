@@ -59,6 +59,8 @@ class BrokerConfig:
     broker_rack: str | None = None
     listeners: tuple[Listener, ...] = (Listener("PLAINTEXT", "127.0.0.1", 9092),)
     advertised_listeners: tuple[Listener, ...] = ()
+    inter_broker_listener_name: str = "PLAINTEXT"
+    """The listener through which brokers send requests to each other, resolved as `resolve.py` describes."""
     log_dirs: tuple[Path, ...] = (Path("klamm-data"),)
     klamm_cluster_id: str | None = None
 
@@ -68,6 +70,8 @@ class BrokerConfig:
     max_connections_per_ip: int = _INT_MAX
     max_request_partition_size_limit: int = 2000
     queued_max_request_bytes: int = 134_217_728
+    request_timeout_ms: int = 30_000
+    socket_connection_setup_timeout_ms: int = 10_000
     socket_listen_backlog_size: int = 50
     socket_request_max_bytes: int = 104_857_600
 

@@ -47,6 +47,8 @@ _PURGATORY: Final = "Delayed operations are dropped when they complete; there is
 _SECURITY: Final = (
     "There is no TLS, SASL, ACL or delegation token yet; a setting that seems to protect must not be ignored."
 )
+_BETWEEN_BROKERS: Final = "Must be PLAINTEXT. Names the listener through which brokers talk, as in Kafka."
+_TO_BROKERS: Final = "Applies to requests and connections to other brokers."
 _UNUSED_SASL: Final = "No listener uses SASL. Without such a listener, the key has no effect in Kafka either."
 _LZ4: Final = "The broker compresses lz4 with the fast compressor only, which has no levels."
 _PREALLOCATE: Final = "Segments grow as they are written; klamm does not preallocate files."
@@ -124,6 +126,14 @@ _BROKER: Final[tuple[_Block, ...]] = (
     (KeySupport.HONOURED, "Must map the broker's listeners to PLAINTEXT.", "listener.security.protocol.map"),
     (
         KeySupport.HONOURED,
+        "The listener through which brokers talk; only there a broker takes requests that are for brokers "
+        "(WriteTxnMarkers, and AddPartitionsToTxn from version 4 on). A single listener has any name.",
+        "inter.broker.listener.name",
+    ),
+    (KeySupport.HONOURED, _BETWEEN_BROKERS, "security.inter.broker.protocol"),
+    (KeySupport.HONOURED, _TO_BROKERS, "request.timeout.ms socket.connection.setup.timeout.ms"),
+    (
+        KeySupport.HONOURED,
         "Listeners with these names are ignored, because there is no controller.",
         "controller.listener.names",
     ),
@@ -165,12 +175,12 @@ _BROKER: Final[tuple[_Block, ...]] = (
         KeySupport.ACCEPTED,
         _REPLICATION,
         """
-        auto.leader.rebalance.enable controlled.shutdown.enable inter.broker.listener.name
+        auto.leader.rebalance.enable controlled.shutdown.enable
         leader.imbalance.check.interval.seconds num.replica.fetchers replica.fetch.backoff.ms replica.fetch.max.bytes
         replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
         replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
-        replica.socket.receive.buffer.bytes replica.socket.timeout.ms request.timeout.ms
-        socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms unclean.leader.election.enable
+        replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+        socket.connection.setup.timeout.max.ms unclean.leader.election.enable
         unclean.leader.election.interval.ms
         """,
     ),
@@ -352,7 +362,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
         sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
         sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
-        security.inter.broker.protocol security.providers ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
+        security.providers ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
         ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
         ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
         ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider

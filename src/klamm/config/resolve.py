@@ -27,6 +27,7 @@ _COMPOSED: Final = frozenset(
         "node_id",
         "listeners",
         "advertised_listeners",
+        "inter_broker_listener_name",
         "log_dirs",
         "topic_defaults",
         "explicit",
@@ -62,6 +63,7 @@ def resolve_fields(values: Values) -> dict[str, Any]:
         "klamm_cluster_id": values.get("klamm.cluster.id"),
     }
     result["listeners"], result["advertised_listeners"] = _listeners(values)
+    result["inter_broker_listener_name"] = _inter_broker_listener(values, result["listeners"])
     for field in fields(BrokerConfig):
         key = field.name.replace("_", ".")
         if field.name not in _COMPOSED and key in values:
@@ -152,6 +154,31 @@ def _listeners(values: Values) -> tuple[tuple[Listener, ...], tuple[Listener, ..
         if listener.is_wildcard:
             raise ConfigurationError(f"advertised.listeners must name a host that clients can reach, unlike {listener}")
     return listeners, tuple(advertised[name] for name in names)
+
+
+def _inter_broker_listener(values: Values, listeners: tuple[Listener, ...]) -> str:
+    """Returns the name of the listener through which brokers talk: the named one, or the one named by its protocol.
+
+    Kafka refuses the start if neither listener exists. Here, a broker with a single listener takes that one unless a
+    key names another.
+    """
+    name, protocol = values.get("inter.broker.listener.name"), values.get("security.inter.broker.protocol")
+    if name is not None and protocol is not None:
+        raise ConfigurationError(
+            "inter.broker.listener.name and security.inter.broker.protocol must not both be set: only one of them can "
+            "name the listener"
+        )
+    if protocol not in (None, "PLAINTEXT"):
+        raise ConfigurationError(f"security.inter.broker.protocol must be PLAINTEXT: {protocol} is not served so far")
+    wanted = str(name or protocol or "PLAINTEXT").upper()
+    names = [listener.name for listener in listeners]
+    if wanted in names:
+        return wanted
+    if name is None and protocol is None and len(names) == 1:
+        return names[0]
+    raise ConfigurationError(
+        f"inter.broker.listener.name must be one of the listeners {', '.join(names)}, not {wanted}"
+    )
 
 
 def _parse_listeners(values: Values, key: str, controllers: set[str]) -> tuple[Listener, ...]:

@@ -63,8 +63,7 @@ def test_kafkas_own_file_starts_a_broker(tmp_path: Path, caplog: pytest.LogCaptu
     assert config.explicit["listeners"] == "PLAINTEXT://:9092,CONTROLLER://:9093"
     assert [record.getMessage() for record in caplog.records] == [
         "These configuration keys are set and have no effect: controller.quorum.bootstrap.servers, "
-        "inter.broker.listener.name, num.io.threads, num.network.threads, socket.receive.buffer.bytes, "
-        "socket.send.buffer.bytes"
+        "num.io.threads, num.network.threads, socket.receive.buffer.bytes, socket.send.buffer.bytes"
     ]
 
 
@@ -349,10 +348,59 @@ def test_a_listener_of_any_name_serves_when_it_is_mapped_to_plaintext() -> None:
         "listeners": "IN://:1,OUT://0.0.0.0:2",
         "listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT",
         "advertised.listeners": "OUT://public:2,IN://private:1",
+        "inter.broker.listener.name": "in",
     }
     config = BrokerConfig.load(flags)
     assert [listener.name for listener in config.listeners] == ["IN", "OUT"]
     assert [listener.host for listener in config.advertised_listeners] == ["private", "public"]
+    assert config.inter_broker_listener_name == "IN"
+
+
+def load_listeners(names: str, **flags: str) -> BrokerConfig:
+    """Returns the configuration of a broker with listeners of these names, all of them PLAINTEXT."""
+    named = names.split(",")
+    return BrokerConfig.load(
+        {
+            "listeners": ",".join(f"{name}://:{port}" for port, name in enumerate(named, 9092)),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in named),
+        }
+        | {key.replace("_", "."): value for key, value in flags.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "flags", "expected"),
+    [
+        ("PLAINTEXT", {}, "PLAINTEXT"),
+        ("CLIENTS,PLAINTEXT", {}, "PLAINTEXT"),
+        ("CLIENTS", {}, "CLIENTS"),
+        ("CLIENTS,BROKERS", {"inter_broker_listener_name": "BROKERS"}, "BROKERS"),
+        ("CLIENTS,PLAINTEXT", {"security_inter_broker_protocol": "PLAINTEXT"}, "PLAINTEXT"),
+    ],
+)
+def test_the_listener_between_brokers(names: str, flags: dict[str, str], expected: str) -> None:
+    """Brokers talk through the listener that a key names, by default PLAINTEXT; a single listener has any name."""
+    assert load_listeners(names, **flags).inter_broker_listener_name == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "flags", "message"),
+    [
+        ("CLIENTS,BROKERS", {}, "inter.broker.listener.name must be one of the listeners CLIENTS, BROKERS"),
+        ("PLAINTEXT", {"inter_broker_listener_name": "BROKERS"}, "inter.broker.listener.name must be one of"),
+        ("CLIENTS", {"security_inter_broker_protocol": "PLAINTEXT"}, "inter.broker.listener.name must be one of"),
+        ("PLAINTEXT", {"security_inter_broker_protocol": "SSL"}, "security.inter.broker.protocol must be PLAINTEXT"),
+        (
+            "PLAINTEXT",
+            {"security_inter_broker_protocol": "PLAINTEXT", "inter_broker_listener_name": "PLAINTEXT"},
+            "inter.broker.listener.name and security.inter.broker.protocol must not both be set",
+        ),
+    ],
+)
+def test_a_listener_between_brokers_that_does_not_exist(names: str, flags: dict[str, str], message: str) -> None:
+    """A broker does not start if brokers could not talk through the listener that is named, as in Kafka."""
+    with pytest.raises(ConfigurationError, match=message):
+        load_listeners(names, **flags)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

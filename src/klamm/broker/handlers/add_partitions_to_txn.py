@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from klamm.broker.time_slices import Work, answer_of, free_later
 from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.txn.additions import partitions_of, result_for
-from klamm.protocol.errors import ErrorCode
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -37,10 +37,15 @@ _BATCHED_FROM: Final = 4
 
 
 def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Work[AddPartitionsToTxnResponse]:
-    """Adds or verifies the partitions of each transaction, or none of a transaction if one of them does not exist."""
+    """Adds or verifies the partitions of each transaction, or none of a transaction if one of them does not exist.
+
+    The versions for brokers raise CLUSTER_AUTHORIZATION_FAILED on a listener that is not the one for brokers.
+    """
     if context.api_version < _BATCHED_FROM:
         result = yield from answer_of((yield from _add(context, _only_transaction(request))))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
+    if not context.is_between_brokers:
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     answers = []
     for transaction in request.transactions:
         answers.append((yield from _add(context, transaction)))

@@ -76,6 +76,8 @@ def _quorum(context: RequestContext) -> DescribeQuorumResponse:
     )
     response = DescribeQuorumResponse(topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[partition])])
     if context.api_version >= 2:
-        listener = Listener(name="PLAINTEXT", host=context.advertised_host, port=context.advertised_port)
+        listener = Listener(
+            name=context.connection.listener_name, host=context.advertised_host, port=context.advertised_port
+        )
         response.nodes = [Node(node_id=broker.node_id, listeners=[listener])]
     return response

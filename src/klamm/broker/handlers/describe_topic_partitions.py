@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from klamm.broker.handlers.shared.authorized_operations import TOPIC_OPERATIONS
+from klamm.broker.handlers.shared.nodes import reachable_brokers
 from klamm.broker.time_slices import Work, sorted_in_steps
 from klamm.metadata.image import NO_BROKER, PartitionImage
 from klamm.metadata.topic_name import is_internal, why_invalid
@@ -36,6 +37,7 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
     """
     image = context.broker.metadata.image
     led = context.broker.partitions
+    brokers = reachable_brokers(context)
     cursor = request.cursor
     first_topic = "" if cursor is None else cursor.topic_name
     asked: set[str] = set()
@@ -70,7 +72,7 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
                 topic_id=topic.topic_id,
                 is_internal=topic.is_internal,
                 partitions=[
-                    _describe(image.brokers, partition, is_offline=led.is_offline(name, partition.index))
+                    _describe(brokers, partition, is_offline=led.is_offline(name, partition.index))
                     for partition in page
                 ],
                 topic_authorized_operations=TOPIC_OPERATIONS,

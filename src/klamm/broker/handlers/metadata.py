@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from klamm.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from klamm.broker.handlers.shared.nodes import nodes_for
+from klamm.broker.handlers.shared.nodes import nodes_for, reachable_brokers
 from klamm.broker.time_slices import Work, wait_for
 from klamm.metadata.image import NO_BROKER, PartitionImage, TopicImage
 from klamm.metadata.service import NewTopic
@@ -40,6 +40,7 @@ T = TypeVar("T")
 Described: TypeAlias = "tuple[MetadataResponseTopic, TopicImage | None]"
 """The response entry of a topic, still without partitions, and the topic's image if it exists."""
 
+_KNOWS_LISTENER_NOT_FOUND_FROM: Final = 6
 _NAMES_AT_ONCE: Final = 100
 """Maximum number of names looked up in one step."""
 _DESCRIBED_AT_ONCE: Final = 100
@@ -177,13 +178,23 @@ def _describe(topic: TopicImage) -> Described:
 def _describe_partitions(
     context: RequestContext, topic: TopicImage, partitions: Sequence[PartitionImage]
 ) -> list[MetadataResponsePartition]:
-    brokers = context.broker.metadata.image.brokers
+    live = context.broker.metadata.image.brokers
+    reachable = reachable_brokers(context)
     led = context.broker.partitions
-    filters_replicas = context.api_version == 0
-    return [
-        _describe_partition(brokers, each, filters_replicas, is_offline=led.is_offline(topic.name, each.index))
-        for each in partitions
-    ]
+    described = []
+    for each in partitions:
+        is_offline = led.is_offline(topic.name, each.index)
+        partition = _describe_partition(reachable, each, context.api_version == 0, is_offline=is_offline)
+        if (
+            partition.leader_id == NO_BROKER
+            and context.api_version >= _KNOWS_LISTENER_NOT_FOUND_FROM
+            and each.leader in live
+            and not is_offline
+        ):
+            # The leader lives, but not on the listener that this client uses.
+            partition.error_code = ErrorCode.LISTENER_NOT_FOUND
+        described.append(partition)
+    return described
 
 
 def _describe_partition(

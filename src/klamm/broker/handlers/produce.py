@@ -318,7 +318,7 @@ def _append_in_transaction(
 async def _append_when_verified(
     context: RequestContext, request: ProduceRequest, verification: TransactionVerification
 ) -> Answers:
-    await verification.ask(context.broker.transactions)
+    await verification.ask(context.broker.transaction_verifier)
     now_ms = context.broker.clock()
     appends = _Appends()
     answers = [_append_topic(context, topic, request.acks, now_ms, appends, verification) for topic in request.topics]

@@ -97,7 +97,7 @@ def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[tu
     except KafkaError as error:
         verification.errors[partition] = error.code
     if verification.guards:
-        yield from wait_for(verification.ask(broker.transactions))
+        yield from wait_for(verification.ask(broker.transaction_verifier))
     code = verification.errors.get(partition)
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_IS_KNOWN_FROM:
         code = ErrorCode.INVALID_TXN_STATE

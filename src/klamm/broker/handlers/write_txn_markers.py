@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from klamm.broker.time_slices import Work, free_later
 from klamm.core.txn.markers import TransactionMarker
-from klamm.protocol.errors import ErrorCode
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.parts import parts_of
 from klamm.protocol.schema.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from klamm.protocol.schema.write_txn_markers_response import (
@@ -33,7 +33,12 @@ PARTITIONS_AT_ONCE: Final = 250
 
 
 def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Work[WriteTxnMarkersResponse]:
-    """Writes the markers in the order of the request. The response has one entry per producer id."""
+    """Writes the markers in the order of the request. The response has one entry per producer id.
+
+    Raises CLUSTER_AUTHORIZATION_FAILED on a listener that is not the one for brokers.
+    """
+    if not context.is_between_brokers:
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     outcomes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for wanted in request.markers:
         own = outcomes.setdefault(wanted.producer_id, {})

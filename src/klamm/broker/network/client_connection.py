@@ -116,6 +116,7 @@ class Connection(asyncio.BufferedProtocol):
             peer=f"{peername[0]}:{peername[1]}",
             advertised_host=advertised_host,
             advertised_port=advertised_port,
+            listener_name=self._listener.name,
         )
         self.last_active_s = self._listener.loop.time()
         match self._listener.admit(self):

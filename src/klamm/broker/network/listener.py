@@ -1,4 +1,8 @@
-"""The listening socket, and the state that its connections share: scratch buffer, limits, and advertised address."""
+"""The listening socket, and the state that its connections share: scratch buffer, limits, and advertised address.
+
+A listener binds its socket before the broker registers, because the registration contains the port, and accepts
+connections only after the broker's services have started. Until then, clients can't connect.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +27,15 @@ _WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
 
 
 class Listener:
-    """Accepts Kafka clients on one address."""
+    """Accepts Kafka clients on one address. `name` is the name of the listener, as in the key `listeners`."""
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: Dispatcher | None = None,
         *,
         host: str,
         port: int,
+        name: str = "PLAINTEXT",
         advertised: tuple[str, int] | None,
         maximum_frame_bytes: int,
         maximum_connections: int,
@@ -40,6 +45,7 @@ class Listener:
         request_memory: RequestMemory | None = None,
         unsent: UnsentAnswers | None = None,
     ) -> None:
+        self.name = name
         self._dispatcher = dispatcher
         self._host = host
         self._port = port
@@ -61,22 +67,36 @@ class Listener:
         self.request_memory = request_memory if request_memory is not None else RequestMemory()
         self.unsent = unsent if unsent is not None else UnsentAnswers()
 
-    async def start(self) -> tuple[str, int]:
-        """Binds the socket and returns its host and port.
+    async def bind(self) -> tuple[str, int]:
+        """Binds the socket and returns its host and port. Clients can't connect yet.
 
         Raises OSError if the address is in use.
         """
         self._server = await self.loop.create_server(
-            lambda: Connection(self, self._dispatcher, self._maximum_frame_bytes),
-            self._host or None,
-            self._port,
-            backlog=self._backlog,
-            start_serving=False,
+            self._connection, self._host or None, self._port, backlog=self._backlog, start_serving=False
         )
         self._port = self._server.sockets[0].getsockname()[1]
+        return self._host, self._port
+
+    async def serve(self, dispatcher: Dispatcher, unsent: UnsentAnswers) -> None:
+        """Accepts connections from now on. Raises OSError if another process has begun to listen at the address."""
+        assert self._server is not None, "bind comes before"
+        self._dispatcher = dispatcher
+        self.unsent = unsent
         await self._server.start_serving()
         self._schedule_reaper()
-        return self._host, self._port
+
+    def _connection(self) -> Connection:
+        assert self._dispatcher is not None
+        return Connection(self, self._dispatcher, self._maximum_frame_bytes)
+
+    @property
+    def advertised_address(self) -> tuple[str, int]:
+        """The address for clients that know only the registration: the advertised one, else the bound one.
+
+        A wildcard is no address for clients, so it becomes `localhost`.
+        """
+        return self.advertised_to("localhost", self._port)
 
     async def stop(self) -> None:
         """Stops accepting connections, closes every connection and cancels the unfinished tasks of handlers."""

@@ -20,9 +20,9 @@ from klamm.protocol.types import Millis, ProducerEpoch, ProducerId, TopicPartiti
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
     from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.broker.services.transaction_verifier import AddsPartitions
     from klamm.protocol.produce import ProduceTopic
     from klamm.protocol.record_batch import BatchHeader
-    from klamm.runtime.transaction_coordinator import TransactionCoordinator
 
 __all__ = ["FIRST_VERSION_THAT_ADDS_PARTITIONS", "TransactionVerification", "code_for_producer", "find_transactional"]
 
@@ -86,9 +86,9 @@ class TransactionVerification:
             if guard != NO_GUARD:
                 self.guards[topic_partition] = guard
 
-    async def ask(self, transactions: TransactionCoordinator) -> None:
+    async def ask(self, coordinators: AddsPartitions) -> None:
         """Asks the coordinator about all partitions with a guard. Adds the refused partitions to `errors`."""
-        codes = await transactions.add_partitions(
+        codes = await coordinators.add_partitions(
             self._transactional_id,
             self._producer_id,
             self._producer_epoch,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from klamm.client.config import Address
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
     from klamm.storage.log_directory import LogDirectory
@@ -12,14 +15,22 @@ if TYPE_CHECKING:
 __all__ = ["register_broker"]
 
 
-async def register_broker(config: BrokerConfig, metadata: MetadataService, log_directory: LogDirectory) -> None:
+async def register_broker(
+    config: BrokerConfig,
+    metadata: MetadataService,
+    log_directory: LogDirectory,
+    endpoints: Mapping[str, Address] | None,
+) -> None:
     """Registers the broker under a new epoch, and raises the leader epochs above the latest epochs of the open logs.
 
+    `endpoints` are the addresses for clients by listener name; None: those of the configuration, whose ports are fixed.
     Raises KlammError if the log directory belongs to another cluster or node, and OSError.
     """
-    addresses = config.advertised_listeners or config.listeners
+    if endpoints is None:
+        addresses = config.advertised_listeners or config.listeners
+        endpoints = {address.name: (address.host or "localhost", address.port) for address in addresses}
     broker = await metadata.start_broker(
-        {address.name: (address.host or "localhost", address.port) for address in addresses},
+        endpoints,
         config.broker_rack,
         cluster_id=log_directory.cluster_id or config.cluster_id,
         minimum_leader_epochs={

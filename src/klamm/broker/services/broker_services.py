@@ -12,7 +12,7 @@ The services use no sockets, and the caller provides the metadata store. So the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from klamm.broker.services.log_cleaning import LogCleaning
 from klamm.broker.services.log_directory_opening import open_log_directory
 from klamm.broker.services.log_failure_handler import LogFailureHandler
 from klamm.broker.services.partition_services import PartitionServices
+from klamm.broker.services.peers import OpenPeerConnection, no_connection
 from klamm.broker.services.traffic_meter import TrafficMeter
 from klamm.exchange.data_directory_owner import refuse_kafka_directory
 from klamm.metadata.service import MetadataService
@@ -35,6 +36,7 @@ from klamm.storage.log_directory import LogDirectory
 from klamm.storage.lost_metadata import refuse_lost_metadata
 
 if TYPE_CHECKING:
+    from klamm.client.config import Address
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.metadata_store import MetadataStore
     from klamm.protocol.types import Millis
@@ -48,14 +50,25 @@ class BrokerServices:
     `context` is None until `start` returns.
     """
 
-    def __init__(self, config: BrokerConfig, clock: Callable[[], Millis], *, open_files: int | None = None) -> None:
-        """Creates the services. `open_files` bounds the descriptors of log files; None: half of the process's limit."""
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Callable[[], Millis],
+        *,
+        open_files: int | None = None,
+        open_peer_connection: OpenPeerConnection = no_connection,
+    ) -> None:
+        """Creates the services. `open_files` bounds the descriptors of log files; None: half of the process's limit.
+
+        `open_peer_connection` opens connections to other brokers.
+        """
         self.context: BrokerContext | None = None
         self.dynamic_config = DynamicBrokerConfig(config)
         self.log_directory = LogDirectory(
             Path(config.data_directory), clock=clock, config=config, open_files=open_files
         )
         self._clock = clock
+        self._open_peer_connection = open_peer_connection
         self._stops = AsyncExitStack()
 
     @property
@@ -63,8 +76,12 @@ class BrokerServices:
         """The current configuration: the static one, overridden by dynamic settings."""
         return self.dynamic_config.current
 
-    async def start(self, open_store: Callable[[], Awaitable[MetadataStore]]) -> BrokerContext:
+    async def start(
+        self, open_store: Callable[[], Awaitable[MetadataStore]], endpoints: Mapping[str, Address] | None = None
+    ) -> BrokerContext:
         """Starts all services and returns the context for handlers. Opens the store after locking the data folder.
+
+        `endpoints` are the addresses to register, by listener name; None: those of the configuration.
 
         Raises DataDirectoryInUse if another broker uses the folder, MetadataLost if the folder has partitions and the
         store is empty, OSError if the folder can't be written. Call `stop` also after an error.
@@ -75,7 +92,7 @@ class BrokerServices:
         partitions = self._make_partitions(housekeeping)
         metadata = await self._open_metadata(open_store)
         await open_log_directory(self.log_directory, metadata, self.config.node_id, self.dynamic_config.topic_config_of)
-        await register_broker(self.config, metadata, self.log_directory)
+        await register_broker(self.config, metadata, self.log_directory, endpoints)
         self._handle_log_failures(partitions)
         internal_topics = InternalTopics(self.dynamic_config, metadata, partitions.registry)
         coordinators = self._make_coordinators(partitions, metadata, internal_topics)
@@ -128,7 +145,12 @@ class BrokerServices:
         self, partitions: PartitionServices, metadata: MetadataService, internal_topics: InternalTopics
     ) -> CoordinatorServices:
         coordinators = CoordinatorServices(
-            self.dynamic_config, partitions, metadata, internal_topics, clock=self._clock
+            self.dynamic_config,
+            partitions,
+            metadata,
+            internal_topics,
+            clock=self._clock,
+            open_peer_connection=self._open_peer_connection,
         )
         self._stops.push_async_callback(coordinators.stop)
         return coordinators
@@ -152,6 +174,7 @@ class BrokerServices:
             groups=coordinators.groups,
             transactions=coordinators.transactions.coordinator,
             transaction_markers=coordinators.transactions.markers,
+            transaction_verifier=coordinators.transactions.verifier,
             ensure_internal_topic=internal_topics.ensure,
             change_under_way=coordinators.change_under_way,
             warm_reads=partitions.warm_reads,

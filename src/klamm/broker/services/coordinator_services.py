@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from klamm.broker.services.dynamic_broker_config import DynamicBrokerConfig
     from klamm.broker.services.internal_topics import InternalTopics
     from klamm.broker.services.partition_services import PartitionServices
+    from klamm.broker.services.peers import OpenPeerConnection
     from klamm.core.group.history.change import UnderWay
     from klamm.core.group.partition_traffic import Traffic
     from klamm.metadata.service import MetadataService
@@ -53,6 +54,7 @@ class CoordinatorServices:
         internal_topics: InternalTopics,
         *,
         clock: Callable[[], Millis],
+        open_peer_connection: OpenPeerConnection,
     ) -> None:
         config = dynamic_config.current
         self._loop = loop = asyncio.get_running_loop()
@@ -74,7 +76,9 @@ class CoordinatorServices:
             write_timeout_ms=config.offsets_commit_timeout_ms,
             compression=Compression(config.offsets_topic_compression_codec),
         )
-        self.transactions = TransactionServices(config, registry, metadata, self.groups, clock=clock)
+        self.transactions = TransactionServices(
+            config, registry, metadata, self.groups, clock=clock, open_peer_connection=open_peer_connection
+        )
         self._history = (
             history_of_groups(registry, self.groups, internal_topics, executor, clock)
             if config.klamm_group_history_enable

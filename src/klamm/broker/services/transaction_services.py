@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from klamm.broker.partitions.transaction_markers import TransactionMarkers
 from klamm.broker.services.coordinator_ports import LoopTimers, PartitionLogs
 from klamm.broker.services.internal_topics import TRANSACTIONS_TOPIC
+from klamm.broker.services.marker_delivery import MarkerDelivery
+from klamm.broker.services.peers import OpenPeerConnection, Peers
+from klamm.broker.services.transaction_verifier import TransactionVerifier
 from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
-from klamm.metadata.image import EMPTY_IMAGE
+from klamm.metadata.image import EMPTY_IMAGE, MetadataImage
 from klamm.protocol.types import Millis
 from klamm.runtime.transaction_coordinator import TransactionCoordinator
 
@@ -60,7 +63,10 @@ def transaction_config(config: BrokerConfig) -> TransactionCoordinatorConfig:
 
 
 class TransactionServices:
-    """The coordinator, and the marker writer of this broker's partitions. Must be created on the running event loop."""
+    """The coordinator, the marker writer of this broker's partitions, and what transactions need of other brokers.
+
+    Must be created on the running event loop.
+    """
 
     def __init__(
         self,
@@ -70,22 +76,44 @@ class TransactionServices:
         groups: GroupCoordinator,
         *,
         clock: Callable[[], Millis],
+        open_peer_connection: OpenPeerConnection,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._metadata = metadata
+        self._node_id = config.node_id
         self._tasks = LoopTasks(loop)
         self._default_partition_count = config.transaction_state_log_num_partitions
         self.markers = TransactionMarkers(partitions, groups, clock=clock, timeout_ms=_MARKER_TIMEOUT_MS)
+        # Markers wait for their commit on the other broker. The verification of a batch must not wait behind them.
+        self._marker_peers = self._make_peers(config, open_peer_connection, "txn-marker-sender")
+        self._verification_peers = self._make_peers(config, open_peer_connection, "add-partitions-sender")
+        self._delivery = MarkerDelivery(
+            config.node_id,
+            self.markers,
+            self._marker_peers,
+            image=self._image,
+            is_coordinator=self._is_coordinator,
+            spawn=self._tasks.spawn,
+        )
+        coordinator_config = transaction_config(config)
         self.coordinator = TransactionCoordinator(
-            config=transaction_config(config),
+            config=coordinator_config,
             log=PartitionLogs(TRANSACTIONS_TOPIC, partitions, clock),
             timers=LoopTimers(loop),
             wall_clock=clock,
             promises=loop,
             spawn=self._tasks.spawn,
-            markers=self.markers,
+            markers=self._delivery,
             next_producer_id=metadata.next_producer_id,
             partition_count=self._count_partitions,
+        )
+        self.verifier = TransactionVerifier(
+            config.node_id,
+            self.coordinator,
+            self._verification_peers,
+            image=self._image,
+            config=coordinator_config,
+            spawn=self._tasks.spawn,
         )
 
     def start(self) -> None:
@@ -93,11 +121,15 @@ class TransactionServices:
         self.coordinator.start()
         self.coordinator.on_metadata_update(EMPTY_IMAGE, self._metadata.image)
         self._metadata.subscribe(self.coordinator.on_metadata_update)
+        for each in (self._marker_peers, self._verification_peers, self._delivery):
+            self._metadata.subscribe(each.on_metadata_update)
 
     def stop(self) -> None:
         """Stops the coordinator. Pending markers are written after the next start."""
         self.coordinator.stop()
         self._tasks.stop()
+        self._marker_peers.stop()
+        self._verification_peers.stop()
 
     def on_leadership(self, partition: Partition, is_leader: bool) -> None:
         """Tells the coordinator that this broker leads a partition of `__transaction_state`, or no longer leads it."""
@@ -105,6 +137,20 @@ class TransactionServices:
             self.coordinator.on_leadership(partition.index, partition.leader_epoch)
         else:
             self.coordinator.on_resignation(partition.index)
+
+    def _make_peers(self, config: BrokerConfig, open_connection: OpenPeerConnection, name: str) -> Peers:
+        listener_name = config.inter_broker_listener_name
+        client_id = f"broker-{config.node_id}-{name}"
+        return Peers(config.node_id, listener_name, self._image, open_connection, client_id=client_id)
+
+    def _image(self) -> MetadataImage:
+        return self._metadata.image
+
+    def _is_coordinator(self, transactional_id: str) -> bool:
+        topic = self._metadata.image.topics.get(TRANSACTIONS_TOPIC)
+        if topic is None:
+            return False
+        return topic.partitions[self.coordinator.partition_for(transactional_id)].leader == self._node_id
 
     def _count_partitions(self) -> int:
         topic = self._metadata.image.topics.get(TRANSACTIONS_TOPIC)

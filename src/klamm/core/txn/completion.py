@@ -169,6 +169,7 @@ class Completions:
             is_commit=transaction.is_commit,
             partitions=tuple(sorted(ending.remaining)),
             transaction_version=transaction.client_transaction_version,
+            transactional_id=transaction.transactional_id,
         )
 
     def _is_given_up(

@@ -31,6 +31,8 @@ class TransactionMarker:
     is_commit: bool
     partitions: tuple[TopicPartition, ...]
     transaction_version: int
+    transactional_id: str = ""
+    """The id whose coordinator asks for the marker; empty for a marker of a WriteTxnMarkers request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class MetadataBroker:
             groups=NOT_THERE,
             transactions=NOT_THERE,
             transaction_markers=NOT_THERE,
+            transaction_verifier=NOT_THERE,
             ensure_internal_topic=self._ensure_internal_topic,
         )
 

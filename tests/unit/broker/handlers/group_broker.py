@@ -79,6 +79,7 @@ class GroupBroker:
             groups=self.world.coordinator,
             transactions=self.transactions.coordinator,
             transaction_markers=NOT_THERE,
+            transaction_verifier=self.transactions.coordinator,
             ensure_internal_topic=self._ensure_internal_topic,
             warm_reads=NOT_THERE,
         )

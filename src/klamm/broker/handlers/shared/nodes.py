@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from klamm.protocol.types import BrokerId
@@ -9,7 +10,7 @@ from klamm.protocol.types import BrokerId
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
 
-__all__ = ["Node", "nodes_for"]
+__all__ = ["Node", "nodes_for", "reachable_brokers"]
 
 
 class Node(NamedTuple):
@@ -22,11 +23,24 @@ class Node(NamedTuple):
 
 
 def nodes_for(context: RequestContext) -> list[Node]:
-    """Returns all registered brokers, by id. This broker has the address that the client's listener advertises."""
+    """Returns the live brokers that have the client's listener, by id, with the addresses of that listener.
+
+    For this broker, that is the address that the listener advertises to this client.
+    """
     own = context.broker.node_id
-    return [
-        Node(broker.id, context.advertised_host, context.advertised_port, broker.rack)
-        if broker.id == own
-        else Node(broker.id, broker.host, broker.port, broker.rack)
-        for _, broker in sorted(context.broker.metadata.image.brokers.items())
-    ]
+    nodes = []
+    for _, broker in sorted(context.broker.metadata.image.brokers.items()):
+        if broker.id == own:
+            nodes.append(Node(broker.id, context.advertised_host, context.advertised_port, broker.rack))
+        elif (address := broker.endpoint(context.connection.listener_name)) is not None:
+            nodes.append(Node(broker.id, address.host, address.port, broker.rack))
+    return nodes
+
+
+def reachable_brokers(context: RequestContext) -> Collection[BrokerId]:
+    """Returns the ids of the brokers that `nodes_for` returns."""
+    own, listener_name = context.broker.node_id, context.connection.listener_name
+    brokers = context.broker.metadata.image.brokers
+    if len(brokers) == 1 and own in brokers:
+        return brokers
+    return {each.id for each in brokers.values() if each.id == own or each.endpoint(listener_name) is not None}
