@@ -227,6 +227,19 @@ class CoordinatorRuntime(Generic[S]):
         """The number of unreadable records that were found when the led partitions were loaded."""
         return sum(led.skipped.unreadable for led in self._led.values() if led.skipped is not None)
 
+    def decide(self, partition: PartitionIndex, decide: Callable[[S, Millis], Result]) -> None:
+        """Executes a decision on one shard without a request.
+
+        Raises what `decide` raises, and KafkaError NOT_COORDINATOR if the partition is not loaded here.
+        """
+        led = self._led.get(partition)
+        if led is not None and led.state is PartitionState.ACTIVE:
+            self._flush(led)
+            led = self._led.get(partition)
+        if led is None or led.state is not PartitionState.ACTIVE:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"partition {partition} has no coordinator here")
+        self._execute(led, decide(led.shard, self._wall_clock()))
+
     def tell(self, decide: Callable[[S, Millis], Result]) -> None:
         """Executes a decision on every loaded shard without a request."""
         for led in list(self._led.values()):

@@ -334,6 +334,25 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         parts = self._ask_all(load_shard_class().handle_list_groups, request, context, errors.list_groups_error)
         return then(parts, merge_lists)
 
+    def rebalance(self, group_id: str) -> None:
+        """Lets the group rebalance as if an administrator had asked for it, which no request of the protocol can.
+
+        Raises KafkaError: GROUP_ID_NOT_FOUND, NOT_COORDINATOR.
+        """
+        self._decide(group_id, lambda shard, now: shard.rebalance(group_id, now))
+
+    def end_session(self, group_id: str, member_id: str) -> None:
+        """Removes the member from the group as if its session had timed out.
+
+        Raises KafkaError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, NOT_COORDINATOR.
+        """
+        self._decide(group_id, lambda shard, now: shard.end_session(group_id, member_id, now))
+
+    def _decide(self, group_id: str, decide: Callable[[GroupShard, Millis], Result]) -> None:
+        if not self._partition_count:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker has no group coordinator")
+        self._runtime.decide(self.partition_for(group_id), decide)
+
     def describe_groups(self, request: DescribeGroupsRequest, context: ClientContext) -> Answer[DescribeGroupsResponse]:
         """Answers DescribeGroups; the groups may belong to several partitions."""
         if not self._partition_count:

@@ -6,28 +6,23 @@ with Broker() as broker:
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import shutil
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from klamm.broker.server import BrokerServer
 from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
+from klamm.testing.broker_thread import OPEN_FILES, BrokerThread
+from klamm.testing.group_control import fence_member, rebalance_group
 
 __all__ = ["Broker"]
 
 T = TypeVar("T")
-
-_OPEN_FILES: Final = 256
-"""The limit of open log files. Code of the application that calls `select()`, such as py4j for PySpark's callbacks,
-can't use descriptors above 1,023."""
 
 
 class Broker:
@@ -53,9 +48,7 @@ class Broker:
         self._port = port
         self._own_data_dir: Path | None = None
         self._remove_own_data_dir: Callable[[], object] = _nothing
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._server: BrokerServer | None = None
+        self._thread: BrokerThread | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -92,32 +85,9 @@ class Broker:
         config = BrokerConfig.load(
             flags=flags, environ={}, file=None, profile=self._profile, flags_name="Broker(config=...)"
         )
-        started = threading.Event()
-        failures: list[BaseException] = []
-
-        def serve() -> None:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                self._loop = runner.get_loop()
-                self._server = server = BrokerServer(config, open_files=_OPEN_FILES)
-                try:
-                    self._port = runner.run(server.start())[0][1]
-                except BaseException as error:
-                    failures.append(error)
-                    with contextlib.suppress(Exception):
-                        runner.run(server.stop())
-                    started.set()
-                    return
-                started.set()
-                self._loop.run_forever()
-                runner.run(server.stop())
-
-        self._thread = threading.Thread(target=serve, name="klamm-broker", daemon=True)
-        self._thread.start()
-        started.wait()
-        if failures:
-            self._thread.join()
-            self._thread = self._loop = self._server = None
-            raise failures[0]
+        thread = BrokerThread(lambda: BrokerServer(config, open_files=OPEN_FILES), "klamm-broker")
+        self._port = thread.start()[0][1]
+        self._thread = thread
         return self
 
     def stop(self) -> None:
@@ -126,17 +96,32 @@ class Broker:
         Keeps the data for another start. A folder that was not given is removed at the end of the `with` block, or else
         with this object.
         """
-        if self._thread is None or self._loop is None:
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._thread = self._loop = self._server = None
+        if self._thread is not None:
+            self._thread.stop()
+            self._thread = None
 
     def run_in_broker(self, function: Callable[[BrokerServer], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine on the broker's own loop and returns its result, for tests of internals."""
-        if self._loop is None or self._server is None:
+        if self._thread is None:
             raise KlammError("the broker is not running")
-        return asyncio.run_coroutine_threadsafe(function(self._server), self._loop).result()
+        return self._thread.run(function)
+
+    def rebalance(self, group: str) -> None:
+        """Makes a group rebalance now, as an administrator's wish: its history says so.
+
+        A classic group begins a new generation, unless it is rebalancing already; a group of the consumer protocol gets
+        a new epoch and a new target assignment. Returns when the rebalance has begun. Raises KafkaError
+        GROUP_ID_NOT_FOUND.
+        """
+        self.run_in_broker(lambda server: rebalance_group(server, group))
+
+    def fence(self, group: str, member_id: str) -> None:
+        """Removes a member from its group as if its session had timed out: its next request is refused.
+
+        Raises KafkaError GROUP_ID_NOT_FOUND or UNKNOWN_MEMBER_ID, and KlammError if the member waits for a rebalance:
+        such a member has no session that could time out.
+        """
+        self.run_in_broker(lambda server: fence_member(server, group, member_id))
 
     def __enter__(self) -> Self:
         return self.start()
@@ -151,11 +136,3 @@ class Broker:
 
 def _nothing() -> None:
     """Does nothing: stands for the removal of a folder before there is one."""
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

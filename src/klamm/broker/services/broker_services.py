@@ -69,6 +69,7 @@ class BrokerServices:
         )
         self._clock = clock
         self._open_peer_connection = open_peer_connection
+        self._closes_files_only = False
         self._stops = AsyncExitStack()
 
     @property
@@ -104,17 +105,22 @@ class BrokerServices:
         self._start_housekeeping(housekeeping, partitions, context)
         return context
 
-    async def stop(self) -> None:
+    async def stop(self, *, is_kill: bool = False) -> None:
         """Stops the started services in reverse order: stops the coordinators, closes the metadata and the logs.
 
-        Safe after a start that failed halfway, and safe to call twice.
+        With `is_kill` the log directory is left as by a process that was killed: no sync, no checkpoint, no mark of a
+        clean stop. Safe after a start that failed halfway, and safe to call twice.
         """
+        self._closes_files_only = is_kill
         await self._stops.aclose()
 
     def _lock_data_directory(self) -> None:
-        self._stops.push_async_callback(asyncio.to_thread, self.log_directory.close)
+        self._stops.push_async_callback(self._close_log_directory)
         self.log_directory.lock()
         refuse_kafka_directory(self.log_directory.path)
+
+    async def _close_log_directory(self) -> None:
+        await asyncio.to_thread(self.log_directory.close, not self._closes_files_only)
 
     def _make_partitions(self, housekeeping: Housekeeping) -> PartitionServices:
         partitions = PartitionServices(

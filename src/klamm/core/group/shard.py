@@ -269,6 +269,16 @@ class GroupShard:
         self._deletions.check(request.group_id)
         return delete_offsets(self.groups, request, ticket)
 
+    # What an administrator asks for, without a request of the protocol
+
+    def rebalance(self, group_id: str, now: Millis) -> Result:
+        """Lets the group rebalance. Raises GROUP_ID_NOT_FOUND."""
+        return self.groups.kind_of(group_id).rebalance(group_id, now)
+
+    def end_session(self, group_id: str, member_id: str, now: Millis) -> Result:
+        """Removes the member as if its session had timed out. Raises GROUP_ID_NOT_FOUND or UNKNOWN_MEMBER_ID."""
+        return self.groups.kind_of(group_id).end_session(group_id, member_id, now)
+
     # Groups
 
     def handle_list_groups(

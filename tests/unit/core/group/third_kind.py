@@ -174,6 +174,14 @@ class ThirdShard:
         self.topics = topics
         return iter(())
 
+    def rebalance(self, group_id: str, now: Millis) -> Result:
+        """Does nothing."""
+        return Result()
+
+    def end_session(self, group_id: str, member_id: str, now: Millis) -> Result:
+        """Does nothing."""
+        return Result()
+
     def on_traffic(self, traffic: Traffic, result: Result) -> None:
         """Does nothing, because the kind is not assigned by load."""
 

@@ -7,16 +7,22 @@ from collections.abc import Iterator
 from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
 from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket, TimerKey
 from klamm.core.group.classic.callbacks import on_classic_groups_loaded, on_classic_groups_unloaded, on_classic_timer
+from klamm.core.group.classic.classic_events import needed
 from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.classic.classic_store import ClassicStore
+from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.heartbeats import heartbeat
 from klamm.core.group.classic.joins import join_group
 from klamm.core.group.classic.leaves import leave_group
 from klamm.core.group.classic.offset_checks import check_commit, check_transactional_commit
+from klamm.core.group.classic.rebalance import prepare_rebalance
 from klamm.core.group.classic.syncs import sync_group
+from klamm.core.group.classic.timers import session_timer
+from klamm.core.group.events import Cause
 from klamm.core.group.group_kind import KindServices
 from klamm.core.group.partition_traffic import Traffic
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
@@ -86,6 +92,27 @@ class ClassicShard:
     def on_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decides on an expired timer; see `callbacks.py`."""
         return on_classic_timer(self.groups, self.config, key, now)
+
+    def rebalance(self, group_id: str, now: Millis) -> Result:
+        """Starts a rebalance unless one is in progress; see `rebalance.py`."""
+        group = self._expect(group_id)
+        result = Result()
+        if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            cause = needed(group, Cause.ADMIN, None, "an administrator asked for it", now)
+            prepare_rebalance(group, [cause], self.config, result, now)
+        return result
+
+    def end_session(self, group_id: str, member_id: str, now: Millis) -> Result:
+        """Removes the member; see `heartbeats.py`. A member that waits for the others to join has no session."""
+        if member_id not in self._expect(group_id).members:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id} has no member {member_id}")
+        return on_classic_timer(self.groups, self.config, session_timer(group_id, member_id), now)
+
+    def _expect(self, group_id: str) -> ClassicGroup:
+        group = self.groups.find(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+        return group
 
     # Requests of the classic protocol
 

@@ -11,8 +11,10 @@ from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket, TimerKey
 from klamm.core.group.classic.classic_shard import ClassicShard
 from klamm.core.group.consumer.callbacks import on_consumer_groups_loaded, on_consumer_timer
+from klamm.core.group.consumer.changed_subscriptions import at_present
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
-from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.consumer_groups import CauseDetails, ConsumerGroups, Decision
+from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.load_trigger import on_traffic
 from klamm.core.group.consumer.migration.classic_joins import join_consumer_group
 from klamm.core.group.consumer.migration.classic_members import (
@@ -21,8 +23,11 @@ from klamm.core.group.consumer.migration.classic_members import (
     sync_in_consumer_group,
 )
 from klamm.core.group.consumer.offset_checks import check_commit, check_fetch, check_transactional_commit
+from klamm.core.group.consumer.timers import session_timer, target_timer
+from klamm.core.group.events import Cause
 from klamm.core.group.group_kind import KindServices, PartitionCheck, shard_of
 from klamm.core.group.partition_traffic import Traffic
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
@@ -87,6 +92,22 @@ class ConsumerShard:
     def on_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decides on an expired timer; see `callbacks.py`."""
         return on_consumer_timer(self.groups, key, now)
+
+    def rebalance(self, group_id: str, now: Millis) -> Result:
+        """Raises the group epoch, and makes a new target assignment; see `group_epoch.py`."""
+        group = self.store.groups[group_id]
+        decision = Decision(self.groups, Result(), now)
+        if group.members:
+            cause = CauseDetails(Cause.ADMIN, "an administrator asked for it")
+            raise_epoch(decision, group, at_present(group), [cause], member_id=None, member_ids=list(group.members))
+            decision.result.arm(target_timer(group_id), 0)
+        return decision.result
+
+    def end_session(self, group_id: str, member_id: str, now: Millis) -> Result:
+        """Removes the member; see `member_removal.py`."""
+        if member_id not in self.store.groups[group_id].members:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id} has no member {member_id}")
+        return on_consumer_timer(self.groups, session_timer(group_id, member_id), now)
 
     # Requests of the classic protocol
 

@@ -1,0 +1,100 @@
+"""A thread of this process that serves one broker on an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from klamm.broker.server import BrokerServer
+from klamm.errors import KlammError
+
+__all__ = ["OPEN_FILES", "BrokerThread"]
+
+T = TypeVar("T")
+
+OPEN_FILES: Final = 256
+"""The limit of open log files. Code of the application that calls `select()`, such as py4j for PySpark's callbacks,
+can't use descriptors above 1,023."""
+
+
+class BrokerThread:
+    """One run of a broker, from `start` to `stop`. `make_server` is called on the thread, with its loop running."""
+
+    def __init__(self, make_server: Callable[[], BrokerServer], name: str) -> None:
+        self._make_server = make_server
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._is_kill = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: BrokerServer | None = None
+        self._addresses: list[tuple[str, int]] = []
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+
+    def start(self) -> list[tuple[str, int]]:
+        """Starts the broker, waits until it accepts requests, and returns the addresses of its listeners.
+
+        Raises what the start of the broker raises.
+        """
+        self.begin()
+        return self.wait()
+
+    def begin(self) -> None:
+        """Begins to start the broker, and does not wait."""
+        self._thread.start()
+
+    def wait(self) -> list[tuple[str, int]]:
+        """Waits until the broker has started; see `start`."""
+        self._started.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+        return self._addresses
+
+    def stop(self, *, is_kill: bool = False) -> None:
+        """Stops the broker cleanly, or with `is_kill` as if its process had been killed, and ends the thread."""
+        assert self._loop is not None, "it has been started"
+        self._is_kill = is_kill
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Calls `callback` on the broker's loop, and does not wait."""
+        assert self._loop is not None, "it has been started"
+        self._loop.call_soon_threadsafe(callback)
+
+    def run(self, function: Callable[[BrokerServer], Coroutine[Any, Any, T]]) -> T:
+        """Runs a coroutine on the broker's loop and returns its result. Raises KlammError after a stop."""
+        if self._loop is None or self._server is None or not self._thread.is_alive():
+            raise KlammError("the broker is not running")
+        return asyncio.run_coroutine_threadsafe(function(self._server), self._loop).result()
+
+    def _serve(self) -> None:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            self._loop = runner.get_loop()
+            try:
+                self._server = server = runner.run(self._make())
+                self._addresses = runner.run(server.start())
+            except BaseException as error:
+                self._failure = error
+                if self._server is not None:
+                    with contextlib.suppress(Exception):
+                        runner.run(self._server.stop())
+                self._started.set()
+                return
+            self._started.set()
+            self._loop.run_forever()
+            runner.run(server.kill() if self._is_kill else server.stop())
+
+    async def _make(self) -> BrokerServer:
+        return self._make_server()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

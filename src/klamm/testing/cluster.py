@@ -1,0 +1,410 @@
+"""Several brokers in this process, which a test can kill, pause and cut off.
+
+with Cluster(brokers=3) as cluster:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    cluster.kill(2)
+    cluster.restart(2)
+
+The brokers are real: sockets, log files, and requests between brokers. Only the metadata store is in memory. Each
+partition has one replica, so the partitions of a broker that is away are away, too, until it is back.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeVar
+
+from klamm.broker.network.peer_connections import TcpPeerConnections
+from klamm.broker.server import BrokerServer
+from klamm.broker.services.internal_topics import OFFSETS_TOPIC
+from klamm.client.config import Address
+from klamm.config.broker_config import BrokerConfig
+from klamm.errors import KlammError
+from klamm.metadata.image import MetadataImage
+from klamm.metadata.memory_store import MemoryMetadata, MemoryStore
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import BrokerId
+from klamm.testing.broker_thread import OPEN_FILES, BrokerThread
+from klamm.testing.cuts import CuttableConnections, Cuts
+from klamm.testing.group_control import fence_member, rebalance_group
+
+__all__ = ["Cluster"]
+
+T = TypeVar("T")
+
+_HOST: Final = "127.0.0.1"
+_SESSION_TIMEOUT_MS: Final = 9_000
+"""Kafka's default of `broker.session.timeout.ms`."""
+
+
+class Cluster:
+    """Brokers 1 to `brokers` on free ports of 127.0.0.1, each on a thread of its own.
+
+    `config`: Kafka's broker keys, as text, for every broker. `profile`: as for `Broker`. `data_dir`: the folder with a
+    folder for each broker; by default a new one that is removed at the end. `session_timeout_ms`: after this time, the
+    others see a paused broker as gone. Use it as a context manager, or call `start` and `stop`. Its methods may be
+    called from any thread, one at a time. Brokers are named by their ids.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        config: Mapping[str, str] | None = None,
+        profile: Literal["default", "test"] = "test",
+        data_dir: str | Path | None = None,
+        session_timeout_ms: int = _SESSION_TIMEOUT_MS,
+    ) -> None:
+        if brokers < 1:
+            raise KlammError(f"a cluster has at least one broker, not {brokers}")
+        self._overrides = dict(config or {})
+        self._profile: Literal["default", "test"] = profile
+        self._session_timeout_ms = session_timeout_ms
+        self._metadata = MemoryMetadata()
+        self._cuts = Cuts()
+        self._lock = threading.RLock()
+        self._brokers = {number: _Member(number) for number in range(1, brokers + 1)}
+        self._remove_data_dir: Callable[[], object] = lambda: None
+        self._given_data_dir = Path(data_dir) if data_dir is not None else None
+        self._data_dir: Path | None = None
+
+    # Life
+
+    def start(self) -> Self:
+        """Starts all brokers, waits until they accept requests and know each other, and returns the cluster.
+
+        Raises KlammError when it is running already or a broker can't start.
+        """
+        with self._lock:
+            if self._data_dir is not None:
+                raise KlammError("the cluster is running already")
+            self._data_dir = self._given_data_dir
+            if self._data_dir is None:
+                self._data_dir = Path(tempfile.mkdtemp(prefix="klamm-cluster-"))
+                self._remove_data_dir = weakref.finalize(self, shutil.rmtree, self._data_dir, ignore_errors=True)
+            try:
+                for member in self._brokers.values():
+                    self._begin(member)
+                for member in self._brokers.values():
+                    self._wait(member)
+            except BaseException:
+                self.stop()
+                raise
+            self._let_all_know()
+        return self
+
+    def stop(self) -> None:
+        """Stops all brokers cleanly, and removes the data folder if it was not given. Safe to call twice."""
+        with self._lock:
+            for member in self._brokers.values():
+                if member.thread is not None:
+                    self._unblock(member)
+                    self._end(member, is_kill=False)
+            self._remove_data_dir()
+            self._data_dir = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # Facts
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of every broker, those that are away included, in the form that every Kafka client accepts.
+
+        Raises KlammError when the cluster has not been started.
+        """
+        return ",".join(self.address_of(broker) for broker in self._brokers)
+
+    @property
+    def brokers(self) -> list[int]:
+        """The ids of all brokers, those that are away included."""
+        return list(self._brokers)
+
+    def address_of(self, broker: int) -> str:
+        """Returns `host:port` of one broker. It stays the same when the broker starts again.
+
+        Raises KlammError for an unknown broker, and when the cluster has not been started.
+        """
+        port = self._member(broker).port
+        if port == 0:
+            raise KlammError("the cluster is not running: use `with Cluster() as cluster:` or call start() first")
+        return f"{_HOST}:{port}"
+
+    def data_dir_of(self, broker: int) -> Path:
+        """Returns the data folder of one broker. Raises KlammError when the cluster has not been started."""
+        self._member(broker)
+        if self._data_dir is None:
+            raise KlammError("the cluster has no data folder: call start() first")
+        return self._data_dir / f"broker-{broker}"
+
+    def leader_of(self, topic: str, partition: int) -> int | None:
+        """Returns the broker that leads the partition, None if that broker is away.
+
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        image = self._image()
+        found = image.topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{partition}")
+        leader = found.partitions[partition].leader
+        return leader if leader in image.brokers else None
+
+    def coordinator_of(self, group: str) -> int | None:
+        """Returns the broker that coordinates the group; None if it is away, or if there is no group yet."""
+        if OFFSETS_TOPIC not in self._image().topics:
+            return None
+
+        async def partition_of(server: BrokerServer) -> int:
+            assert server.context is not None
+            return server.context.groups.partition_for(group)
+
+        return self.leader_of(OFFSETS_TOPIC, self._running().run(partition_of))
+
+    # Failures
+
+    def kill(self, broker: int) -> None:
+        """Ends a broker as `kill -9` would, and returns when the other brokers know that it is gone.
+
+        Its clients lose their connections without an answer. What it wrote to its files stays; the next start recovers
+        its logs. Raises KlammError if it is not running.
+        """
+        with self._lock:
+            member = self._expect_running(broker)
+            self._unblock(member)
+            self._end(member, is_kill=True)
+            self._let_all_know()
+
+    def restart(self, broker: int) -> None:
+        """Starts a broker again with the same data and port, and waits until it accepts requests.
+
+        A running broker is stopped cleanly before.
+        """
+        with self._lock:
+            member = self._member(broker)
+            self._require_started()
+            if member.thread is not None:
+                self._unblock(member)
+                self._end(member, is_kill=False)
+            self._begin(member)
+            self._wait(member)
+            self._let_all_know()
+
+    def pause(self, broker: int) -> None:
+        """Stops a broker as SIGSTOP would: it keeps its connections and answers nothing, until `resume`.
+
+        After the session timeout the others see it as gone. It then starts again when it is resumed. Raises KlammError
+        if it is not running, or paused already.
+        """
+        with self._lock:
+            member = self._expect_running(broker)
+            if member.is_paused:
+                raise KlammError(f"broker {broker} is paused already")
+            assert member.thread is not None
+            stopped, goes_on = threading.Event(), threading.Event()
+
+            def block() -> None:
+                stopped.set()
+                goes_on.wait()
+
+            member.goes_on = goes_on
+            member.thread.call_soon(block)
+            stopped.wait()
+            assert member.session is not None
+            member.lease = threading.Timer(self._session_timeout_ms / 1000, member.session.lose)
+            member.lease.daemon = True
+            member.lease.start()
+
+    def resume(self, broker: int) -> None:
+        """Lets a paused broker continue. Does nothing if it is not paused."""
+        with self._lock:
+            self._unblock(self._member(broker))
+
+    def cut(self, one: int, other: int, *, one_way: bool = False) -> None:
+        """Breaks the network between two brokers until `heal`; clients still reach both.
+
+        Requests between the brokers fail at once. With `one_way`, only those that `one` sends to `other`.
+        """
+        self._member(one)
+        self._member(other)
+        self._cuts.cut(one, other)
+        if not one_way:
+            self._cuts.cut(other, one)
+
+    def heal(self, one: int | None = None, other: int | None = None) -> None:
+        """Ends the cuts between two brokers in both directions; without arguments, all cuts."""
+        if one is None or other is None:
+            self._cuts.heal_all()
+            return
+        self._cuts.heal(one, other)
+        self._cuts.heal(other, one)
+
+    # Groups
+
+    def rebalance(self, group: str) -> None:
+        """Makes a group rebalance now; see `Broker.rebalance`.
+
+        Raises KafkaError: GROUP_ID_NOT_FOUND, COORDINATOR_NOT_AVAILABLE while the group's broker is away.
+        """
+        self._in_coordinator(group, lambda server: rebalance_group(server, group))
+
+    def fence(self, group: str, member_id: str) -> None:
+        """Removes a member from its group as if its session had timed out; see `Broker.fence`.
+
+        Raises its errors, and KafkaError COORDINATOR_NOT_AVAILABLE while the group's broker is away.
+        """
+        self._in_coordinator(group, lambda server: fence_member(server, group, member_id))
+
+    def run_in_broker(self, broker: int, function: Callable[[BrokerServer], Coroutine[Any, Any, T]]) -> T:
+        """Runs a coroutine on a broker's own loop and returns its result, for tests of internals."""
+        thread = self._expect_running(broker).thread
+        assert thread is not None
+        return thread.run(function)
+
+    def _in_coordinator(self, group: str, function: Callable[[BrokerServer], Coroutine[Any, Any, None]]) -> None:
+        if OFFSETS_TOPIC not in self._image().topics:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group}")
+        coordinator = self.coordinator_of(group)
+        if coordinator is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of group {group} is away")
+        self.run_in_broker(coordinator, function)
+
+    # Members
+
+    def _member(self, broker: int) -> _Member:
+        try:
+            return self._brokers[broker]
+        except KeyError:
+            raise KlammError(f"there is no broker {broker}: the cluster has {self.brokers}") from None
+
+    def _require_started(self) -> None:
+        if self._data_dir is None:
+            raise KlammError("the cluster is not running: use `with Cluster() as cluster:` or call start() first")
+
+    def _expect_running(self, broker: int) -> _Member:
+        self._require_started()
+        member = self._member(broker)
+        if member.thread is None:
+            raise KlammError(f"broker {broker} is not running")
+        return member
+
+    def _running(self) -> BrokerThread:
+        """Returns the thread of a broker that can answer. Raises KlammError if there is none."""
+        self._require_started()
+        for member in self._brokers.values():
+            if member.thread is not None and not member.is_paused:
+                return member.thread
+        raise KlammError("no broker of the cluster is running")
+
+    def _image(self) -> MetadataImage:
+        async def image_of(server: BrokerServer) -> MetadataImage:
+            assert server.context is not None
+            return server.context.metadata.image
+
+        return self._running().run(image_of)
+
+    def _begin(self, member: _Member) -> None:
+        flags = self._overrides | {
+            "node.id": str(member.number),
+            "log.dirs": str(self.data_dir_of(member.number)),
+            "listeners": f"PLAINTEXT://{_HOST}:{member.port}",
+        }
+        config = BrokerConfig.load(
+            flags=flags, environ={}, file=None, profile=self._profile, flags_name="Cluster(config=...)"
+        )
+
+        async def open_store() -> MemoryStore:
+            session = member.session = self._metadata.connect()
+            session.on_session_lost(lambda: self._revive_soon(member, session))
+            return session
+
+        def make_server() -> BrokerServer:
+            by_tcp = TcpPeerConnections(
+                request_timeout_ms=config.request_timeout_ms,
+                connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+            )
+            connections = CuttableConnections(member.number, self._broker_at, self._cuts, by_tcp)
+            return BrokerServer(config, open_files=OPEN_FILES, open_store=open_store, open_peer_connection=connections)
+
+        member.thread = BrokerThread(make_server, f"klamm-broker-{member.number}")
+        member.thread.begin()
+
+    def _wait(self, member: _Member) -> None:
+        assert member.thread is not None
+        try:
+            member.port = member.thread.wait()[0][1]
+        except BaseException:
+            member.thread = None
+            raise
+
+    def _broker_at(self, address: Address) -> int | None:
+        return next((number for number, member in self._brokers.items() if member.port == address[1]), None)
+
+    def _end(self, member: _Member, *, is_kill: bool) -> None:
+        thread, session = member.thread, member.session
+        member.thread = member.session = None
+        assert thread is not None
+        if is_kill and session is not None:
+            session.lose()
+        thread.stop(is_kill=is_kill)
+
+    def _unblock(self, member: _Member) -> None:
+        if member.lease is not None:
+            member.lease.cancel()
+            member.lease = None
+        if member.goes_on is not None:
+            member.goes_on.set()
+            member.goes_on = None
+
+    def _revive_soon(self, member: _Member, session: MemoryStore) -> None:
+        """Starts a broker again whose session has ended, as the supervisor of a real broker does."""
+        if member.session is session:
+            threading.Thread(target=self._revive, args=(member, session), daemon=True).start()
+
+    def _revive(self, member: _Member, session: MemoryStore) -> None:
+        with self._lock:
+            if member.session is session and self._data_dir is not None:
+                self._end(member, is_kill=True)
+                self._begin(member)
+                self._wait(member)
+
+    def _let_all_know(self) -> None:
+        """Waits until every broker that can answer has seen the metadata as they are now."""
+
+        async def nothing(server: BrokerServer) -> None:
+            """Runs after the commits that the broker's loop has received."""
+
+        for member in self._brokers.values():
+            if member.thread is not None and not member.is_paused:
+                member.thread.run(nothing)
+
+
+class _Member:
+    """One broker of the cluster, over all its runs."""
+
+    def __init__(self, number: int) -> None:
+        self.number: Final = BrokerId(number)
+        self.port = 0
+        """0 until the first start has picked one."""
+        self.thread: BrokerThread | None = None
+        """None while the broker is away."""
+        self.session: MemoryStore | None = None
+        self.goes_on: threading.Event | None = None
+        """Ends the pause of a paused broker."""
+        self.lease: threading.Timer | None = None
+        """Ends the session of a paused broker."""
+
+    @property
+    def is_paused(self) -> bool:
+        return self.goes_on is not None
