@@ -31,7 +31,7 @@ from klamm.metadata.memory_store import MemoryMetadata, MemoryStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId
 from klamm.testing.broker_thread import OPEN_FILES, BrokerThread
-from klamm.testing.cuts import CuttableConnections, Cuts
+from klamm.testing.cuts import Cuts, CuttableConnections
 from klamm.testing.group_control import fence_member, rebalance_group
 
 __all__ = ["Cluster"]

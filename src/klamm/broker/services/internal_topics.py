@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from klamm.metadata.service import NewTopic
@@ -75,6 +76,15 @@ class InternalTopics:
         topic = self._metadata.image.topics.get(OFFSETS_TOPIC)
         return len(topic.partitions) if topic is not None else self._dynamic_config.current.offsets_topic_num_partitions
 
+    def _next_to_the_offsets(self, history: NewTopic) -> NewTopic:
+        """Returns the history topic with the replicas of the offsets topic: the broker that coordinates a group writes
+        the group's history."""
+        offsets = self._metadata.image.topics.get(OFFSETS_TOPIC)
+        if offsets is None:
+            return history
+        assignments = [(partition.index, partition.replicas) for partition in offsets.partitions]
+        return replace(history, partitions=-1, replication_factor=-1, assignments=assignments)
+
     async def ensure(self, name: str) -> None:
         """Creates the topic unless it exists. Its partitions accept writes when this returns.
 
@@ -87,5 +97,6 @@ class InternalTopics:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker is about to stop")
         if name not in self._metadata.image.topics:
             config = self._dynamic_config.current
-            await self._metadata.ensure_topic(internal_topic(name, config, self.offsets_partition_count()))
+            topic = internal_topic(name, config, self.offsets_partition_count())
+            await self._metadata.ensure_topic(self._next_to_the_offsets(topic) if name == HISTORY_TOPIC else topic)
         await self._partitions.settled()

@@ -1,0 +1,258 @@
+"""The cluster of brokers in a test's process: what clients see when brokers are killed, paused and cut off."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from klamm import KlammError
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.testing import Broker, Cluster
+
+TOPIC = "orders"
+PARTITIONS = 6
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def shared_cluster() -> Iterator[Cluster]:
+    """Runs a cluster with a topic that has two partitions on each broker. Its tests bring every broker back."""
+    with Cluster(brokers=3, session_timeout_ms=600) as cluster:
+        _create_topic(cluster)
+        yield cluster
+
+
+def _wait(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _client(cluster: Cluster | Broker, **config: Any) -> dict[str, Any]:
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    return {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "reconnect.backoff.max.ms": 200, **settings}
+
+
+def _create_topic(cluster: Cluster | Broker) -> None:
+    admin = AdminClient(_client(cluster))
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result()
+
+
+def _write(cluster: Cluster, values: list[str], **config: Any) -> None:
+    producer = Producer(_client(cluster, **config))
+    for number, value in enumerate(values):
+        producer.produce(TOPIC, value, partition=number % PARTITIONS)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def _read_all(cluster: Cluster, count: int, prefix: str) -> list[str]:
+    """Reads `count` values with that prefix from all partitions."""
+    consumer = Consumer(_client(cluster, group_id="reader", isolation_level="read_committed"))
+    consumer.assign([TopicPartition(TOPIC, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
+    found: list[str] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is not None and message.error() is None and message.value().decode().startswith(prefix):
+            found.append(message.value().decode())
+    consumer.close()
+    return sorted(found)
+
+
+class _Member:
+    """A member of a group that polls when the test lets it."""
+
+    def __init__(self, cluster: Cluster | Broker, group: str, protocol: str) -> None:
+        self._consumer = Consumer(_client(cluster, group_id=group, group_protocol=protocol, auto_offset_reset="latest"))
+        self.revocations = 0
+        self._consumer.subscribe([TOPIC], on_revoke=self._on_revoke, on_lost=self._on_revoke)
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.revocations += 1
+
+    @property
+    def id(self) -> str:
+        return str(self._consumer.memberid())
+
+    @property
+    def has_all(self) -> bool:
+        """Polls once, and returns whether the member has all partitions."""
+        self._consumer.poll(0.05)
+        return len(self._consumer.assignment()) == PARTITIONS
+
+    def has_rebalanced(self, is_seen: Callable[[], bool]) -> bool:
+        """Polls once, and returns whether the rebalance is seen."""
+        self._consumer.poll(0.05)
+        return is_seen()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _causes(broker: Broker, group: str) -> list[str]:
+    """Returns the causes of all changes of the group, from its history."""
+    consumer = Consumer(_client(broker, group_id="historian"))
+    consumer.assign([TopicPartition("__group_history", 0, OFFSET_BEGINNING)])
+    causes = []
+    while (message := consumer.poll(1)) is not None:
+        if message.value() is not None and (change := json.loads(message.value())).get("group") == group:
+            causes += [cause["code"] for cause in change["causes"]]
+    consumer.close()
+    return causes
+
+
+class TestLife:
+    """Starts and stops."""
+
+    def test_each_broker_leads_its_share(self, shared_cluster: Cluster) -> None:
+        """Every broker is in the metadata, with its own address, and leads a third of the partitions."""
+        found = AdminClient(_client(shared_cluster)).list_topics(timeout=PATIENCE_S)
+        assert {broker.id: f"{broker.host}:{broker.port}" for broker in found.brokers.values()} == {
+            broker: shared_cluster.address_of(broker) for broker in shared_cluster.brokers
+        }
+        leaders = [found.topics[TOPIC].partitions[index].leader for index in range(PARTITIONS)]
+        assert {broker: leaders.count(broker) for broker in (1, 2, 3)} == {1: 2, 2: 2, 3: 2}
+        assert leaders == [shared_cluster.leader_of(TOPIC, index) for index in range(PARTITIONS)]
+
+    def test_a_stopped_cluster_leaves_nothing(self) -> None:
+        """After the block the folder is gone, and each method says that the cluster is not running."""
+        with Cluster(brokers=2) as cluster:
+            folder = cluster.data_dir_of(2)
+            assert folder.is_dir()
+        assert not folder.exists()
+        with pytest.raises(KlammError, match="not running"):
+            cluster.kill(1)
+        with pytest.raises(KlammError, match="the cluster has"):
+            cluster.address_of(3)
+
+
+class TestFailures:
+    """Brokers that are killed, paused and cut off."""
+
+    def test_a_killed_broker_takes_its_partitions_away_until_it_is_back(self, shared_cluster: Cluster) -> None:
+        """The others say at once that the partitions have no leader; what was acknowledged is there after the start."""
+        values = [f"killed-{number}" for number in range(60)]
+        _write(shared_cluster, values, acks="all")
+        shared_cluster.kill(2)
+        found = AdminClient(_client(shared_cluster)).list_topics(TOPIC, timeout=PATIENCE_S)
+        assert sorted(found.brokers) == [1, 3]
+        away = [each for each in found.topics[TOPIC].partitions.values() if each.leader == -1]
+        assert len(away) == 2
+        assert {each.error.name() for each in away} == {"LEADER_NOT_AVAILABLE"}
+        shared_cluster.restart(2)
+        assert _read_all(shared_cluster, 60, "killed-") == sorted(values)
+
+    def test_a_producer_goes_on_when_a_broker_starts_again(self, shared_cluster: Cluster) -> None:
+        """A producer that writes while a broker is killed and started again loses and repeats nothing."""
+        producer = Producer(_client(shared_cluster, enable_idempotence=True, retry_backoff_ms=20))
+        values = [f"again-{number}" for number in range(600)]
+        for number, value in enumerate(values):
+            producer.produce(TOPIC, value, partition=number % PARTITIONS)
+            if number == 200:
+                producer.poll(0.05)
+                shared_cluster.kill(1)
+            if number == 400:
+                shared_cluster.restart(1)
+        assert producer.flush(PATIENCE_S) == 0
+        assert _read_all(shared_cluster, 600, "again-") == sorted(values)
+
+    def test_a_paused_broker_is_gone_after_its_session(self, shared_cluster: Cluster) -> None:
+        """A paused broker answers nothing; after the session timeout the others miss it; resumed, it is back."""
+        partition = next(index for index in range(PARTITIONS) if shared_cluster.leader_of(TOPIC, index) == 3)
+        shared_cluster.pause(3)
+        assert shared_cluster.leader_of(TOPIC, partition) == 3
+        _wait(lambda: shared_cluster.leader_of(TOPIC, partition) is None)
+        with pytest.raises(KlammError, match="paused already"):
+            shared_cluster.pause(3)
+        shared_cluster.resume(3)
+        _wait(lambda: shared_cluster.leader_of(TOPIC, partition) == 3)
+        _write(shared_cluster, ["paused-0"] * PARTITIONS)
+
+    def test_a_transaction_waits_for_a_broker_that_is_cut_off(self, shared_cluster: Cluster) -> None:
+        """A commit whose markers can't be delivered is not lost: they are written when the cut is over."""
+        producer = Producer(_client(shared_cluster, transactional_id="cut"))
+        producer.init_transactions(PATIENCE_S)
+        producer.begin_transaction()
+        for index in range(PARTITIONS):
+            producer.produce(TOPIC, f"transaction-{index}", partition=index)
+        assert producer.flush(PATIENCE_S) == 0
+        for one, other in ((1, 2), (2, 3), (1, 3)):
+            shared_cluster.cut(one, other)
+        producer.commit_transaction(PATIENCE_S)
+        shared_cluster.heal()
+        assert len(_read_all(shared_cluster, PARTITIONS, "transaction-")) == PARTITIONS
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+class TestGroups:
+    """Groups that rebalance, lose members, and lose their coordinator."""
+
+    def test_a_group_rebalances_on_demand(self, protocol: str) -> None:
+        """The group gets a new generation or epoch, and its history says that an administrator asked for it."""
+        with Broker() as broker:
+            _create_topic(broker)
+            member = _Member(broker, "on-demand", protocol)
+            _wait(lambda: member.has_all)
+            broker.rebalance("on-demand")
+            _wait(lambda: member.has_rebalanced(lambda: _causes(broker, "on-demand")[-1:] == ["admin"]))
+            _wait(lambda: member.has_all)
+            assert member.revocations == (1 if protocol == "classic" else 0)
+            member.close()
+
+    def test_a_fenced_member_joins_again(self, shared_cluster: Cluster, protocol: str) -> None:
+        """A fenced member loses its partitions, and gets them again under a new membership."""
+        member = _Member(shared_cluster, f"fenced-{protocol}", protocol)
+        _wait(lambda: member.has_all)
+        shared_cluster.fence(f"fenced-{protocol}", member.id)
+        _wait(lambda: member.has_rebalanced(lambda: member.revocations == 1))
+        _wait(lambda: member.has_all)
+        with pytest.raises(KafkaError) as refused:
+            shared_cluster.fence(f"fenced-{protocol}", "nobody")
+        assert refused.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        member.close()
+
+    def test_a_group_goes_on_when_its_coordinator_is_back(self, shared_cluster: Cluster, protocol: str) -> None:
+        """Committed offsets outlast a kill of the group's coordinator, and its member keeps its partitions."""
+        group = f"moved-{protocol}"
+        member = _Member(shared_cluster, group, protocol)
+        _wait(lambda: member.has_all)
+        admin = AdminClient(_client(shared_cluster))
+        member._consumer.commit(offsets=[TopicPartition(TOPIC, 0, 7)], asynchronous=False)
+        coordinator = shared_cluster.coordinator_of(group)
+        assert coordinator is not None
+        shared_cluster.kill(coordinator)
+        assert shared_cluster.coordinator_of(group) is None
+        with pytest.raises(KafkaError) as refused:
+            shared_cluster.rebalance(group)
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        shared_cluster.restart(coordinator)
+        found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [TopicPartition(TOPIC, 0)])])[
+            group
+        ].result()
+        assert [each.offset for each in found.topic_partitions or []] == [7]
+        _wait(lambda: member.has_all)
+        member.close()
+
+
+def test_the_errors_of_an_unknown_group(shared_cluster: Cluster) -> None:
+    """A group that does not exist can't be rebalanced, and an unreachable cluster says so."""
+    with pytest.raises(KafkaError) as refused:
+        shared_cluster.rebalance("no such group")
+    assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    with Cluster(brokers=1) as alone, pytest.raises(KafkaException):
+        alone.kill(1)
+        AdminClient(_client(alone)).list_topics(timeout=0.3)
