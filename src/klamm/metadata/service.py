@@ -409,6 +409,7 @@ def _rules_of(config: BrokerConfig) -> TopicRules:
         replication_factor=config.default_replication_factor,
         check_configs=lambda overrides: check_new_topic(overrides, config.topic_defaults),
         new_topic_id=lambda: TopicId(random_uuid()),
+        maximum_replication_factor=1,  # the brokers do not copy records to each other
     )
 
 
