@@ -14,6 +14,7 @@ import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from time import monotonic
 from typing import Final, Self, TypeVar
 
@@ -61,6 +62,8 @@ _DELETED_AT_ONCE: Final = 1000
 """Number of partitions that are deleted in one transaction."""
 _NAMES_AT_ONCE: Final = 10_000
 """Number of names that are collected per step, which takes less than a millisecond."""
+_BACK_OFF_S: Final = 0.001
+_LONGEST_BACK_OFF_S: Final = 0.25
 _STEP_S: Final = 0.002
 """Longest time to decide a change before other tasks run."""
 
@@ -325,7 +328,7 @@ class MetadataService:
         async with self._changing:
             if prepare is not None:
                 await prepare()
-            while True:
+            for attempt in count():
                 self._changed_meanwhile.clear()
                 decided = decide(self.image)
                 plan = decided if isinstance(decided, Plan) else await _in_steps(decided)
@@ -337,12 +340,20 @@ class MetadataService:
                 try:
                     await self._writer.write(plan, {key: self._revisions.get(key, 0) for key in keys})
                 except ConditionFailed:
-                    # Another broker was faster, or the connection to the store failed. The watch has already delivered
-                    # the other change, so the next decision includes it.
+                    # Another broker was faster. The watch has already delivered its change, so the next decision
+                    # includes it.
+                    if self._writer.is_in_parts(plan):
+                        await self._back_off(attempt)
                     continue
                 except MetadataStoreError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 return plan.result
+            raise AssertionError("the loop ends with a return")
+
+    async def _back_off(self, attempt: int) -> None:
+        """Waits a time that differs between brokers, so that one of them completes a change in parts of the same
+        topic."""
+        await asyncio.sleep(min(_BACK_OFF_S * 2**attempt, _LONGEST_BACK_OFF_S) * (1 + self._broker_id % 8))
 
     def _apply_commit(self, commit: Commit) -> None:
         """Makes the next image, on the store's thread, because this is slow with thousands of partitions."""

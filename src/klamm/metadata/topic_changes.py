@@ -262,8 +262,8 @@ def plan_part_removal(image: MetadataImage, limit: int | None) -> Plan[int]:
     changes: list[Change] = []
     for topic_id, partitions in image.parts.items():
         changes.extend(Change(partition_key(topic_id, index), None) for index in sorted(partitions))
-    del changes[limit:]
-    return Plan(len(changes), changes)
+    some = changes if limit is None else changes[:limit]
+    return Plan(len(some), some)
 
 
 def plan_partition_creation(
