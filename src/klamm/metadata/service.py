@@ -13,7 +13,6 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from time import monotonic
 from typing import Final, Self, TypeVar
@@ -23,6 +22,7 @@ from klamm.errors import KlammError
 from klamm.metadata.brokers import (
     Registration,
     plan_broker_id,
+    plan_cluster,
     plan_registration,
     plan_session_removal,
     plan_unregistration,
@@ -106,6 +106,11 @@ class MetadataService:
         # The first caller that finds the block used up allocates the next one for all that wait.
         self._giving_producer_ids = asyncio.Lock()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other brokers may use the same store."""
+        return self._store.is_shared
+
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:
         """Creates a service with the content of the store. Raises MetadataStoreError if it can't be read."""
@@ -160,16 +165,15 @@ class MetadataService:
         KlammError if the store belongs to another cluster than `cluster_id`, and BrokerIsLive if this broker is live
         with another incarnation.
         """
-        known = self.image.cluster_id
-        if known and cluster_id is not None and known != cluster_id:
-            raise KlammError(
-                f"the metadata store belongs to cluster {known}, the data directory to cluster {cluster_id}"
-            )
-        cluster = known or cluster_id or uuid_text(random_uuid())
+        self._check_cluster(cluster_id)
+        cluster = cluster_id or uuid_text(random_uuid())
         own = (self.incarnation, *filter(None, [known_incarnation]))
         await self._change(lambda image: plan_session_removal(image, self._broker_id, own))
         if record_incarnation is not None:
-            record_incarnation(cluster, self.incarnation)
+            # Another broker may create the cluster now, so the id is certain only after this.
+            await self._change(lambda image: plan_cluster(image, cluster, self._cluster_defaults))
+            self._check_cluster(cluster_id)
+            record_incarnation(self.image.cluster_id, self.incarnation)
         wanted = Registration(
             broker_id=self._broker_id,
             endpoints=endpoints,
@@ -179,12 +183,18 @@ class MetadataService:
             cluster_defaults=self._cluster_defaults,
             minimum_leader_epochs=minimum_leader_epochs or {},
         )
-        await self._change(
-            lambda image: plan_registration(image, replace(wanted, cluster_id=image.cluster_id or cluster))
-        )
+        await self._change(lambda image: plan_registration(image, wanted))
+        self._check_cluster(cluster_id)
         if self.image.parts:
             self._sweep_soon()
         return self.image.brokers[self._broker_id]
+
+    def _check_cluster(self, cluster_id: str | None) -> None:
+        known = self.image.cluster_id
+        if known and cluster_id is not None and known != cluster_id:
+            raise KlammError(
+                f"the metadata store belongs to cluster {known}, the data directory to cluster {cluster_id}"
+            )
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False

@@ -15,13 +15,21 @@ __all__ = ["register_broker"]
 async def register_broker(config: BrokerConfig, metadata: MetadataService, log_directory: LogDirectory) -> None:
     """Registers the broker under a new epoch, and raises the leader epochs above the latest epochs of the open logs.
 
-    Raises KlammError if the log directory belongs to another cluster or node, and OSError.
+    With a shared store, the folder records the run before the broker is live, so that the next start recognizes a
+    session that has not ended yet. Raises BrokerIsLive if another process runs as this broker, KlammError if the log
+    directory belongs to another cluster or node, and OSError.
     """
+
+    def record(cluster_id: str, incarnation: str) -> None:
+        log_directory.record_incarnation(cluster_id=cluster_id, node_id=config.node_id, incarnation=incarnation)
+
     addresses = config.advertised_listeners or config.listeners
     broker = await metadata.start_broker(
         {address.name: (address.host or "localhost", address.port) for address in addresses},
         config.broker_rack,
         cluster_id=log_directory.cluster_id or config.cluster_id,
+        known_incarnation=log_directory.incarnation,
+        record_incarnation=record if metadata.is_shared else None,
         minimum_leader_epochs={
             topic_partition: log.latest_epoch + 1 for topic_partition, log in log_directory.logs.items()
         },
