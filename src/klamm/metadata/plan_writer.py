@@ -55,6 +55,11 @@ class PlanWriter:
         self.room: Final = limit - 1 if limit is not None and store.is_shared else limit
         """The largest number of changes in a transaction, None without a limit."""
 
+    def is_in_parts(self, plan: Plan[Any]) -> bool:
+        """Returns whether the plan takes several transactions."""
+        keys = {*(change.key for change in plan.changes), *plan.reads}
+        return self.room is not None and len(keys) > self.room
+
     def observe(self, commit: Commit) -> None:
         """Notes an own transaction."""
         entry = commit.entries.get(self._key)
@@ -67,7 +72,7 @@ class PlanWriter:
         Raises ConditionFailed if the plan must be made again, MetadataStoreError if the store can't write. Then the
         decision has no effect, but parts of it may be in the store.
         """
-        if self.room is None or max(len(conditions), len(plan.changes)) <= self.room:
+        if self.room is None or len(conditions) <= self.room:
             await self._transact(conditions, plan.changes)
             return
         required = [key for key in (*plan.reads, plan.commit_key) if key is not None]
@@ -89,18 +94,18 @@ class PlanWriter:
                 return
 
     async def _transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
-        """Writes one transaction. Raises ConditionFailed also if it did not happen for an unknown reason."""
         if not self._store.is_shared:
             return await self._store.transact(conditions, changes)
-        self._number += 1
-        try:
-            return await self._store.transact(conditions, [*changes, put_writer(self._incarnation, self._number)])
-        except OutcomeUnknown as error:
-            # The watch has delivered the transaction, if it happened.
-            number, revision = self._seen
-            if number == self._number:
-                return revision
-            raise ConditionFailed(f"the transaction did not happen: {error}") from error
+        while True:
+            self._number += 1
+            try:
+                return await self._store.transact(conditions, [*changes, put_writer(self._incarnation, self._number)])
+            except OutcomeUnknown as error:
+                # The watch has delivered the transaction, if it happened. Otherwise it can't happen any more.
+                number, revision = self._seen
+                if number == self._number:
+                    return revision
+                _logger.info("a metadata transaction did not happen, and is repeated: %s", error)
 
 
 def _split(plan: Plan[Any], size: int) -> _Parts:

@@ -13,7 +13,7 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import replace
+from itertools import count
 from time import monotonic
 from typing import Final, Self, TypeVar
 
@@ -22,6 +22,7 @@ from klamm.errors import KlammError
 from klamm.metadata.brokers import (
     Registration,
     plan_broker_id,
+    plan_cluster,
     plan_registration,
     plan_session_removal,
     plan_unregistration,
@@ -61,6 +62,8 @@ _DELETED_AT_ONCE: Final = 1000
 """Number of partitions that are deleted in one transaction."""
 _NAMES_AT_ONCE: Final = 10_000
 """Number of names that are collected per step, which takes less than a millisecond."""
+_BACK_OFF_S: Final = 0.001
+_LONGEST_BACK_OFF_S: Final = 0.25
 _STEP_S: Final = 0.002
 """Longest time to decide a change before other tasks run."""
 
@@ -102,6 +105,11 @@ class MetadataService:
         self._producer_ids = range(0)
         # The first caller that finds the block used up allocates the next one for all that wait.
         self._giving_producer_ids = asyncio.Lock()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other brokers may use the same store."""
+        return self._store.is_shared
 
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:
@@ -157,16 +165,15 @@ class MetadataService:
         KlammError if the store belongs to another cluster than `cluster_id`, and BrokerIsLive if this broker is live
         with another incarnation.
         """
-        known = self.image.cluster_id
-        if known and cluster_id is not None and known != cluster_id:
-            raise KlammError(
-                f"the metadata store belongs to cluster {known}, the data directory to cluster {cluster_id}"
-            )
-        cluster = known or cluster_id or uuid_text(random_uuid())
+        self._check_cluster(cluster_id)
+        cluster = cluster_id or uuid_text(random_uuid())
         own = (self.incarnation, *filter(None, [known_incarnation]))
         await self._change(lambda image: plan_session_removal(image, self._broker_id, own))
         if record_incarnation is not None:
-            record_incarnation(cluster, self.incarnation)
+            # Another broker may create the cluster now, so the id is certain only after this.
+            await self._change(lambda image: plan_cluster(image, cluster, self._cluster_defaults))
+            self._check_cluster(cluster_id)
+            record_incarnation(self.image.cluster_id, self.incarnation)
         wanted = Registration(
             broker_id=self._broker_id,
             endpoints=endpoints,
@@ -176,12 +183,18 @@ class MetadataService:
             cluster_defaults=self._cluster_defaults,
             minimum_leader_epochs=minimum_leader_epochs or {},
         )
-        await self._change(
-            lambda image: plan_registration(image, replace(wanted, cluster_id=image.cluster_id or cluster))
-        )
+        await self._change(lambda image: plan_registration(image, wanted))
+        self._check_cluster(cluster_id)
         if self.image.parts:
             self._sweep_soon()
         return self.image.brokers[self._broker_id]
+
+    def _check_cluster(self, cluster_id: str | None) -> None:
+        known = self.image.cluster_id
+        if known and cluster_id is not None and known != cluster_id:
+            raise KlammError(
+                f"the metadata store belongs to cluster {known}, the data directory to cluster {cluster_id}"
+            )
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
@@ -325,7 +338,7 @@ class MetadataService:
         async with self._changing:
             if prepare is not None:
                 await prepare()
-            while True:
+            for attempt in count():
                 self._changed_meanwhile.clear()
                 decided = decide(self.image)
                 plan = decided if isinstance(decided, Plan) else await _in_steps(decided)
@@ -337,12 +350,20 @@ class MetadataService:
                 try:
                     await self._writer.write(plan, {key: self._revisions.get(key, 0) for key in keys})
                 except ConditionFailed:
-                    # Another broker was faster, or the connection to the store failed. The watch has already delivered
-                    # the other change, so the next decision includes it.
+                    # Another broker was faster. The watch has already delivered its change, so the next decision
+                    # includes it.
+                    if self._writer.is_in_parts(plan):
+                        await self._back_off(attempt)
                     continue
                 except MetadataStoreError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 return plan.result
+            raise AssertionError("the loop ends with a return")
+
+    async def _back_off(self, attempt: int) -> None:
+        """Waits a time that differs between brokers, so that one of them completes a change in parts of the same
+        topic."""
+        await asyncio.sleep(min(_BACK_OFF_S * 2**attempt, _LONGEST_BACK_OFF_S) * (1 + self._broker_id % 8))
 
     def _apply_commit(self, commit: Commit) -> None:
         """Makes the next image, on the store's thread, because this is slow with thousands of partitions."""
@@ -409,6 +430,7 @@ def _rules_of(config: BrokerConfig) -> TopicRules:
         replication_factor=config.default_replication_factor,
         check_configs=lambda overrides: check_new_topic(overrides, config.topic_defaults),
         new_topic_id=lambda: TopicId(random_uuid()),
+        maximum_replication_factor=1,  # the brokers do not copy records to each other
     )
 
 
