@@ -205,6 +205,9 @@ class Partition:
         while self._unsynced and self._unsynced[0][0] <= log.high_watermark:
             size_bytes += self._unsynced.popleft()[1]
         self._tell_committed(size_bytes)
+        if not size_bytes:
+            # Records that the log held when it was opened. Their size is not known, so a Fetch that waits reads again.
+            self.interrupt_observers()
 
     def commit_found(self) -> None:
         """Commits the records that the log held when it was opened; with `klamm.fsync=ack`, after a sync."""
