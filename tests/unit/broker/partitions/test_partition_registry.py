@@ -247,8 +247,8 @@ def test_topic_of_the_same_name_gets_no_log_of_another_topic(registry: Registry)
 
 
 def test_high_watermark_stands_still_below_the_minimum_of_in_sync_replicas(registry: Registry) -> None:
-    """With fewer in-sync replicas than `min.insync.replicas`, appends with acks=1 commit nothing (I5). Their records are
-    committed as soon as the metadata have enough in-sync replicas again."""
+    """With fewer in-sync replicas than `min.insync.replicas`, appends with acks=1 commit nothing (I5). Their records
+    are committed as soon as the metadata have enough in-sync replicas again."""
 
     async def scenario() -> None:
         registry.config = TopicConfig(min_insync_replicas=2)
