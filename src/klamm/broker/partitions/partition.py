@@ -194,17 +194,24 @@ class Partition:
 
     def _synced(self) -> None:
         """Commits the records that are on the disk after a sync."""
-        if not self.leads:
-            return  # A sync that began earlier has ended. The next leader commits by itself.
+        if self.leads:  # Otherwise a sync that began earlier has ended. The next leader commits by itself.
+            self.reconsider_high_watermark()
+
+    def reconsider_high_watermark(self) -> None:
+        """Raises the high watermark if a sync or a change of the in-sync replicas allows it, and notifies observers."""
         log = self.log
         before = log.high_watermark
-        self._raise_high_watermark(log.recovery_point)
+        self._raise_high_watermark(log.log_end_offset if self._fsync_batcher is None else log.recovery_point)
         if log.high_watermark == before:
             return
         size_bytes = 0
         while self._unsynced and self._unsynced[0][0] <= log.high_watermark:
             size_bytes += self._unsynced.popleft()[1]
         self._tell_committed(size_bytes)
+        if not size_bytes:
+            # The size of the records is not known: the log held them when it was opened, for example. A Fetch that
+            # waits reads again.
+            self.interrupt_observers()
 
     def commit_found(self) -> None:
         """Commits the records that the log held when it was opened; with `klamm.fsync=ack`, after a sync."""

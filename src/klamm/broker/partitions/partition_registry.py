@@ -285,6 +285,7 @@ class PartitionRegistry:
     def _follow_led(self, partition: Partition, image: PartitionImage, config: TopicConfig) -> None:
         """Takes over a change of a partition that this broker continues to lead."""
         partition.follow(image, config)
+        partition.reconsider_high_watermark()
         if partition.leader_epoch != image.leader_epoch:
             partition.lead(image.leader_epoch)
             partition.interrupt_observers()
