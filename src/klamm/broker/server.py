@@ -30,6 +30,7 @@ from klamm.storage.metadata_files import METADATA_FILE
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
+    from klamm.broker.services.peers import OpenPeerConnection
     from klamm.client.config import Address
     from klamm.config.broker_config import BrokerConfig
     from klamm.config.listeners import Listener as ListenerAddress
@@ -73,16 +74,19 @@ class BrokerServer:
         *,
         open_files: int | None = None,
         open_store: Callable[[], Awaitable[MetadataStore]] | None = None,
+        open_peer_connection: OpenPeerConnection | None = None,
     ) -> None:
         """Creates the broker. `open_files` bounds the descriptors of log files; None: half of the process's limit.
 
         `open_store` opens the metadata store; None: the file in the data directory, for a single broker.
+        `open_peer_connection` opens the connections to other brokers; None: by TCP.
         """
         self.services = BrokerServices(
             config,
             clock,
             open_files=open_files,
-            open_peer_connection=TcpPeerConnections(
+            open_peer_connection=open_peer_connection
+            or TcpPeerConnections(
                 request_timeout_ms=config.request_timeout_ms,
                 connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
             ),
