@@ -74,7 +74,7 @@ class SeveralBrokers:
             {
                 "node.id": str(node_id),
                 "log.dirs": str(self._folder / str(node_id)),
-                "listeners": f"PLAINTEXT://127.0.0.1:{self._ports[node_id]}",
+                "listeners": f"PLAINTEXT://127.0.0.1:{self._ports[node_id]}",  # a restart keeps the port
                 "offsets.topic.num.partitions": str(len(self.ids)),
                 "transaction.state.log.num.partitions": str(len(self.ids)),
                 **self._config,

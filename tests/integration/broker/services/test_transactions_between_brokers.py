@@ -102,7 +102,7 @@ def committed(brokers: SeveralBrokers, topic: str, count: int) -> Counter[str]:
     )
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
     found: Counter[str] = Counter()
-    ended: set[int] = set()
+    ended: set[int | None] = set()
     while sum(found.values()) < count or len(ended) < PARTITIONS:
         message = consumer.poll(PATIENCE_S)
         assert message is not None, f"only {found}"
