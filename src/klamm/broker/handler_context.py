@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -54,8 +53,6 @@ class BrokerContext:
     unsent_answers: UnsentAnswers = field(default_factory=UnsentAnswers)
     warm_reads: WarmReads = field(default_factory=WarmReads)
     batch_opener: BatchOpener = field(default_factory=BatchOpener)
-    config_changes: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a configuration change is decided and written."""
 
     @property
     def cluster_id(self) -> str:

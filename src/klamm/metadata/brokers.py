@@ -29,6 +29,7 @@ __all__ = [
     "BrokerIsLive",
     "Registration",
     "plan_broker_id",
+    "plan_cluster",
     "plan_registration",
     "plan_session_removal",
     "plan_unregistration",
@@ -74,6 +75,13 @@ def plan_session_removal(image: MetadataImage, broker_id: BrokerId, own_incarnat
     return Plan(None, [Change(live_key(broker_id), None)])
 
 
+def plan_cluster(image: MetadataImage, cluster_id: str, cluster_defaults: Mapping[str, str]) -> Plan[None]:
+    """Creates the cluster, unless it exists."""
+    if image.cluster_id:
+        return Plan(None)
+    return Plan(None, [put_cluster(cluster_id), put_configs(ResourceType.BROKER, "", cluster_defaults)])
+
+
 def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
     """Plans the broker's registration and a higher leader epoch for each partition that it leads.
 
@@ -87,9 +95,8 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
         # Version 0 does not count the partitions of a topic.
         changes.extend(put_topic(topic) for topic in image.topics.values())
         changes.append(put_features(METADATA_VERSION))
-    if image.cluster_id != wanted.cluster_id:
-        changes.append(put_cluster(wanted.cluster_id))
-        changes.append(put_configs(ResourceType.BROKER, "", wanted.cluster_defaults))
+    if not image.cluster_id:
+        changes.extend(plan_cluster(image, wanted.cluster_id, wanted.cluster_defaults).changes)
     for topic in image.topics.values():
         for partition in topic.partitions:
             if partition.leader == wanted.broker_id:

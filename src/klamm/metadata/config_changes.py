@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
+from typing import TypeAlias, TypeVar
 
 from klamm.config.topic_config import TopicConfig
 from klamm.metadata.entries import put_configs, put_topic
@@ -11,9 +12,12 @@ from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.metadata.metadata_store import Change, Plan, Planning
 from klamm.protocol.errors import ErrorCode, KafkaError
 
-__all__ = ["ConfigChanges", "check_new_topic", "plan_configs"]
+__all__ = ["ConfigChanges", "ConfigDecision", "check_new_topic", "plan_configs", "plan_decided_configs"]
 
-ConfigChanges = Mapping[tuple[int, str], Mapping[str, str | None]]
+R = TypeVar("R")
+ConfigChanges: TypeAlias = Mapping[tuple[int, str], Mapping[str, str | None]]
+ConfigDecision: TypeAlias = Generator[None, None, tuple[R, ConfigChanges]]
+"""Decides changes of overrides from one image, in steps. Returns a result with the changes."""
 
 
 def check_new_topic(overrides: Mapping[str, str], defaults: TopicConfig) -> None:
@@ -25,6 +29,15 @@ def check_new_topic(overrides: Mapping[str, str], defaults: TopicConfig) -> None
 
         check_sizes({}, overrides)
         validate_topic_configs(overrides, defaults)
+
+
+def plan_decided_configs(
+    image: MetadataImage, decide: Callable[[MetadataImage], ConfigDecision[R]]
+) -> Planning[tuple[R, ConfigChanges]]:
+    """Plans the changes that `decide` returns for the image."""
+    result, changes = yield from decide(image)
+    plan = yield from plan_configs(image, changes)
+    return Plan((result, changes), plan.changes)
 
 
 def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Planning[None]:

@@ -24,7 +24,9 @@ class _Watcher(NamedTuple):
 class MemoryMetadata:
     """The content of the store, shared by all sessions. Sessions may belong to different event loops and threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, maximum_operations: int | None = None) -> None:
+        """`maximum_operations`: see `MetadataStore`."""
+        self.maximum_operations = maximum_operations
         self._lock: Final = threading.Lock()
         self._revision = 0
         self._entries: dict[str, Versioned] = {}
@@ -86,10 +88,10 @@ class MemoryStore:
     """A `MetadataStore`: one broker's session with the metadata in memory."""
 
     is_shared = True
-    maximum_operations: int | None = None
 
     def __init__(self, metadata: MemoryMetadata) -> None:
         """Creates the session. Use `MemoryMetadata.connect`."""
+        self.maximum_operations: Final = metadata.maximum_operations
         self.is_over = False
         self._metadata = metadata
         self._loop = asyncio.get_running_loop()
@@ -110,6 +112,8 @@ class MemoryStore:
     async def transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
         """Implements `MetadataStore.transact`."""
         assert len({change.key for change in changes}) == len(changes), "a key occurs once in a transaction"
+        if self.maximum_operations is not None:
+            assert max(len(conditions), len(changes)) <= self.maximum_operations, "a transaction is too large"
         try:
             return self._metadata._transact(self, conditions, changes)
         finally:

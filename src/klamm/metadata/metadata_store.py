@@ -140,6 +140,6 @@ class MetadataStore(Protocol):
     async def close(self) -> None:
         """Finishes operations in progress, ends the session, and removes its leased keys.
 
-        Further calls raise MetadataStoreError.
+        The watchers of other sessions see the removal.         Further calls raise MetadataStoreError.
         """
         ...

@@ -1,4 +1,4 @@
-"""Chooses the brokers for a new partition: spread over the registered brokers, or as the client requested.
+"""Chooses the brokers for a new partition: spread over the live brokers, or as the client requested.
 
 Rules and messages are from `ReplicationControlManager` and `StripedReplicaPlacer` of Apache Kafka 4.3. Racks are
 ignored.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from klamm.metadata.image import MetadataImage
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId
 
@@ -43,13 +44,15 @@ def place(
 
 
 def check_assignment(
-    brokers: Collection[BrokerId], replicas: Sequence[int], replication_factor: int | None
+    image: MetadataImage, replicas: Sequence[int], replication_factor: int | None, index: int
 ) -> tuple[BrokerId, ...]:
-    """Returns the replicas that a client requested for one partition. Raises INVALID_REPLICA_ASSIGNMENT if they are
+    """Returns the replicas that a client requested for partition `index`. Raises INVALID_REPLICA_ASSIGNMENT if they are
     invalid.
 
-    `replication_factor` is that of the topic's other partitions, None for the first.
+    Brokers must be registered, and one of them must be live. `replication_factor` is that of the topic's other
+    partitions, None for the first.
     """
+    brokers = image.registrations
 
     def refuse(reason: str) -> KafkaError:
         return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {reason}")
@@ -69,4 +72,10 @@ def check_assignment(
             f"a partition with {len(replicas)} replica(s), but this is not consistent with previous partitions, "
             f"which have {replication_factor} replica(s)."
         )
+    if not any(broker in image.brokers for broker in replicas):
+        reason = (
+            f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+            "controlled shutdown."
+        )
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     return tuple(BrokerId(broker) for broker in replicas)

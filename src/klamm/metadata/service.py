@@ -12,39 +12,58 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from itertools import count
 from time import monotonic
 from typing import Final, Self, TypeVar
 
 from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
-from klamm.metadata.brokers import Registration, plan_registration, plan_session_removal
-from klamm.metadata.config_changes import ConfigChanges, check_new_topic, plan_configs
+from klamm.metadata.brokers import (
+    Registration,
+    plan_broker_id,
+    plan_cluster,
+    plan_registration,
+    plan_session_removal,
+    plan_unregistration,
+)
+from klamm.metadata.config_changes import (
+    ConfigChanges,
+    ConfigDecision,
+    check_new_topic,
+    plan_configs,
+    plan_decided_configs,
+)
 from klamm.metadata.entries import apply, put_producer_ids, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
 from klamm.metadata.metadata_store import Commit, ConditionFailed, MetadataStore, MetadataStoreError, Plan, Planning
+from klamm.metadata.plan_writer import PlanWriter
 from klamm.metadata.topic_changes import (
     NewPartitions,
     NewTopic,
     TopicRules,
+    check_creation_size,
+    plan_part_removal,
     plan_partition_creation,
     plan_topic_creation,
     plan_topic_deletion,
 )
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import ProducerId, TopicId, TopicPartition
+from klamm.protocol.types import BrokerId, ProducerId, TopicId, TopicPartition
 
 __all__ = ["MetadataService", "NewPartitions", "NewTopic", "random_uuid"]
 
 T = TypeVar("T")
 Subscriber = Callable[[MetadataImage, MetadataImage], None]
 
+_LOWEST_BROKER_ID: Final = BrokerId(1)
 _PRODUCER_ID_BLOCK_SIZE: Final = 1000
 _DELETED_AT_ONCE: Final = 1000
 """Number of partitions that are deleted in one transaction."""
 _NAMES_AT_ONCE: Final = 10_000
 """Number of names that are collected per step, which takes less than a millisecond."""
+_BACK_OFF_S: Final = 0.001
+_LONGEST_BACK_OFF_S: Final = 0.25
 _STEP_S: Final = 0.002
 """Longest time to decide a change before other tasks run."""
 
@@ -65,6 +84,8 @@ class MetadataService:
         self.incarnation: Final = uuid_text(random_uuid())
         """The id of this run of the broker."""
         self._store = store
+        self._writer = PlanWriter(store, self.incarnation)
+        self._sweeping: asyncio.Task[None] | None = None
         self._broker_id = config.node_id
         self._rules = _rules_of(config)
         # With eligible leader replicas (KIP-966) this key is set for the cluster, and Kafka sets it when it creates
@@ -85,6 +106,11 @@ class MetadataService:
         # The first caller that finds the block used up allocates the next one for all that wait.
         self._giving_producer_ids = asyncio.Lock()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other brokers may use the same store."""
+        return self._store.is_shared
+
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:
         """Creates a service with the content of the store. Raises MetadataStoreError if it can't be read."""
@@ -94,6 +120,8 @@ class MetadataService:
 
     async def close(self) -> None:
         """Finishes the change in progress, and closes the store."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         async with self._changing:
             await self._store.close()
         self.is_closed = True
@@ -137,16 +165,15 @@ class MetadataService:
         KlammError if the store belongs to another cluster than `cluster_id`, and BrokerIsLive if this broker is live
         with another incarnation.
         """
-        known = self.image.cluster_id
-        if known and cluster_id is not None and known != cluster_id:
-            raise KlammError(
-                f"the metadata store belongs to cluster {known}, the data directory to cluster {cluster_id}"
-            )
-        cluster = known or cluster_id or uuid_text(random_uuid())
+        self._check_cluster(cluster_id)
+        cluster = cluster_id or uuid_text(random_uuid())
         own = (self.incarnation, *filter(None, [known_incarnation]))
         await self._change(lambda image: plan_session_removal(image, self._broker_id, own))
         if record_incarnation is not None:
-            record_incarnation(cluster, self.incarnation)
+            # Another broker may create the cluster now, so the id is certain only after this.
+            await self._change(lambda image: plan_cluster(image, cluster, self._cluster_defaults))
+            self._check_cluster(cluster_id)
+            record_incarnation(self.image.cluster_id, self.incarnation)
         wanted = Registration(
             broker_id=self._broker_id,
             endpoints=endpoints,
@@ -156,10 +183,18 @@ class MetadataService:
             cluster_defaults=self._cluster_defaults,
             minimum_leader_epochs=minimum_leader_epochs or {},
         )
-        await self._change(
-            lambda image: plan_registration(image, replace(wanted, cluster_id=image.cluster_id or cluster))
-        )
+        await self._change(lambda image: plan_registration(image, wanted))
+        self._check_cluster(cluster_id)
+        if self.image.parts:
+            self._sweep_soon()
         return self.image.brokers[self._broker_id]
+
+    def _check_cluster(self, cluster_id: str | None) -> None:
+        known = self.image.cluster_id
+        if known and cluster_id is not None and known != cluster_id:
+            raise KlammError(
+                f"the metadata store belongs to cluster {known}, the data directory to cluster {cluster_id}"
+            )
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
@@ -171,6 +206,16 @@ class MetadataService:
         rules = self._rules
         if validate_only:
             return (await _in_steps(plan_topic_creation(self.image, topics, rules))).result
+        if self._writer.room is None:
+            return await self._create(topics, rules)
+        # One decision has one commit point.
+        await _in_steps(check_creation_size(topics, rules))
+        results: dict[str, TopicImage | KafkaError] = {}
+        for topic in topics:
+            results |= await self._create([topic], rules)
+        return results
+
+    async def _create(self, topics: Sequence[NewTopic], rules: TopicRules) -> dict[str, TopicImage | KafkaError]:
         return await self._change(
             lambda image: plan_topic_creation(image, topics, rules),
             prepare=lambda: self._prepare_creation(topics),
@@ -210,7 +255,7 @@ class MetadataService:
             topic = self.image.topics_by_id.get(topic_id)
             some.append(topic_id)
             size += 1 if topic is None else len(topic.partitions)
-            if size >= _DELETED_AT_ONCE:
+            if size >= _DELETED_AT_ONCE or self._writer.room is not None:
                 results |= await self._delete(some)
                 some, size = [], 0
         return results | await self._delete(some)
@@ -224,7 +269,19 @@ class MetadataService:
         """Adds partitions. Returns None for each topic on success, otherwise the reason. Topics must be unique."""
         if validate_only:
             return (await _in_steps(plan_partition_creation(self.image, wanted_changes))).result
-        return await self._change(lambda image: plan_partition_creation(image, wanted_changes))
+        if self._writer.room is None:
+            return await self._change(lambda image: plan_partition_creation(image, wanted_changes))
+        results: dict[str, KafkaError | None] = {}
+        added = 0
+        for wanted_change in wanted_changes:
+            before = self.image.topics.get(wanted_change.topic)
+            results |= await self._widen(wanted_change, added)
+            if before is not None and results[wanted_change.topic] is None:
+                added += max(wanted_change.count - len(before.partitions), 0)
+        return results
+
+    async def _widen(self, wanted_change: NewPartitions, added: int) -> dict[str, KafkaError | None]:
+        return await self._change(lambda image: plan_partition_creation(image, [wanted_change], added=added))
 
     async def alter_configs(self, changes: ConfigChanges) -> None:
         """Sets overrides of resources (None unsets one), by resource type and name: all of them or none.
@@ -232,6 +289,28 @@ class MetadataService:
         The values must have been checked. Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist.
         """
         await self._change(lambda image: plan_configs(image, changes))
+
+    async def decide_configs(
+        self, decide: Callable[[MetadataImage], ConfigDecision[T]], *, validate_only: bool = False
+    ) -> tuple[T, ConfigChanges]:
+        """Makes the config changes that `decide` returns for the current image, with its result.
+
+        If another broker changes one of these resources meanwhile, `decide` is called again with the newer image.
+        """
+        if validate_only:
+            return await _in_steps(decide(self.image))
+        return await self._change(lambda image: plan_decided_configs(image, decide))
+
+    async def unregister_broker(self, broker_id: BrokerId) -> None:
+        """Removes the registration of a broker that is not live.
+
+        Raises BROKER_ID_NOT_REGISTERED for an unknown broker, and INVALID_REQUEST for a live broker.
+        """
+        await self._change(lambda image: plan_unregistration(image, broker_id))
+
+    async def allocate_broker_id(self, lowest: BrokerId = _LOWEST_BROKER_ID) -> BrokerId:
+        """Allocates a broker id that no other broker has or had, from `lowest` on, to a broker without an id."""
+        return await self._change(lambda image: plan_broker_id(image, lowest))
 
     async def allocate_producer_ids(self, count: int = _PRODUCER_ID_BLOCK_SIZE) -> range:
         """Allocates `count` producer ids that are used nowhere else, neither before nor later."""
@@ -259,7 +338,7 @@ class MetadataService:
         async with self._changing:
             if prepare is not None:
                 await prepare()
-            while True:
+            for attempt in count():
                 self._changed_meanwhile.clear()
                 decided = decide(self.image)
                 plan = decided if isinstance(decided, Plan) else await _in_steps(decided)
@@ -269,14 +348,22 @@ class MetadataService:
                 if not plan.changes:
                     return plan.result
                 try:
-                    await self._store.transact({key: self._revisions.get(key, 0) for key in keys}, plan.changes)
+                    await self._writer.write(plan, {key: self._revisions.get(key, 0) for key in keys})
                 except ConditionFailed:
                     # Another broker was faster. The watch has already delivered its change, so the next decision
                     # includes it.
+                    if self._writer.is_in_parts(plan):
+                        await self._back_off(attempt)
                     continue
                 except MetadataStoreError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 return plan.result
+            raise AssertionError("the loop ends with a return")
+
+    async def _back_off(self, attempt: int) -> None:
+        """Waits a time that differs between brokers, so that one of them completes a change in parts of the same
+        topic."""
+        await asyncio.sleep(min(_BACK_OFF_S * 2**attempt, _LONGEST_BACK_OFF_S) * (1 + self._broker_id % 8))
 
     def _apply_commit(self, commit: Commit) -> None:
         """Makes the next image, on the store's thread, because this is slow with thousands of partitions."""
@@ -285,6 +372,7 @@ class MetadataService:
 
     def _show_commit(self, commit: Commit) -> None:
         old = self.image
+        self._writer.observe(commit)
         self._changed_meanwhile.update(commit.entries)
         for key, entry in commit.entries.items():
             if entry is None:
@@ -297,21 +385,40 @@ class MetadataService:
                 subscriber(old, self.image)
             except Exception:
                 _logger.exception("a subscriber failed on metadata revision %d", commit.revision)
+        if self.image.parts and not old.brokers.keys() <= self.image.brokers.keys():
+            self._sweep_soon()
+
+    def _sweep_soon(self) -> None:
+        """Begins to remove the parts of interrupted changes, if this broker is the controller.
+
+        A change of another broker that is in progress is decided again if this removes its parts.
+        """
+        if self.image.controller_id == self._broker_id and self._sweeping is None and not self.is_closed:
+            self._sweeping = asyncio.get_running_loop().create_task(self._sweep(), name="metadata-sweep")
+
+    async def _sweep(self) -> None:
+        try:
+            while await self._change(lambda image: plan_part_removal(image, self._writer.room)):
+                pass
+        except KafkaError as error:
+            _logger.warning("parts of interrupted metadata changes could not be removed: %s", error)
+        finally:
+            self._sweeping = None
 
 
 async def _ready(topics: Collection[str]) -> None:
     """Does nothing before topics are created."""
 
 
-async def _in_steps(planning: Planning[T]) -> Plan[T]:
-    """Runs the planning and returns the plan. Lets other tasks run meanwhile, because there may be much to decide."""
+async def _in_steps(planning: Generator[None, None, T]) -> T:
+    """Runs the planning and returns its result. Lets other tasks run meanwhile, because there may be much to decide."""
     ends = monotonic() + _STEP_S
     while True:
         try:
             next(planning)
         except StopIteration as end:
-            plan: Plan[T] = end.value
-            return plan
+            result: T = end.value
+            return result
         if monotonic() >= ends:
             await asyncio.sleep(0)
             ends = monotonic() + _STEP_S
@@ -323,6 +430,7 @@ def _rules_of(config: BrokerConfig) -> TopicRules:
         replication_factor=config.default_replication_factor,
         check_configs=lambda overrides: check_new_topic(overrides, config.topic_defaults),
         new_topic_id=lambda: TopicId(random_uuid()),
+        maximum_replication_factor=1,  # the brokers do not copy records to each other
     )
 
 

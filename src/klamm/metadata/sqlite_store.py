@@ -165,18 +165,10 @@ class SqliteStore:
         while (request := self._requests.get()) is not None:
             request()
         with contextlib.suppress(sqlite3.Error):  # otherwise the next `open` removes them
-            self._end_session()
+            _remove_leased(self._connection)
         # Closing the last connection folds the WAL into the file and removes it.
         self._connection.close()
         self._loop.call_soon_threadsafe(self._finished.set_result, None)
-
-    def _end_session(self) -> None:
-        """Removes the leased keys, and tells the watchers."""
-        commit = _remove_leased(self._connection)
-        if commit is not None:
-            for prepare in self._preparing:
-                prepare(commit)
-            self._loop.call_soon_threadsafe(self._publish, commit)
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -239,10 +231,11 @@ def _transact(connection: sqlite3.Connection, conditions: Mapping[str, int], cha
     return Commit(revision, entries)
 
 
-def _remove_leased(connection: sqlite3.Connection) -> Commit | None:
-    """Removes the leased keys. Returns None if there are none."""
+def _remove_leased(connection: sqlite3.Connection) -> None:
+    """Removes the keys that end with the session."""
     keys = [key for (key,) in connection.execute("SELECT key FROM leases")]
-    return _transact(connection, {}, [Change(key, None) for key in keys]) if keys else None
+    if keys:
+        _transact(connection, {}, [Change(key, None) for key in keys])
 
 
 def _write(connection: sqlite3.Connection, revision: int, change: Change) -> Versioned | None:

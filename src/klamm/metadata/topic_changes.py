@@ -23,6 +23,8 @@ __all__ = [
     "NewPartitions",
     "NewTopic",
     "TopicRules",
+    "check_creation_size",
+    "plan_part_removal",
     "plan_partition_creation",
     "plan_topic_creation",
     "plan_topic_deletion",
@@ -68,6 +70,7 @@ class TopicRules:
     check_configs: Callable[[Mapping[str, str]], None]
     """Raises INVALID_CONFIG if a topic can't have these overrides."""
     new_topic_id: Callable[[], TopicId]
+    maximum_replication_factor: int | None = None
 
 
 def plan_topic_creation(
@@ -77,12 +80,7 @@ def plan_topic_creation(
 
     Raises POLICY_VIOLATION if the whole request has more partitions than one transaction should hold.
     """
-    wanted = 0
-    for topic in topics:
-        wanted += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
-        if wanted > MAXIMUM_PARTITIONS_PER_REQUEST:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-        yield
+    yield from check_creation_size(topics, rules)
     results: dict[str, TopicImage | KafkaError] = {}
     changes: list[Change] = []
     commit_key: str | None = None
@@ -102,6 +100,16 @@ def plan_topic_creation(
         changes.append(commit)
         commit_key = commit.key
     return Plan(results, changes, commit_key=commit_key)
+
+
+def check_creation_size(topics: Sequence[NewTopic], rules: TopicRules) -> Generator[None, None, None]:
+    """Raises POLICY_VIOLATION if the topics of a request have too many partitions together."""
+    wanted = 0
+    for topic in topics:
+        wanted += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
+        if wanted > MAXIMUM_PARTITIONS_PER_REQUEST:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        yield
 
 
 def _put_partitions(
@@ -125,10 +133,10 @@ def _new_topic(
     rules.check_configs(configs)
     topic_id = rules.new_topic_id()
     if wanted_change.assignments:
-        replicas = yield from _assigned_replicas(image, wanted_change)
+        replicas = yield from _assigned_replicas(image, wanted_change, rules)
     else:
         replicas = yield from _placed_replicas(image, wanted_change, rules, topic_id)
-    partitions = yield from _new_partitions(0, replicas)
+    partitions = yield from _new_partitions(image, 0, replicas)
     return TopicImage(wanted_change.name, topic_id, tuple(partitions), configs)
 
 
@@ -144,7 +152,7 @@ def _check_name(names: Mapping[str, str], name: str) -> None:
 
 
 def _assigned_replicas(
-    image: MetadataImage, wanted_change: NewTopic
+    image: MetadataImage, wanted_change: NewTopic, rules: TopicRules
 ) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
     manual = "A manual partition assignment was specified, but"
     if wanted_change.replication_factor != -1:
@@ -157,12 +165,13 @@ def _assigned_replicas(
         if index in replicas:
             reason = f"Found multiple manual partition assignments for partition {index}"
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
-        replicas[index] = check_assignment(image.brokers.keys(), brokers, replication_factor)
+        replicas[index] = check_assignment(image, brokers, replication_factor, index)
         replication_factor = len(brokers)
         yield
     if replicas.keys() != set(range(len(replicas))):
         reason = "partitions should be a consecutive 0-based integer sequence"
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+    _check_replication_factor(replication_factor or 0, rules, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
     return [replicas[index] for index in range(len(replicas))]
 
 
@@ -178,10 +187,20 @@ def _placed_replicas(
     count = rules.partitions if wanted_change.partitions == -1 else wanted_change.partitions
     factor = rules.replication_factor if wanted_change.replication_factor == -1 else wanted_change.replication_factor
     try:
-        return (yield from _place(image, range(count), factor, topic_id))
+        replicas = yield from _place(image, range(count), factor, topic_id)
     except KafkaError as error:
         reason = f"Unable to replicate the partition {factor} time(s): {error.message}"
         raise KafkaError(error.code, reason) from None
+    _check_replication_factor(factor, rules, ErrorCode.INVALID_REPLICATION_FACTOR)
+    return replicas
+
+
+def _check_replication_factor(factor: int, rules: TopicRules, code: ErrorCode) -> None:
+    if rules.maximum_replication_factor is not None and factor > rules.maximum_replication_factor:
+        limit = rules.maximum_replication_factor
+        raise KafkaError(
+            code, f"The replication factor is {factor}, but this version of klamm supports at most {limit}."
+        )
 
 
 def _place(
@@ -201,11 +220,12 @@ def _shift(topic_id: TopicId) -> int:
 
 
 def _new_partitions(
-    first: int, replicas: Iterable[tuple[BrokerId, ...]]
+    image: MetadataImage, first: int, replicas: Iterable[tuple[BrokerId, ...]]
 ) -> Generator[None, None, list[PartitionImage]]:
     partitions: list[PartitionImage] = []
     for index, ids in enumerate(replicas, first):
-        partitions.append(PartitionImage(PartitionIndex(index), ids[0], LeaderEpoch(0), ids, ids))
+        isr = tuple(broker_id for broker_id in ids if broker_id in image.brokers)
+        partitions.append(PartitionImage(PartitionIndex(index), isr[0], LeaderEpoch(0), ids, isr))
         yield
     return partitions
 
@@ -231,6 +251,19 @@ def plan_topic_deletion(
                 changes.append(Change(partition_key(topic_id, partition.index), None))
                 yield
     return Plan(results, changes, commit_key=commit_key)
+
+
+def plan_part_removal(image: MetadataImage, limit: int | None) -> Plan[int]:
+    """Plans to delete partitions that do not exist, at most `limit`. Returns their number.
+
+    The lowest partition of a topic is deleted first: a creation in progress can't be completed after that (see
+    `plan_writer`).
+    """
+    changes: list[Change] = []
+    for topic_id, partitions in image.parts.items():
+        changes.extend(Change(partition_key(topic_id, index), None) for index in sorted(partitions))
+    some = changes if limit is None else changes[:limit]
+    return Plan(len(some), some)
 
 
 def plan_partition_creation(
@@ -290,9 +323,9 @@ def _more_partitions(
             )
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         replicas: list[tuple[BrokerId, ...]] = []
-        for brokers in wanted_change.assignments:
-            replicas.append(check_assignment(image.brokers.keys(), brokers, factor))
+        for index, brokers in enumerate(wanted_change.assignments, present):
+            replicas.append(check_assignment(image, brokers, factor, index))
             yield
     else:
         replicas = yield from _place(image, range(present, wanted_change.count), factor, topic.topic_id)
-    return topic, (yield from _new_partitions(present, replicas))
+    return topic, (yield from _new_partitions(image, present, replicas))

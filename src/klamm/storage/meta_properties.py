@@ -17,6 +17,7 @@ __all__ = ["InconsistentDataDirectory", "META_PROPERTIES_FILE", "MetaProperties"
 
 META_PROPERTIES_FILE: Final = "meta.properties"
 _VERSION: Final = "1"
+_INCARNATION: Final = "klamm.incarnation"
 
 
 class InconsistentDataDirectory(KlammError):
@@ -29,6 +30,8 @@ class MetaProperties(NamedTuple):
     cluster_id: str
     node_id: int
     directory_id: str | None
+    incarnation: str | None = None
+    """The latest run of the broker with this folder, if other brokers share its metadata store. Kafka ignores it."""
 
     @classmethod
     def read(cls, directory: Path) -> MetaProperties | None:
@@ -52,15 +55,28 @@ class MetaProperties(NamedTuple):
                 f"folder with --data-dir"
             )
         try:
-            return cls(properties["cluster.id"], int(properties["node.id"]), properties.get("directory.id"))
+            return cls(
+                properties["cluster.id"],
+                int(properties["node.id"]),
+                properties.get("directory.id"),
+                properties.get(_INCARNATION),
+            )
         except (KeyError, ValueError) as error:
             raise InconsistentDataDirectory(f"{path} lacks a cluster.id or a node.id that is a number") from error
 
     @classmethod
-    def ensure(cls, known: MetaProperties | None, directory: Path, *, cluster_id: str, node_id: int) -> MetaProperties:
+    def ensure(
+        cls,
+        known: MetaProperties | None,
+        directory: Path,
+        *,
+        cluster_id: str,
+        node_id: int,
+        incarnation: str | None = None,
+    ) -> MetaProperties:
         """Writes the file of a new folder, or checks that the existing file matches.
 
-        Raises `InconsistentDataDirectory`, OSError.
+        `incarnation` is written if it is given, and kept otherwise. Raises `InconsistentDataDirectory`, OSError.
         """
         if known is not None:
             if known.cluster_id != cluster_id:
@@ -73,10 +89,15 @@ class MetaProperties(NamedTuple):
                     f"{directory} belongs to the broker with node.id={known.node_id}, not to node.id={node_id}: set "
                     f"that node.id, or give the broker another folder with --data-dir"
                 )
-            if known.directory_id is not None:
+            incarnation = incarnation or known.incarnation
+            if known.directory_id is not None and known.incarnation == incarnation:
                 return known
-        directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        properties = cls(cluster_id, node_id, directory_id)
+        directory_id = known.directory_id if known is not None else None
+        if directory_id is None:
+            directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        properties = cls(cluster_id, node_id, directory_id, incarnation)
         text = f"cluster.id={cluster_id}\nversion={_VERSION}\ndirectory.id={directory_id}\nnode.id={node_id}\n"
+        if incarnation is not None:
+            text += f"{_INCARNATION}={incarnation}\n"
         write_atomically(directory / META_PROPERTIES_FILE, text.encode("latin-1"))
         return properties

@@ -26,7 +26,17 @@ def test_the_file_is_javas(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(
         "#\n#Fri Nov 20 04:48:30 UTC 2026\ncluster.id=a-B_c\nversion = 1\ndirectory.id=xyz\nnode.id=3\n"
     )
-    assert MetaProperties.read(tmp_path) == ("a-B_c", 3, "xyz")
+    assert MetaProperties.read(tmp_path) == ("a-B_c", 3, "xyz", None)
+
+
+def test_the_latest_run_is_recorded_and_kept(tmp_path: Path) -> None:
+    """The folder's id stays when a run of the broker is recorded, and the run stays until the next one."""
+    first = _ensure(tmp_path)
+    for run in ("one", "two"):
+        recorded = MetaProperties.ensure(
+            MetaProperties.read(tmp_path), tmp_path, cluster_id="c1", node_id=1, incarnation=run
+        )
+        assert recorded == _ensure(tmp_path) == first._replace(incarnation=run)
 
 
 def test_a_file_without_directory_id_gets_one(tmp_path: Path) -> None:

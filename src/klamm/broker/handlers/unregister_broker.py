@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.broker.time_slices import Work, wait_for
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.unregister_broker_request import UnregisterBrokerRequest
 from klamm.protocol.schema.unregister_broker_response import UnregisterBrokerResponse
+from klamm.protocol.types import BrokerId
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
@@ -17,12 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-def handle(context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """Raises BROKER_ID_NOT_REGISTERED for a broker that does not exist, and INVALID_REQUEST for the only broker."""
-    if request.broker_id not in context.broker.metadata.image.brokers:
-        reason = f"Broker ID {request.broker_id} is not currently registered"
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, reason)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker {request.broker_id} is the only one of this cluster.")
+def handle(context: RequestContext, request: UnregisterBrokerRequest) -> Work[UnregisterBrokerResponse]:
+    """Removes the registration of a broker that is not live.
+
+    Raises BROKER_ID_NOT_REGISTERED for a broker that does not exist, and INVALID_REQUEST for a live broker, which Kafka
+    would unregister: the broker must be stopped first.
+    """
+    yield from wait_for(context.broker.metadata.unregister_broker(BrokerId(request.broker_id)))
+    return UnregisterBrokerResponse()
 
 
 def error_response(

@@ -24,8 +24,14 @@ async def register_broker(
     """Registers the broker under a new epoch, and raises the leader epochs above the latest epochs of the open logs.
 
     `endpoints` are the addresses for clients by listener name; None: those of the configuration, whose ports are fixed.
-    Raises KlammError if the log directory belongs to another cluster or node, and OSError.
+    With a shared store, the folder records the run before the broker is live, so that the next start recognizes a
+    session that has not ended yet. Raises BrokerIsLive if another process runs as this broker, KlammError if the log
+    directory belongs to another cluster or node, and OSError.
     """
+
+    def record(cluster_id: str, incarnation: str) -> None:
+        log_directory.record_incarnation(cluster_id=cluster_id, node_id=config.node_id, incarnation=incarnation)
+
     if endpoints is None:
         addresses = config.advertised_listeners or config.listeners
         endpoints = {address.name: (address.host or "localhost", address.port) for address in addresses}
@@ -33,6 +39,8 @@ async def register_broker(
         endpoints,
         config.broker_rack,
         cluster_id=log_directory.cluster_id or config.cluster_id,
+        known_incarnation=log_directory.incarnation,
+        record_incarnation=record if metadata.is_shared else None,
         minimum_leader_epochs={
             topic_partition: log.latest_epoch + 1 for topic_partition, log in log_directory.logs.items()
         },

@@ -1,17 +1,17 @@
 """Alters the settings of topics, brokers, groups and client metrics; shared by the handlers of config requests.
 
-A lock covers both deciding a change on the image and writing it. Two requests that append to the same list therefore
-both take effect.
+A change is decided on one image, and decided again if another request or another broker has changed the resource
+meanwhile. Two requests that append to the same list therefore both take effect.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from klamm.broker.time_slices import Work, finish_in_steps, free_later
+from klamm.broker.time_slices import free_later
 from klamm.config.alteration import (
     Alteration,
     apply_alterations,
@@ -28,12 +28,14 @@ from klamm.config.validation import (
     validate_group_configs,
     validate_topic_configs,
 )
+from klamm.metadata.config_changes import ConfigDecision
 from klamm.metadata.image import ResourceType
 from klamm.metadata.topic_name import why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
+    from klamm.metadata.image import MetadataImage
 
 __all__ = ["MAXIMUM_CHANGES", "AlterRequest", "alter_resources", "check_topic_name", "layers_of"]
 
@@ -60,9 +62,9 @@ class AlterRequest(NamedTuple):
     replaces: bool
 
 
-def layers_of(broker: BrokerContext) -> BrokerLayers:
-    """Returns the settings of this broker by the place where they were set."""
-    image = broker.metadata.image
+def layers_of(broker: BrokerContext, image: MetadataImage | None = None) -> BrokerLayers:
+    """Returns the settings of this broker by the place where they were set, from the current image by default."""
+    image = broker.metadata.image if image is None else image
     return BrokerLayers(
         broker.config.explicit,
         image.config_overrides(ResourceType.BROKER, ""),
@@ -84,35 +86,43 @@ async def alter_resources(
 
     Raises POLICY_VIOLATION if they contain more than `MAXIMUM_CHANGES` changes.
     """
-    async with broker.config_changes:
-        results, changes = await finish_in_steps(_decide_all(broker, wanted_changes))
-        if validate_only or not changes:
-            return results
-        try:
-            await broker.metadata.alter_configs(changes)
-        except KafkaError as error:
-            return [error if result is None else result for result in results]
+    decided: list[KafkaError | None] | None = None
+
+    def decide(image: MetadataImage) -> ConfigDecision[list[KafkaError | None]]:
+        nonlocal decided
+        decided = None
+        decided, changes = yield from _decide_all(broker, image, wanted_changes)
+        return decided, changes
+
+    try:
+        results, changes = await broker.metadata.decide_configs(decide, validate_only=validate_only)
+    except KafkaError as error:
+        if decided is None:
+            raise
+        return [error if result is None else result for result in decided]
+    if validate_only or not changes:
+        return results
     await broker.partitions.settled()  # every log must use the change before it is acknowledged
     _warn_of_no_effect(changes)
     return results
 
 
 def _decide_all(
-    broker: BrokerContext, wanted_changes: Sequence[AlterRequest]
-) -> Work[tuple[list[KafkaError | None], dict[tuple[int, str], Mapping[str, str | None]]]]:
+    broker: BrokerContext, image: MetadataImage, wanted_changes: Sequence[AlterRequest]
+) -> Generator[None, None, tuple[list[KafkaError | None], dict[tuple[int, str], Mapping[str, str | None]]]]:
     """Returns an error or None for each request, and the changes of the valid requests."""
     counts: Counter[tuple[int, str]] = Counter()
     results: list[KafkaError | None] = []
     changes: dict[tuple[int, str], Mapping[str, str | None]] = {}
     for wanted_change in wanted_changes:
         counts[wanted_change.resource_type, wanted_change.name] += 1
-        yield None
+        yield
     room = MAXIMUM_CHANGES
     for wanted_change in wanted_changes:
         try:
             if counts[wanted_change.resource_type, wanted_change.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            changed = yield from _decide(broker, wanted_change)
+            changed = yield from _decide(broker, image, wanted_change)
         except KafkaError as error:
             results.append(error.with_traceback(None))  # a traceback would keep a frame for each error
         else:
@@ -124,12 +134,14 @@ def _decide_all(
                     free_later(counts, results, changes)
                     del counts, results, changes  # otherwise the traceback would keep them alive
                     raise KafkaError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_CHANGES)
-        yield None
+        yield
     free_later(counts)
     return results, changes
 
 
-def _decide(broker: BrokerContext, wanted_change: AlterRequest) -> Work[dict[str, str | None]]:
+def _decide(
+    broker: BrokerContext, image: MetadataImage, wanted_change: AlterRequest
+) -> Generator[None, None, dict[str, str | None]]:
     """Returns the requested changes: key to value, None to unset. Raises KafkaError with Kafka's error code."""
     if len(wanted_change.alterations) > MAXIMUM_CHANGES:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_CHANGES)
@@ -137,15 +149,15 @@ def _decide(broker: BrokerContext, wanted_change: AlterRequest) -> Work[dict[str
     keys = _keys_of(wanted_change)
     if wanted_change.resource_type == ResourceType.BROKER and wanted_change.name:
         _check_is_this_broker(broker, wanted_change.name)
-    yield None
-    current = broker.metadata.image.config_overrides(wanted_change.resource_type, wanted_change.name)
+    yield
+    current = image.config_overrides(wanted_change.resource_type, wanted_change.name)
     wanted = apply_alterations({} if wanted_change.replaces else current, wanted_change.alterations, keys)
     if wanted_change.resource_type == ResourceType.BROKER:
         check_min_insync_replicas(wanted_change.name, wanted_change.alterations, current, wanted)
     check_sizes(current, wanted)
-    yield None
-    _validate(broker, wanted_change, wanted)
-    yield None
+    yield
+    _validate(broker, image, wanted_change, wanted)
+    yield
     changes: dict[str, str | None] = {key: value for key, value in wanted.items() if current.get(key) != value}
     changes.update(dict.fromkeys(key for key in current if key not in wanted))
     return changes
@@ -171,24 +183,28 @@ def _check_is_this_broker(broker: BrokerContext, name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
 
 
-def _validate(broker: BrokerContext, wanted_change: AlterRequest, wanted: Mapping[str, str]) -> None:
+def _validate(
+    broker: BrokerContext, image: MetadataImage, wanted_change: AlterRequest, wanted: Mapping[str, str]
+) -> None:
     match wanted_change.resource_type:
         case ResourceType.TOPIC:
             if not wanted_change.name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
             check_topic_name(wanted_change.name)
-            layers = layers_of(broker)
+            layers = layers_of(broker, image)
             defaults = apply_dynamic(broker.config, layers.cluster, layers.broker).topic_defaults
             validate_topic_configs(wanted, defaults)
-            if wanted_change.name not in broker.metadata.image.topics:
+            if wanted_change.name not in image.topics:
                 reason = f"The topic '{wanted_change.name}' does not exist."
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
         case ResourceType.BROKER:
-            validate_broker_configs(wanted, broker.config, layers_of(broker), per_broker=bool(wanted_change.name))
+            validate_broker_configs(
+                wanted, broker.config, layers_of(broker, image), per_broker=bool(wanted_change.name)
+            )
         case ResourceType.GROUP:
             if not wanted_change.name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-            validate_group_configs(wanted, layers_of(broker).values())
+            validate_group_configs(wanted, layers_of(broker, image).values())
         case ResourceType.CLIENT_METRICS:
             validate_client_metrics_configs(wanted_change.name, wanted)
 

@@ -1,0 +1,173 @@
+"""Tests that every metadata store keeps the guarantees of `MetadataStore`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from klamm.metadata.memory_store import MemoryMetadata
+from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStore, MetadataStoreError, Versioned
+from klamm.metadata.sqlite_store import SqliteStore
+
+OpenStore = Callable[[], Awaitable[MetadataStore]]
+"""Opens a session with the test's content. A store that is not shared has one session at a time."""
+
+
+def _sqlite(folder: Path) -> OpenStore:
+    return lambda: SqliteStore.open(folder / "s")
+
+
+def _memory(folder: Path) -> OpenStore:
+    metadata = MemoryMetadata()
+
+    async def connect() -> MetadataStore:
+        return metadata.connect()
+
+    return connect
+
+
+STORES: Final[Mapping[str, Callable[[Path], OpenStore]]] = {
+    "sqlite": _sqlite,
+    "memory": _memory,
+}
+
+
+@pytest.fixture(params=list(STORES))
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    """Returns a function that opens sessions with one store, of each kind in turn."""
+    return STORES[request.param](tmp_path)
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Runs one scenario on its own event loop."""
+    asyncio.run(scenario)
+
+
+async def watched(store: MetadataStore) -> list[Commit]:
+    """Returns the list to which the store adds every commit."""
+    seen: list[Commit] = []
+    await store.watch(seen.append)
+    return seen
+
+
+def test_a_watcher_gets_the_content_and_then_every_commit(open_store: OpenStore) -> None:
+    """The first commit has the whole content with its revisions, and every later commit arrives before the
+    transaction returns."""
+
+    async def scenario() -> None:
+        store = await open_store()
+        assert await store.transact({}, [Change("b", b"1"), Change("a", b"2")]) == 1
+        assert await store.transact({}, [Change("b", b"3")]) == 2
+        seen = await watched(store)
+        content = {"a": Versioned(b"2", 1, 1), "b": Versioned(b"3", 1, 2)}
+        assert seen == [Commit(2, content)]
+        assert list(seen[0].entries) == ["a", "b"]
+        assert await store.transact({}, [Change("a", None), Change("c", b"")]) == 3
+        assert seen[1:] == [Commit(3, {"a": None, "c": Versioned(b"", 3, 3)})]
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_transaction_needs_all_its_conditions(open_store: OpenStore) -> None:
+    """Without the required revisions, where 0 means absent, nothing is changed."""
+
+    async def scenario() -> None:
+        store = await open_store()
+        await store.transact({"a": 0}, [Change("a", b"1")])
+        seen = await watched(store)
+        for conditions in ({"a": 0}, {"a": 2}, {"b": 1}, {"a": 1, "b": 1}):
+            with pytest.raises(ConditionFailed):
+                await store.transact(conditions, [Change("b", b"1"), Change("a", None)])
+        assert len(seen) == 1
+        assert await store.transact({"a": 1, "b": 0}, [Change("a", b"2")]) == 2
+        await store.close()
+
+    run(scenario())
+
+
+def test_leased_keys_end_with_the_session(open_store: OpenStore) -> None:
+    """A leased key lasts until its session is closed. A key that is written again without a lease stays."""
+
+    async def scenario() -> None:
+        store = await open_store()
+        await store.transact(
+            {}, [Change("a", b"1", is_leased=True), Change("b", b"1"), Change("c", b"1", is_leased=True)]
+        )
+        await store.transact({}, [Change("c", b"2"), Change("b", b"2", is_leased=True)])
+        await store.close()
+        store = await open_store()
+        (content,) = await watched(store)
+        assert content == Commit(3, {"c": Versioned(b"2", 1, 2)})
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_leased_key_that_was_removed_is_not_removed_again(open_store: OpenStore) -> None:
+    """The end of a session changes nothing if its leased keys are gone already."""
+
+    async def scenario() -> None:
+        store = await open_store()
+        await store.transact({}, [Change("a", b"1", is_leased=True)])
+        await store.transact({}, [Change("a", None)])
+        await store.close()
+        store = await open_store()
+        assert await watched(store) == [Commit(2, {})]
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_closed_store_refuses(open_store: OpenStore) -> None:
+    """A closed store can be closed again and refuses transactions."""
+
+    async def scenario() -> None:
+        store = await open_store()
+        await store.close()
+        await store.close()
+        with pytest.raises(MetadataStoreError):
+            await store.transact({}, [Change("a", b"1")])
+
+    run(scenario())
+
+
+def test_racing_transactions_are_ordered(open_store: OpenStore) -> None:
+    """Of transactions with the same condition one succeeds, and a watcher sees the commits in the order of their
+    revisions."""
+
+    async def scenario() -> None:
+        store = await open_store()
+        seen = await watched(store)
+        outcomes = await asyncio.gather(
+            *(store.transact({"a": 0}, [Change("a", b"%d" % number)]) for number in range(10)), return_exceptions=True
+        )
+        assert sum(outcome == 1 for outcome in outcomes) == 1
+        assert sum(isinstance(outcome, ConditionFailed) for outcome in outcomes) == 9
+        await asyncio.gather(*(store.transact({}, [Change(str(number), b"")]) for number in range(10)))
+        assert [commit.revision for commit in seen] == list(range(12))
+        await store.close()
+
+    run(scenario())
+
+
+def test_leased_keys_of_a_killed_process_are_removed_when_the_file_is_opened(tmp_path: Path) -> None:
+    """A session that did not end with `close` leaves no leased keys to the next session of the file."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        await store.transact({}, [Change("a", b"1", is_leased=True), Change("b", b"1")])
+        shutil.copytree(tmp_path, tmp_path / "copy")  # what the disk has after a kill
+        await store.close()
+        reopened = await SqliteStore.open(tmp_path / "copy" / "s")
+        (content_now,) = await watched(reopened)
+        assert content_now.entries.keys() == {"b"}
+        assert content_now.revision == 2
+        await reopened.close()
+
+    run(scenario())

@@ -1,0 +1,295 @@
+"""Tests what several brokers on one metadata store may rely on: identity, races, changes in parts, unknown outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from tests.support.metadata_brokers import ENDPOINTS, brokers, connect
+
+from klamm.config.broker_config import BrokerConfig
+from klamm.metadata.brokers import BrokerIsLive
+from klamm.metadata.config_changes import ConfigDecision
+from klamm.metadata.image import NO_EPOCH, MetadataImage, TopicImage
+from klamm.metadata.memory_store import MemoryMetadata
+from klamm.metadata.metadata_store import Change
+from klamm.metadata.metadata_version import METADATA_VERSION, NewerMetadata
+from klamm.metadata.service import MetadataService, NewPartitions, NewTopic
+from klamm.metadata.sqlite_store import SqliteStore
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.types import BrokerId
+
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+VERSION_0 = [
+    Change("cluster", b'{"id":"MkU3OEVBNTcwNTJENDM2Qk"}'),
+    Change("producer-ids", b'{"next":1000}'),
+    Change("brokers/1", b'{"host":"old","port":9,"rack":null}'),
+    Change("topics/t", b'{"configs":{"retention.ms":"5"},"id":"AAAAAAAAAAAAAAAAAAAAAQ","name":"t"}'),
+    Change(f"partitions/{TOPIC_ID}/0", b'{"epoch":4,"isr":[1],"leader":1,"replicas":[1]}'),
+    Change(f"partitions/{TOPIC_ID}/1", b'{"epoch":2,"isr":[1],"leader":1,"replicas":[1]}'),
+    Change("configs/4/", b'{"min.insync.replicas":"1"}'),
+]
+"""The entries of a store that was written before the metadata had a version."""
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Runs one scenario on its own event loop."""
+    asyncio.run(scenario)
+
+
+async def settled(service: MetadataService) -> None:
+    """Waits until the service does not sweep."""
+    if service._sweeping is not None:
+        await service._sweeping
+
+
+def test_a_broker_is_live_while_its_session_lasts() -> None:
+    """A broker whose session ends is no longer live, and stays registered with its addresses."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        (one, _), (two, store) = await connect(metadata, 1), await connect(metadata, 2)
+        await one.start_broker(ENDPOINTS)
+        broker = await two.start_broker({"PLAINTEXT": ("a", 1), "INTERNAL": ("b", 2)}, "rack")
+        assert broker.endpoint("INTERNAL") == ("b", 2)
+        assert broker.endpoint("OTHER") is None
+        assert one.image.brokers.keys() == one.image.registrations.keys() == {1, 2}
+        store.inner.lose()
+        await one.allocate_producer_ids()
+        assert one.image.brokers.keys() == {1}
+        assert one.image.registrations[BrokerId(2)] == broker._replace(epoch=NO_EPOCH, incarnation="")
+        await one.close()
+
+    run(scenario())
+
+
+def test_a_broker_that_is_live_is_not_started_twice() -> None:
+    """A start is refused while another run of the broker is live, unless the data directory knows that run as its
+    own."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        (first, _), (second, _) = await connect(metadata, 1), await connect(metadata, 1)
+        recorded: list[tuple[str, str]] = []
+        broker = await first.start_broker(ENDPOINTS, record_incarnation=lambda *pair: recorded.append(pair))
+        assert recorded == [(first.image.cluster_id, first.incarnation)]
+        assert broker.incarnation == first.incarnation
+        for _ in range(2):
+            with pytest.raises(BrokerIsLive, match=f"broker 1 is already running .*{first.incarnation}"):
+                await second.start_broker(ENDPOINTS)
+        again = await second.start_broker(ENDPOINTS, known_incarnation=first.incarnation)
+        assert again.epoch > broker.epoch
+        assert first.image.brokers == {1: again}
+        await first.close()
+        await second.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("maximum_operations", [None, 10])
+def test_a_store_of_version_0_is_upgraded_by_the_first_start(tmp_path: Path, maximum_operations: int | None) -> None:
+    """A store without a version keeps its content, and gets everything that version 1 has with the first start."""
+
+    async def scenario() -> None:
+        if maximum_operations is None:
+            store = await SqliteStore.open(tmp_path / "s")
+            await store.transact({}, VERSION_0)
+            service = await MetadataService.open(store, BrokerConfig())
+        else:
+            metadata = MemoryMetadata(maximum_operations=maximum_operations)
+            await metadata.connect().transact({}, VERSION_0)
+            service, _ = await connect(metadata, 1)
+        before = service.image
+        assert before.metadata_version == 0
+        assert not before.brokers
+        assert [partition.leader_epoch for partition in before.topics["t"].partitions] == [4, 2]
+        assert not before.parts
+        await service.start_broker(ENDPOINTS)
+        after = service.image
+        assert after.metadata_version == METADATA_VERSION
+        assert after.cluster_id == before.cluster_id
+        assert after.brokers[BrokerId(1)].endpoints == ENDPOINTS
+        assert [partition.leader_epoch for partition in after.topics["t"].partitions] == [5, 3]
+        assert after.topics["t"].configs == {"retention.ms": "5"}
+        await service.create_partitions([NewPartitions(topic="t", count=4)])
+        assert len(service.image.topics["t"].partitions) == 4
+        await service.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("entry", [("features", b'{"metadata.version":2}'), ("novelties/1", b"{}")])
+def test_a_store_of_a_later_version_is_refused(entry: tuple[str, bytes]) -> None:
+    """A store of a later version refuses the start, with both versions and what to do."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        await metadata.connect().transact({}, [Change(*entry)])
+        with pytest.raises(NewerMetadata, match=r"(version 2|kind 'novelties').* up to 1: start the broker with"):
+            await connect(metadata, 1)
+
+    run(scenario())
+
+
+def test_a_single_node_starts_with_one_transaction(tmp_path: Path) -> None:
+    """A start writes one transaction, because the stop before has removed the session."""
+
+    async def scenario() -> None:
+        for start in range(3):
+            store = await SqliteStore.open(tmp_path / "s")
+            service = await MetadataService.open(store, BrokerConfig())
+            before = service.image.revision
+            await service.start_broker(ENDPOINTS)
+            assert service.image.revision == before + 1
+            assert before == start * 2  # the stop has removed the session
+            await service.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("count", [1, 6, 7, 8, 9, 60])
+def test_a_change_in_parts_is_seen_as_a_whole(count: int) -> None:
+    """However many transactions a creation, a growth or a deletion takes, every image has all of it or nothing."""
+
+    async def scenario() -> None:
+        async with brokers(1, 2, maximum_operations=10) as (one, two):
+            sizes: list[int] = []
+            two.subscribe(lambda old, new: sizes.append(len(new.topics["t"].partitions) if "t" in new.topics else 0))
+            created = (await one.create_topics([NewTopic("t", partitions=count)]))["t"]
+            assert isinstance(created, TopicImage)
+            assert one.image.topics["t"] == created
+            assert await one.create_partitions([NewPartitions(topic="t", count=2 * count + 20)]) == {"t": None}
+            await one.alter_configs({(2, "t"): {"retention.ms": "5"}})
+            await one.delete_topics([created.topic_id])
+            await one.allocate_producer_ids()
+            assert [size for size, _ in groupby(sizes) if size] == [count, 2 * count + 20]
+            assert sizes[-1] == 0
+            assert not one.image.parts
+            assert one.image == two.image
+
+    run(scenario())
+
+
+def test_what_an_interrupted_change_leaves_is_never_seen_and_is_swept() -> None:
+    """A change that is interrupted after any of its transactions has no effect. The controller removes its parts when
+    the broker is gone."""
+
+    async def scenario() -> None:
+        for fails_at in range(1, 12):
+            metadata = MemoryMetadata(maximum_operations=10)
+            (one, _), (two, store) = await connect(metadata, 1), await connect(metadata, 2)
+            await one.start_broker(ENDPOINTS)
+            await two.start_broker(ENDPOINTS)
+            await one.create_topics([NewTopic("old", partitions=2)])
+            store.fails_at = store.transactions + fails_at
+            for change in (
+                two.create_topics([NewTopic("new", partitions=30)]),
+                two.create_partitions([NewPartitions(topic="old", count=40)]),
+            ):
+                with suppress(KafkaError):
+                    await change
+            present = {name: len(topic.partitions) for name, topic in one.image.topics.items()}
+            assert present in ({"old": 2}, {"old": 2, "new": 30}, {"old": 40, "new": 30})
+            await store.close()
+            await settled(one)
+            assert not one.image.parts
+            assert present == {name: len(topic.partitions) for name, topic in one.image.topics.items()}
+            await one.create_partitions([NewPartitions(topic="old", count=41)])
+            assert len(one.image.topics["old"].partitions) == 41
+            await one.close()
+
+    run(scenario())
+
+
+def test_a_controller_that_starts_sweeps() -> None:
+    """The controller removes the parts of interrupted changes at its start."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        await metadata.connect().transact({}, [VERSION_0[4], Change("features", b'{"metadata.version":1}')])
+        service, _ = await connect(metadata, 1)
+        assert service.image.parts
+        assert not service.image.topics
+        await service.start_broker(ENDPOINTS)
+        await settled(service)
+        assert not service.image.parts
+        await service.close()
+
+    run(scenario())
+
+
+def test_no_block_of_producer_ids_is_allocated_twice() -> None:
+    """Two brokers never get the same producer ids, even if they do not learn whether their transactions happened."""
+
+    async def scenario() -> None:
+        for seed in range(20):
+            metadata = MemoryMetadata()
+            pairs = [await connect(metadata, broker_id) for broker_id in (1, 2)]
+            for number, (_, store) in enumerate(pairs):
+                store.random = Random(seed * 2 + number)
+            blocks = await asyncio.gather(
+                *(service.allocate_producer_ids(10) for service, _ in pairs for _ in range(10))
+            )
+            given = [producer_id for block in blocks for producer_id in block]
+            assert sorted(given) == list(range(200))
+
+    run(scenario())
+
+
+def test_two_appends_to_one_list_both_take_effect() -> None:
+    """A config change that is decided from the present value is decided again if another broker was faster."""
+
+    async def scenario() -> None:
+        async with brokers(1, 2) as services:
+
+            def appending(text: str) -> Callable[[MetadataImage], ConfigDecision[str]]:
+                def decide(image: MetadataImage) -> ConfigDecision[str]:
+                    yield
+                    present = image.config_overrides(4, "").get("list", "")
+                    return text, {(4, ""): {"list": present + text}}
+
+                return decide
+
+            texts = [f"{number}," for number in range(20)]
+            outcomes = await asyncio.gather(
+                *(services[number % 2].decide_configs(appending(text)) for number, text in enumerate(texts))
+            )
+            assert [result for result, _ in outcomes] == texts
+            written = services[0].image.config_overrides(4, "")["list"]
+            assert sorted(written.split(",")) == sorted([*(str(number) for number in range(20)), ""])
+
+    run(scenario())
+
+
+def test_broker_ids_are_allocated_once() -> None:
+    """Brokers without an id get different ids, which no registered broker has, even after its registration is
+    removed."""
+
+    async def scenario() -> None:
+        async with brokers(2) as (two,):
+            ids = await asyncio.gather(*(two.allocate_broker_id() for _ in range(3)))
+            assert ids == [1, 3, 4]
+
+    run(scenario())
+
+
+def test_only_a_broker_that_is_not_live_is_unregistered() -> None:
+    """The registration of a stopped broker is removed; a live and an unknown broker are refused."""
+
+    async def scenario() -> None:
+        async with brokers(1, 2) as (one, two):
+            with pytest.raises(KafkaError, match="INVALID_REQUEST"):
+                await one.unregister_broker(BrokerId(2))
+            with pytest.raises(KafkaError, match="Broker ID 7 is not currently registered"):
+                await one.unregister_broker(BrokerId(7))
+            await two.close()
+            await one.unregister_broker(BrokerId(2))
+            assert one.image.registrations.keys() == {1}
+
+    run(scenario())
