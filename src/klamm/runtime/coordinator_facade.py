@@ -32,7 +32,8 @@ _REMEMBERED_KEYS = 10_000
 class CoordinatorFacade(Generic[S]):
     """The common part of the group coordinator and the transaction coordinator.
 
-    `partition_count` returns how many partitions the internal topic has, or will have; `start` calls it once.
+    `partition_count` returns how many partitions the internal topic has, or will have. It is called at the start, and
+    when the topic is created.
     """
 
     def __init__(self, runtime: CoordinatorRuntime[S], partition_count: Callable[[], int]) -> None:
@@ -70,6 +71,10 @@ class CoordinatorFacade(Generic[S]):
         """Tells all shards about a change of the cluster's topics or brokers, and about topics that are deleted."""
         if old.topics is new.topics and old.brokers is new.brokers:
             return
+        internal_topic = self._runtime.topic
+        if self._partition_count and internal_topic not in old.topics and internal_topic in new.topics:
+            # Another broker may have created the topic, with its own number of partitions.
+            self.start()
         gone = old.topics_by_id.keys() - new.topics_by_id.keys()
         deleted = [DeletedTopic(old.topics_by_id[topic_id].name, topic_id) for topic_id in sorted(gone)]
         self._topics = ImageTopics(new, self._topics)

@@ -88,6 +88,7 @@ class CoordinatorRuntime(Generic[S]):
         compression: Compression,
         linger_ms: int = ADAPTIVE,
     ) -> None:
+        self.topic: Final = serde.topic
         self._new_shard = new_shard
         self._serde = serde
         self._coordinator_log = log
@@ -184,16 +185,16 @@ class CoordinatorRuntime(Generic[S]):
     # Leadership
 
     def load(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
-        """Starts to lead the partition: reads its log, then answers. Does nothing if it is led already.
+        """Starts to lead the partition: reads its log, then answers. Does nothing if this leader epoch is led already.
 
-        A partition whose load failed is loaded again.
+        Under a newer leader epoch the partition is loaded again, because another broker may have led it and written to
+        its log in between; waiting requests get NOT_COORDINATOR. A partition whose load failed is loaded again, too.
         """
         led = self._led.get(partition)
         if led is not None:
-            if led.state is not PartitionState.FAILED:
-                led.leader_epoch = max(led.leader_epoch, leader_epoch)
+            if led.state is not PartitionState.FAILED and leader_epoch <= led.leader_epoch:
                 return
-            self._close(led)
+            self.unload(partition)
         led = LedPartition(
             partition,
             leader_epoch,
@@ -398,9 +399,10 @@ class CoordinatorRuntime(Generic[S]):
         for ticket, response in result.replies:
             if ticket != waiting.ticket:
                 self._answer(ticket, response)
-        if result.events and (not result.records or (is_written and result.on_failure is None)):
-            # The events are real: there are no records, or the log has the records and may still commit them.
-            # With `on_failure` the new decision reports its own events.
+        is_real = not result.records or (is_written and result.on_failure is None)
+        if result.events and is_real and led.state is not PartitionState.CLOSED:
+            # The events are real: there are no records, or the log has the records and may still commit them. With
+            # `on_failure` the new decision reports its own events. After an unload another coordinator reports.
             self._publish(led.partition, result.events)
         on_failure = result.on_failure
         result.on_append = result.on_commit = result.on_failure = None

@@ -95,7 +95,7 @@ class GroupHistory:
         log: HistoryLog,
         timers: Timers,
         executor: Executor,
-        coordinator_epoch: Callable[[PartitionIndex], LeaderEpoch],
+        coordinator_epoch: Callable[[PartitionIndex], LeaderEpoch | None],
         committed_offsets: Callable[[str], CommittedOffsets],
     ) -> None:
         self._history_log = log
@@ -128,7 +128,10 @@ class GroupHistory:
         return self._trackers.under_way(group_id)
 
     def on_resignation(self, partition: PartitionIndex) -> None:
-        """Forgets a partition of `__consumer_offsets` that another broker leads now; that broker writes its history."""
+        """Forgets a partition of `__consumer_offsets` that another broker leads now; that broker writes its history.
+
+        Its pending changes are still written if this broker leads the history partition, otherwise left out.
+        """
         self._trackers.forget(partition)
 
     def stop(self) -> None:
@@ -142,6 +145,9 @@ class GroupHistory:
                 self._write_some(float("inf"))
 
     def _enqueue(self, partition: PartitionIndex, change: Change) -> None:
+        coordinator_epoch = self._coordinator_epoch(partition)
+        if coordinator_epoch is None:
+            return  # Another broker coordinates the group now, and writes its history.
         # Copied now: the record tells where the new owners start, and they may commit before it is written.
         committed = self._committed_offsets(change.group_id)
         size = 1 + len(change.before) + len(change.after)
@@ -151,7 +157,7 @@ class GroupHistory:
                 _logger.warning("changes of groups come faster than their history can be written: some are left out")
             self._dropped += 1
             return
-        self._waiting.append(_Waiting(partition, self._coordinator_epoch(partition), change, committed, size, weight))
+        self._waiting.append(_Waiting(partition, coordinator_epoch, change, committed, size, weight))
         self._weight += weight
         if self._alarm is None and self._making is None and not self._is_encoding:
             self._call_after(_LINGER_MS if self._history_log.is_ready else _LATER_MS)

@@ -48,11 +48,14 @@ class CoordinatorWorld:
         log: MemoryLog | None = None,
         partitions: int = 1,
         is_loaded: bool = True,
+        step_ms: float = 0,
         linger_ms: int = 0,
         compression: Compression = Compression.NONE,
     ) -> None:
         self.log = log or MemoryLog()
         self.timers = ManualTimers()
+        self.timers.step_ms = step_ms
+        self.partition_count = partitions
         self.events: list[object] = []
         self.coordinator = GroupCoordinator(
             config=replace(
@@ -65,7 +68,7 @@ class CoordinatorWorld:
             promises=Pledges(),
             executor=LaterExecutor(self.timers),
             publish=lambda partition, events: self.events.extend(events),
-            partition_count=lambda: partitions,
+            partition_count=lambda: self.partition_count,
             compression=compression,
         )
         self.partitions = [PartitionIndex(index) for index in range(partitions)]

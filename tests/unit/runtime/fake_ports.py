@@ -39,8 +39,11 @@ class ManualTimers:
         self._order = count()
         self._alarms: list[tuple[float, int, Alarm]] = []
         self.wall_clock_offset_ms = 0
+        self.step_ms = 0.0
+        """The time that passes with each look at the clock: with some milliseconds, a load takes several steps."""
 
     def now_ms(self) -> float:
+        self._now_ms += self.step_ms
         return self._now_ms
 
     def call_at(self, deadline_ms: float, callback: Callable[[], None]) -> Alarm:

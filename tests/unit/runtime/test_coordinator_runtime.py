@@ -9,10 +9,11 @@ from tests.unit.runtime.fake_ports import MemoryLog, Pledge
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import NewEpoch
+from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, TopicImage
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity
-from klamm.protocol.types import LeaderEpoch, PartitionIndex
+from klamm.protocol.types import LeaderEpoch, PartitionIndex, TopicId
 
 # Answers
 
@@ -226,12 +227,92 @@ def test_leadership_that_comes_back_starts_from_the_log() -> None:
     assert world.heartbeat(ids[0], 1) is ErrorCode.NONE
 
 
-def test_new_epoch_of_a_partition_that_is_led_changes_nothing() -> None:
-    """A new leader epoch of a partition that the broker leads already leaves its groups unchanged."""
+def test_same_epoch_of_a_partition_that_is_led_changes_nothing() -> None:
+    """A report of the same or an older leader epoch leaves the groups unchanged: only replicas may have changed."""
     world = CoordinatorWorld()
     parked = world.join(world.now(world.join()).member_id)
-    world.coordinator.on_leadership(P0, LeaderEpoch(7))
+    world.coordinator.on_leadership(P0, LeaderEpoch(0))
     assert world.is_waiting(parked)
+
+
+def test_new_epoch_of_a_partition_that_is_led_loads_it_again() -> None:
+    """Under a new leader epoch the groups are loaded from the log, to which another broker may have written. Waiting
+    requests get NOT_COORDINATOR, and requests before the end of the load COORDINATOR_LOAD_IN_PROGRESS."""
+    world = CoordinatorWorld()
+    assert world.commit_code(1) is ErrorCode.NONE
+    parked = world.join(world.now(world.join()).member_id)
+    elsewhere = CoordinatorWorld(log=world.log)
+    for offset in range(2, 600):
+        assert elsewhere.commit_code(offset) is ErrorCode.NONE
+    world.timers.step_ms = 5
+    world.coordinator.on_leadership(P0, LeaderEpoch(1))
+    world.timers.step_ms = 0
+    assert world.now(parked).error_code == ErrorCode.NOT_COORDINATOR
+    assert world.commit_code(7) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.now(world.fetch()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.timers.advance(0)
+    assert world.fetched() == 599
+
+
+def test_coordinator_that_resigned_answers_writes_and_tells_nothing() -> None:
+    """After a resignation no alarm rings, no answer is sent later, no record is written and no event is published."""
+    world = CoordinatorWorld(linger_ms=1000)
+    ids = world.stable_group(1, session_timeout_ms=6000)
+    world.log.holds_high_watermark = True
+    leave = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=ids[0])])
+    left = world.coordinator.leave_group(leave, world.client(5))
+    lingering = world.commit(1, group_id="other")
+    assert world.is_waiting(left)
+    assert world.is_waiting(lingering)
+    world.coordinator.on_resignation(P0)
+    assert world.now(left).error_code == ErrorCode.NOT_COORDINATOR
+    assert world.now(lingering).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    appends = world.log.appends
+    world.events.clear()
+    world.log.commit(P0)
+    world.timers.advance(60_000)
+    assert world.log.appends == appends
+    assert world.events == []
+
+
+def test_waiting_sync_hears_that_leadership_is_lost() -> None:
+    """SyncGroup requests of the leader, whose assignment is not committed yet, and of a follower get NOT_COORDINATOR
+    instead of an assignment."""
+    world = CoordinatorWorld()
+    ids = [world.now(world.join()).member_id for _ in range(2)]
+    for member_id in ids:
+        world.join(member_id)
+    world.timers.advance(1)
+    world.log.holds_high_watermark = True
+    answers = [world.sync(ids[1], 1), world.sync(ids[0], 1, ids)]
+    world.coordinator.on_resignation(P0)
+    assert {world.now(answer).error_code for answer in answers} == {ErrorCode.NOT_COORDINATOR}
+    assert {world.now(answer).assignment for answer in answers} == {b""}
+
+
+def test_resignation_during_a_load_ends_it() -> None:
+    """A partition that is given up while it loads answers NOT_COORDINATOR, also after the time of the load."""
+    world = CoordinatorWorld()
+    for offset in range(600):
+        assert world.commit_code(offset) is ErrorCode.NONE
+    again = CoordinatorWorld(log=world.log, is_loaded=False, step_ms=5)
+    again.timers.step_ms = 0
+    assert again.commit_code(1) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    again.coordinator.on_resignation(P0)
+    assert again.commit_code(1) is ErrorCode.NOT_COORDINATOR
+    again.timers.advance(1000)
+    assert again.commit_code(1) is ErrorCode.NOT_COORDINATOR
+
+
+def test_topic_of_another_broker_decides_the_number_of_partitions() -> None:
+    """The number of partitions of `__consumer_offsets` is read again when the topic is created, because another broker
+    may have created it with another configuration."""
+    world = CoordinatorWorld()
+    assert world.coordinator.partition_for(GROUP) == 0
+    world.partition_count = 50
+    image = MetadataImage(topics={"__consumer_offsets": TopicImage("__consumer_offsets", TopicId(TOPIC_ID), ())})
+    world.coordinator.on_metadata_update(EMPTY_IMAGE, image)
+    assert world.coordinator.partition_for(GROUP) != 0
 
 
 def test_stop_lets_everybody_go() -> None:

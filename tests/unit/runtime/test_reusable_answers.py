@@ -10,6 +10,7 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity
+from klamm.protocol.types import LeaderEpoch
 from klamm.runtime.reusable_answers import LARGEST_REQUEST_BYTES
 
 SAID = b"the first says that it is there"
@@ -50,6 +51,18 @@ def test_what_was_said_before_is_answered_as_before(stable: Stable) -> None:
     """A repeated request gets the cached answer each time, in the version of the request; other requests get none."""
     assert [stable.repeat(), stable.repeat()] == [ALIVE, ALIVE]
     assert stable.repeat(b"the second says that it is there") is None
+
+
+def test_answer_dies_with_the_leader_epoch(stable: Stable) -> None:
+    """A cached answer is dropped when this broker resigns, and when it leads under a new leader epoch."""
+    coordinator = stable.world.coordinator
+    coordinator.on_leadership(P0, LeaderEpoch(1))
+    assert stable.repeat() is None
+    assert stable.say(SAID) is ErrorCode.NONE
+    assert stable.repeat() == ALIVE
+    coordinator.on_resignation(P0)
+    assert stable.repeat() is None
+    assert stable.kept == 0
 
 
 def test_words_that_stand_for_nothing_are_not_kept(stable: Stable) -> None:

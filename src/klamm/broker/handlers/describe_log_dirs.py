@@ -38,7 +38,8 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[Des
                 wanted.add((topic.topic, index))
                 yield None
             yield None
-    by_name = context.broker.partitions.by_name
+    registry = context.broker.partitions
+    by_name = registry.by_name
     topics = []
     offline_folders = []
     for name in (yield from sorted_in_steps(list(by_name))):
@@ -46,17 +47,17 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[Des
         if led is None:  # deleted in the meantime
             continue
         partitions = []
-        for partition in led.partitions:
+        for index in range(len(led.partitions)):
             yield None
-            if partition is None:
+            log = registry.find_log(led, index)
+            if log is None:
                 continue
-            if partition.log.is_offline:
-                folder = str(partition.log.directory.absolute())
+            if log.is_offline:
+                folder = str(log.directory.absolute())
                 offline_folders.append(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=folder))
                 continue
-            if wanted is None or (name, partition.index) in wanted:
-                size_bytes = partition.log.size_bytes
-                partitions.append(DescribeLogDirsPartition(partition_index=partition.index, partition_size=size_bytes))
+            if wanted is None or (name, index) in wanted:
+                partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=log.size_bytes))
         if partitions:
             topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
         yield None

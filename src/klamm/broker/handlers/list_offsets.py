@@ -94,7 +94,7 @@ def _look_up(
     ):
         return _refuse(wanted, ErrorCode.UNSUPPORTED_VERSION)
     try:
-        partition = context.broker.partitions.get(topic, wanted.partition_index)
+        partition = context.broker.partitions.get(topic, wanted.partition_index, wanted.current_leader_epoch)
         partition.check_leader_epoch(wanted.current_leader_epoch)
         found = _position(partition, timestamp, _end_for(request, partition))
         if found is None:

@@ -60,7 +60,7 @@ def error_response(
 
 def _look_up(context: RequestContext, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = context.broker.partitions.get(topic, wanted.partition)
+        partition = context.broker.partitions.get(topic, wanted.partition, wanted.current_leader_epoch)
         partition.check_leader_epoch(wanted.current_leader_epoch)
         if partition.log.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, partition.log.offline_reason)

@@ -47,8 +47,8 @@ from klamm.protocol.types import PartitionIndex, TopicPartition
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
     from klamm.broker.network.dispatch import Body, PendingBody
+    from klamm.broker.partitions.led_topic import LedTopic
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import LedTopic
     from klamm.protocol.types import Millis, TopicId
     from klamm.runtime.answers import Answer
 
@@ -220,7 +220,7 @@ def _answer(
         return None
     version = context.api_version
     if request.acks == _ALL and context.broker.partitions.commit_later:
-        uncommitted = find_uncommitted(context.broker.partitions, answers)
+        answers, uncommitted = find_uncommitted(context.broker.partitions, answers)
         if uncommitted:
             delayed: DelayedProduce[Body | None] = DelayedProduce(answers, uncommitted, partial(_encode, version))
             return delayed.wait(request.timeout_ms)

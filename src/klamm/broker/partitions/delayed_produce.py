@@ -33,11 +33,14 @@ class Uncommitted(NamedTuple):
     last_offset: Offset
 
 
-def find_uncommitted(partitions: PartitionRegistry, answers: Sequence[ProduceTopicResponse]) -> list[Uncommitted]:
-    """Returns the successful answers whose batch is not committed yet.
+def find_uncommitted(
+    partitions: PartitionRegistry, answers: list[ProduceTopicResponse]
+) -> tuple[list[ProduceTopicResponse], list[Uncommitted]]:
+    """Returns the answers, and the successful ones whose batch is not committed yet.
 
     Each entry waits for the current end of the log. The batch of a retry may lie further back, but it is in the same
-    sync.
+    sync. As in Kafka, a successful answer becomes an error if this broker stopped leading the partition after the
+    append: while another batch of the request was opened, for example.
     """
     found = []
     for topic_place, topic in enumerate(answers):
@@ -49,13 +52,23 @@ def find_uncommitted(partitions: PartitionRegistry, answers: Sequence[ProduceTop
                     partition = partitions.get(topic.name or "", answer.index)
                 else:
                     partition = partitions.get_by_id(topic.topic_id, answer.index)
-            except KafkaError:
+            except KafkaError as error:
+                answers = _with_code(answers, topic_place, partition_place, error.code)
                 continue
             log = partition.log
             if log.high_watermark < log.log_end_offset:
                 last_offset = Offset(log.log_end_offset - 1)
                 found.append(Uncommitted(topic_place, partition_place, partition, last_offset))
-    return found
+    return answers, found
+
+
+def _with_code(
+    answers: list[ProduceTopicResponse], topic_place: int, partition_place: int, code: ErrorCode
+) -> list[ProduceTopicResponse]:
+    topic = answers[topic_place]
+    partitions = list(topic.partitions)
+    partitions[partition_place] = partitions[partition_place]._replace(error_code=code)
+    return [*answers[:topic_place], topic._replace(partitions=partitions), *answers[topic_place + 1 :]]
 
 
 class DelayedProduce(Generic[R]):
@@ -98,9 +111,7 @@ class DelayedProduce(Generic[R]):
             self._future.set_result(self._finish(self._answers))
 
     def _refuse(self, waiting: Uncommitted, code: ErrorCode) -> None:
-        partitions = list(self._answers[waiting.topic_place].partitions)
-        partitions[waiting.partition_place] = partitions[waiting.partition_place]._replace(error_code=code)
-        self._answers[waiting.topic_place] = self._answers[waiting.topic_place]._replace(partitions=partitions)
+        self._answers = _with_code(self._answers, waiting.topic_place, waiting.partition_place, code)
 
     def _time_out(self) -> None:
         if self._future.done():

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from klamm.broker.partitions.fetch_sessions import CachedPartition
+    from klamm.broker.partitions.led_topic import LedTopic
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import LedTopic, PartitionRegistry
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.partitions.warm_reads import WarmReads
     from klamm.storage.log import Log
 
@@ -118,13 +119,12 @@ class FetchRead:
                     last = reading.nameless if code == ErrorCode.UNKNOWN_TOPIC_ID else reading.unknown
                     last.append((cached, _unknown(cached.request, code)))
                 continue
-            partition = None
             try:
-                partition = led.get(cached.request.index)
+                partition = led.get(cached.request.index, cached.request.current_leader_epoch)
                 response = self._read_partition(partition, cached.request, left_bytes, not read_bytes, to_send)
                 is_final = is_final or response.diverging_epoch is not None
             except KafkaError as error:
-                response = self._failed(cached.request, error, partition)
+                response = self._failed(cached.request, error, led)
                 is_final = True
             size_bytes = size_of(response)
             read_bytes += size_bytes
@@ -234,14 +234,14 @@ class FetchRead:
     def _upper_bound(self, log: Log) -> Offset:
         return log.last_stable_offset if self.is_read_committed else log.high_watermark
 
-    def _failed(self, wanted: FetchPartition, error: KafkaError, partition: Partition | None) -> FetchPartitionResponse:
+    def _failed(self, wanted: FetchPartition, error: KafkaError, led: LedTopic | None) -> FetchPartitionResponse:
         code = error.code
         if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= 5:
             # Clients of these versions don't know the code. The other code makes them look for the leader again.
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         leader = None
-        if self._version >= _FIRST_VERSION_WITH_LEADERS and error.code in _CODES_WITH_LEADER and partition is not None:
-            leader = (partition.image.leader, partition.leader_epoch)
+        if self._version >= _FIRST_VERSION_WITH_LEADERS and error.code in _CODES_WITH_LEADER and led is not None:
+            leader = led.leader(wanted.index)
         return FetchPartitionResponse(
             wanted.index, code, _NO_OFFSET, _NO_OFFSET, _NO_OFFSET, None, current_leader=leader
         )

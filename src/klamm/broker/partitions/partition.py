@@ -1,7 +1,11 @@
 """One partition that this broker leads: checks before reads and writes, appends, and observers of appends and commits.
 
-A single node has no followers, so the high watermark follows the log end offset. With `klamm.fsync=ack` it follows the
-offset up to which the log is on the disk.
+`core/replication/high_watermark.py` decides how far the high watermark rises. No replica follows yet, so it follows the
+log end offset, with `klamm.fsync=ack` the offset up to which the log is on the disk.
+
+A `Partition` leads from its creation until `resign`, under one or several leader epochs. After that it refuses all
+requests: a handler may still hold it. The log stays; when this broker leads again, the registry creates a new
+`Partition` over the same log.
 """
 
 from __future__ import annotations
@@ -12,14 +16,17 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
+from klamm.broker.partitions.role import wrong_leader_epoch
 from klamm.core.log.batch_opening import open_now
 from klamm.core.log.transaction_verification import NO_GUARD
+from klamm.core.replication.high_watermark import next_high_watermark
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.broker.partitions.warm_reads import WarmRead
+    from klamm.config.topic_config import TopicConfig
     from klamm.core.log.batch_opening import BatchOpening
     from klamm.metadata.image import PartitionImage
     from klamm.storage.log import Log
@@ -37,7 +44,10 @@ class AppendObserver(Protocol):
         """Receives the size of records that became visible to consumers."""
 
     def interrupted(self) -> None:
-        """Ends the wait: the partition was deleted, its log is offline, or its leader epoch changed. Read again."""
+        """Ends the wait: the partition was deleted or resigned, its log is offline, or its leader epoch changed.
+
+        Read again.
+        """
 
 
 class CommitObserver(Protocol):
@@ -55,14 +65,18 @@ class Partition:
 
     __slots__ = (
         "_commit_observers",
+        "_follower_offsets",
         "_fsync_batcher",
         "_high_watermark_listeners",
+        "_in_sync_replicas",
+        "_min_in_sync_replicas",
         "_observers",
         "_unsynced",
         "epoch_start_offset",
         "image",
         "index",
         "leader_epoch",
+        "leads",
         "log",
         "topic",
         "warm_read",
@@ -73,8 +87,14 @@ class Partition:
         self.topic = topic
         self.index = image.index
         self.log = log
+        self.leads = True
+        """Whether this broker leads the partition. False after `resign`, forever."""
         self.image = image
         self.leader_epoch = image.leader_epoch
+        self._follower_offsets: tuple[Offset, ...] = ()
+        """How far the other in-sync replicas hold the records."""
+        self._in_sync_replicas = self._min_in_sync_replicas = 1
+        self.follow(image, log.config)
         self.epoch_start_offset = log.log_end_offset
         """The log end offset when this broker began to lead under this epoch. A high watermark below it may be lower
         than one that clients received earlier."""
@@ -88,11 +108,31 @@ class Partition:
         self._commit_observers: list[tuple[Offset, int, CommitObserver]] = []
         """A heap by the high watermark that each observer waits for."""
 
+    def follow(self, image: PartitionImage, config: TopicConfig) -> None:
+        """Takes over replicas, in-sync replicas and the topic's configuration from the metadata."""
+        self.log.update_config(config)
+        self.image = image
+        self._in_sync_replicas = len(image.isr)
+        # As in Kafka, `min.insync.replicas` requires no more replicas than the partition has.
+        self._min_in_sync_replicas = min(config.min_insync_replicas, len(image.replicas))
+
     def lead(self, leader_epoch: LeaderEpoch) -> None:
         """Continues to lead under another leader epoch."""
         self.leader_epoch = leader_epoch
         self.log.assign_leader_epoch(leader_epoch)
         self.epoch_start_offset = self.log.log_end_offset
+
+    def resign(self) -> None:
+        """Stops leading: from now on every request is refused, and the high watermark stands still.
+
+        Notifies no observer; see `fail_commits` and `interrupt_observers`.
+        """
+        self.leads = False
+
+    def check_leads(self) -> None:
+        """Raises NOT_LEADER_OR_FOLLOWER after `resign`."""
+        if not self.leads:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self} any more")
 
     def append(
         self,
@@ -108,6 +148,8 @@ class Partition:
 
         See `LogAppender.append_as_leader`. Raises KafkaError with the code for the response.
         """
+        if not self.leads:
+            self.check_leads()
         log = self.log
         info = log.appender.append_as_leader(
             records,
@@ -119,13 +161,25 @@ class Partition:
             open_batch=open_batch,
         )
         if self._fsync_batcher is None:
-            log.advance_high_watermark(log.log_end_offset)
+            self._raise_high_watermark(log.state.log_end_offset)
             if self._observers or self._high_watermark_listeners or self._commit_observers:
                 self._tell_committed(len(records))
         elif not info.is_duplicate:
             self._unsynced.append((log.log_end_offset, len(records)))
             self._fsync_batcher.request(log, self._synced)
         return info
+
+    def _raise_high_watermark(self, held: Offset) -> None:
+        """Raises the high watermark as far as the in-sync replicas allow; this leader holds the records up to `held`.
+
+        The only place where the high watermark of an open log rises.
+        """
+        state = self.log.state
+        state.advance_high_watermark(
+            next_high_watermark(
+                state.high_watermark, held, self._follower_offsets, self._in_sync_replicas, self._min_in_sync_replicas
+            )
+        )
 
     def _tell_committed(self, size_bytes: int) -> None:
         high_watermark = self.log.high_watermark
@@ -140,15 +194,24 @@ class Partition:
 
     def _synced(self) -> None:
         """Commits the records that are on the disk after a sync."""
+        if self.leads:  # Otherwise a sync that began earlier has ended. The next leader commits by itself.
+            self.reconsider_high_watermark()
+
+    def reconsider_high_watermark(self) -> None:
+        """Raises the high watermark if a sync or a change of the in-sync replicas allows it, and notifies observers."""
         log = self.log
         before = log.high_watermark
-        log.advance_high_watermark(log.recovery_point)
+        self._raise_high_watermark(log.log_end_offset if self._fsync_batcher is None else log.recovery_point)
         if log.high_watermark == before:
             return
         size_bytes = 0
         while self._unsynced and self._unsynced[0][0] <= log.high_watermark:
             size_bytes += self._unsynced.popleft()[1]
         self._tell_committed(size_bytes)
+        if not size_bytes:
+            # The size of the records is not known: the log held them when it was opened, for example. A Fetch that
+            # waits reads again.
+            self.interrupt_observers()
 
     def commit_found(self) -> None:
         """Commits the records that the log held when it was opened; with `klamm.fsync=ack`, after a sync."""
@@ -156,13 +219,14 @@ class Partition:
         if log.is_offline:
             return
         if self._fsync_batcher is None or log.recovery_point == log.log_end_offset:
-            log.advance_high_watermark(log.log_end_offset)
+            self._raise_high_watermark(log.log_end_offset)
         else:
-            log.advance_high_watermark(log.recovery_point)
+            self._raise_high_watermark(log.recovery_point)
             self._fsync_batcher.request_tail(log, self._synced)
 
     def when_committed(self, last_offset: Offset, observer: CommitObserver) -> None:
         """Notifies `observer` once, when `last_offset` is committed or cannot be. It must be uncommitted now."""
+        assert self.leads, f"{self} commits nothing any more"
         heappush(self._commit_observers, (Offset(last_offset + 1), next(_places), observer))
 
     def forget_commit(self, is_meant: Callable[[CommitObserver], bool]) -> None:
@@ -179,33 +243,26 @@ class Partition:
     def check_in_sync_replicas(self) -> None:
         """Refuses a write with acks=all if too few replicas are in sync (I4).
 
-        As in Kafka, `min.insync.replicas` requires no more replicas than the partition has. Raises NOT_ENOUGH_REPLICAS.
+        Raises NOT_ENOUGH_REPLICAS, or NOT_LEADER_OR_FOLLOWER after `resign`.
         """
-        in_sync = len(self.image.isr)
-        needed = min(self.log.config.min_insync_replicas, len(self.image.replicas))
-        if in_sync < needed:
+        if not self.leads:
+            self.check_leads()
+        if self._in_sync_replicas < self._min_in_sync_replicas:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"The size of the current ISR : {in_sync} is insufficient to satisfy the min.isr requirement of "
-                f"{needed} for partition {self}",
+                f"The size of the current ISR : {self._in_sync_replicas} is insufficient to satisfy the min.isr "
+                f"requirement of {self._min_in_sync_replicas} for partition {self}",
             )
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Refuses a client whose leader epoch is older or newer than the partition's (KIP-320); -1 skips the check.
 
-        Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+        Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER after `resign`.
         """
-        if current_leader_epoch in (-1, self.leader_epoch):
-            return
-        if current_leader_epoch < self.leader_epoch:
-            raise KafkaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"{self}: leader epoch {current_leader_epoch} is over, it is {self.leader_epoch}",
-            )
-        raise KafkaError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"{self}: leader epoch {current_leader_epoch} is not known yet, it is {self.leader_epoch}",
-        )
+        if not self.leads:
+            self.check_leads()
+        if current_leader_epoch not in (-1, self.leader_epoch):
+            raise wrong_leader_epoch(str(self), current_leader_epoch, self.leader_epoch)
 
     def observe(self, observer: AppendObserver) -> None:
         """Notifies `observer` of records that become visible, until `release`."""

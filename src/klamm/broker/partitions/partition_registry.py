@@ -1,4 +1,13 @@
-"""The partitions that this broker leads. The registry follows the metadata image, and creates and deletes logs."""
+"""The partitions that this broker leads. The registry follows the metadata image, and creates and deletes logs.
+
+This broker resigns from a partition in the same moment in which it learns that another broker leads it, or that it has
+no leader. From then on each request gets NOT_LEADER_OR_FOLLOWER, also through a `Partition` that a handler still holds.
+The partitions of internal topics tell their observers at once, so that no coordinator answers any more. Other topics
+may have many thousands of partitions: their waiting requests are answered in steps, before all other steps.
+
+The log of a partition that is led elsewhere stays, even if this broker is no replica any more (`left_behind`). Only the
+deletion of its topic deletes the log.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +18,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from klamm.broker.partitions.led_topic import LedTopic
 from klamm.broker.partitions.partition import Partition
+from klamm.broker.partitions.role import Role
 from klamm.broker.time_slices import STEP_S, finish_in_steps
 from klamm.metadata.topic_name import shortened
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import BrokerId, TopicId, TopicPartition
+from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, PartitionIndex, TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
@@ -22,40 +33,9 @@ if TYPE_CHECKING:
     from klamm.storage.log import Log
     from klamm.storage.log_directory import LogDirectory
 
-__all__ = ["LedTopic", "PartitionRegistry"]
+__all__ = ["PartitionRegistry"]
 
 _logger = logging.getLogger(__name__)
-
-
-class LedTopic:
-    """The partitions of one topic, by index; None for a partition that this broker does not lead."""
-
-    __slots__ = ("failures", "is_dropped", "is_internal", "name", "partitions", "topic_id")
-
-    def __init__(self, name: str, topic_id: TopicId, is_internal: bool) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.is_internal = is_internal
-        self.is_dropped = False
-        """Whether the topic was deleted; later steps delete its logs."""
-        self.partitions: list[Partition | None] = []
-        self.failures: dict[int, str] = {}
-        """By index, why a partition that this broker should lead has no log: a full disk, for example."""
-
-    def get(self, index: int) -> Partition:
-        """Returns the partition of that index.
-
-        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, or KAFKA_STORAGE_ERROR if its log could
-        not be created.
-        """
-        if not 0 <= index < len(self.partitions):
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {index}")
-        partition = self.partitions[index]
-        if partition is None:
-            if index in self.failures:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failures[index])
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.name}-{index}")
-        return partition
 
 
 class PartitionRegistry:
@@ -77,6 +57,8 @@ class PartitionRegistry:
         self._topic_config_of = topic_config_of
         self.by_name: dict[str, LedTopic] = {}
         self.by_id: dict[TopicId, LedTopic] = {}
+        self.left_behind: set[TopicPartition] = set()
+        """Partitions that have a log here although this broker is none of their replicas. No request uses the log."""
         self._leadership_observers: list[Callable[[Partition, bool], None]] = []
         self._topics: Mapping[str, TopicImage] = {}
         self._work: deque[Iterator[bool]] = deque()
@@ -86,18 +68,24 @@ class PartitionRegistry:
         self._settled: asyncio.Future[None] | None = None
 
     def on_leadership(self, observer: Callable[[Partition, bool], None]) -> None:
-        """Calls `observer(partition, True)` when this broker begins to lead a partition, with False when it stops."""
+        """Calls `observer(partition, True)` when this broker begins to lead a partition, or leads it under a new leader
+        epoch, and with False when it stops."""
         self._leadership_observers.append(observer)
 
-    def get(self, topic: str, index: int) -> Partition:
+    def get(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         """Returns the partition, ready for reads and writes.
 
-        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR.
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, or the errors of `LedTopic.get`.
         """
         led = self.by_name.get(topic)
         if led is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {shortened(topic)!r}")
-        return led.get(index)
+        return led.get(index, current_leader_epoch)
+
+    def role(self, topic: str, index: int) -> Role | None:
+        """Returns the role of this broker in a partition; None if there is no such partition."""
+        led = self.by_name.get(topic)
+        return None if led is None or not 0 <= index < len(led.partitions) else led.role(index)
 
     def get_by_id(self, topic_id: TopicId, index: int) -> Partition:
         """Returns the partition by topic id, ready for reads and writes.
@@ -109,12 +97,17 @@ class PartitionRegistry:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
         return led.get(index)
 
+    def find_log(self, led: LedTopic, index: int) -> Log | None:
+        """Returns the log that this broker has of a partition, whether it leads the partition or not."""
+        log = self._log_directory.get(TopicPartition(led.name, PartitionIndex(index)))
+        return log if log is not None and log.topic_id in (led.topic_id, ZERO_TOPIC_ID) else None
+
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
-        """Follows the new image: creates, reconfigures and deletes logs.
+        """Follows the new image: resigns, creates, reconfigures and deletes logs.
 
         Cheap if nothing changed. Files of many partitions take time, so a running broker (`old` is not None) works in
-        steps, in the order of the images. It does not lead a new partition before the step of that partition.
-        `settled` waits for the last step.
+        steps, in the order of the images. It does not lead a new partition before the step of that partition, but it
+        resigns at once. `settled` waits for the last step.
         """
         old_topics: Mapping[str, TopicImage] = old.topics if old is not None else {}
         if old is not None and old.topics is new.topics:
@@ -128,11 +121,40 @@ class PartitionRegistry:
                 continue
             if before is not None and before.topic_id != topic.topic_id:
                 self._drop(name)
+            self._follow(topic)
             self._work.append(self._lead(topic))
         if old is None:
             self.finish()
         else:
             self._work_if_idle()
+
+    def _follow(self, topic: TopicImage) -> None:
+        """Takes over the image of a topic, and resigns from the partitions that this broker does not lead any more."""
+        led = self.by_name.get(topic.name)
+        if led is None:
+            led = LedTopic(topic, self._node_id)
+            self.by_name[topic.name] = led
+            self.by_id[topic.topic_id] = led
+            return
+        resigned = led.follow(topic)
+        if not resigned:
+            return
+        steps = self._tell_resigned(led, resigned)
+        if led.is_internal:
+            for _ in steps:
+                pass
+        else:
+            self._work.appendleft(steps)
+
+    def _tell_resigned(self, led: LedTopic, resigned: Collection[Partition]) -> Iterator[bool]:
+        for partition in resigned:
+            partition.fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            partition.interrupt_observers()
+            for observer in self._leadership_observers:
+                observer(partition, False)
+            image = led.image.partitions[partition.index]
+            _logger.info("%s is led by broker %d in leader epoch %d", partition, image.leader, image.leader_epoch)
+            yield True
 
     async def free_names(self, topics: Collection[str]) -> None:
         """Waits until the disk holds no traces of deleted topics that had these names.
@@ -155,10 +177,9 @@ class PartitionRegistry:
 
     def finish(self) -> None:
         """Runs all pending steps at once."""
-        for steps in self._work:
-            for _ in steps:
+        while self._work:
+            for _ in self._work.popleft():
                 pass
-        self._work.clear()
         self._tell_settled()
 
     def _work_if_idle(self) -> None:
@@ -205,35 +226,46 @@ class PartitionRegistry:
             if image is None or led.is_dropped:
                 continue
             config = self._topic_config_of(image)
-            for partition in led.partitions:
+            for index, partition in enumerate(led.partitions):
                 if partition is not None:
-                    partition.log.update_config(config)
+                    partition.follow(partition.image, config)
+                else:
+                    self._follow_unled(led, index, config)
                 yield True
+
+    def _follow_unled(self, led: LedTopic, index: int, config: TopicConfig) -> None:
+        """Configures the log of a partition that this broker does not lead, and reports a log that is left behind."""
+        log = self.find_log(led, index)
+        if log is None:
+            return
+        log.update_config(config)
+        if led.role(index) is not Role.NOT_HERE:
+            self.left_behind.discard(log.topic_partition)
+        elif log.topic_partition not in self.left_behind:
+            self.left_behind.add(log.topic_partition)
+            replicas = list(led.image.partitions[index].replicas)
+            _logger.warning(
+                "%s has moved to brokers %s: its folder %s stays here, and nothing uses it",
+                log,
+                replicas,
+                log.directory,
+            )
 
     def _lead(self, topic: TopicImage) -> Iterator[bool]:
         """Begins to lead the partitions of a topic that this broker should lead. Yields after each new partition."""
-        if self._topics.get(topic.name) is not topic:
-            return  # A later image has deleted or changed the topic.
         led = self.by_name.get(topic.name)
         if led is None:
-            led = LedTopic(topic.name, topic.topic_id, topic.is_internal)
-            self.by_name[topic.name] = led
-            self.by_id[topic.topic_id] = led
+            return  # A later image has deleted the topic.
         config = self._topic_config_of(topic)
-        # Keep a placeholder, so that clients retry a partition that is still loading instead of treating it as unknown.
-        led.partitions += [None] * (len(topic.partitions) - len(led.partitions))
         for image in topic.partitions:
-            if led.is_dropped:
-                return
+            if led.is_dropped or self._topics.get(topic.name) is not topic:
+                return  # A later image has deleted the topic or changed it, and has its own steps.
             partition = led.partitions[image.index]
             if image.leader != self._node_id:
+                self._follow_unled(led, image.index, config)
                 continue
             if partition is not None:
-                partition.log.update_config(config)
-                partition.image = image
-                if partition.leader_epoch != image.leader_epoch:
-                    partition.lead(image.leader_epoch)
-                    partition.interrupt_observers()
+                self._follow_led(partition, image, config)
                 continue
             try:
                 log = self._open_log(topic, image, config)
@@ -242,13 +274,28 @@ class PartitionRegistry:
                 _logger.error("%s", led.failures[image.index])
                 continue
             led.failures.pop(image.index, None)
+            self.left_behind.discard(log.topic_partition)
             partition = Partition(topic.name, image, log, self._fsync_batcher)
             led.partitions[image.index] = partition
             if not log.is_offline:
                 partition.commit_found()
-                for observer in self._leadership_observers:
-                    observer(partition, True)
+                self._tell_leads(partition)
             yield True
+
+    def _follow_led(self, partition: Partition, image: PartitionImage, config: TopicConfig) -> None:
+        """Takes over a change of a partition that this broker continues to lead."""
+        partition.follow(image, config)
+        partition.reconsider_high_watermark()
+        if partition.leader_epoch != image.leader_epoch:
+            partition.lead(image.leader_epoch)
+            partition.interrupt_observers()
+            if not partition.log.is_offline:
+                # Another broker may have led in between.
+                self._tell_leads(partition)
+
+    def _tell_leads(self, partition: Partition) -> None:
+        for observer in self._leadership_observers:
+            observer(partition, True)
 
     def _open_log(self, topic: TopicImage, image: PartitionImage, config: TopicConfig) -> Log:
         topic_partition = TopicPartition(topic.name, image.index)
@@ -266,10 +313,10 @@ class PartitionRegistry:
 
         The partition stays, and refuses requests with KAFKA_STORAGE_ERROR.
         """
-        led = self.by_name.get(topic_partition.topic)
-        partition = led.partitions[topic_partition.partition] if led is not None else None
-        if partition is None or not partition.log.is_offline:
+        topic, index = topic_partition
+        if not self.is_offline(topic, index):
             return
+        partition = self.by_name[topic].get(index)
         partition.fail_commits(ErrorCode.KAFKA_STORAGE_ERROR)
         partition.interrupt_observers()
         for observer in self._leadership_observers:
@@ -291,8 +338,13 @@ class PartitionRegistry:
         self._work.append(self._delete_logs(led))
 
     def _delete_logs(self, led: LedTopic) -> Iterator[bool]:
-        for partition in led.partitions:
+        for index, partition in enumerate(led.partitions):
             if partition is None:
+                log = self.find_log(led, index)
+                if log is not None:
+                    self.left_behind.discard(log.topic_partition)
+                    self._log_directory.delete(log.topic_partition)
+                    yield True
                 continue
             for observer in self._leadership_observers:
                 observer(partition, False)

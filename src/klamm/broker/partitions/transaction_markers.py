@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from klamm.broker.partitions.role import Role
 from klamm.broker.services.internal_topics import OFFSETS_TOPIC
 from klamm.broker.time_slices import Work, finish_in_steps, wait_for
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
@@ -52,10 +53,10 @@ class TransactionMarkers:
     async def write_markers(self, marker: TransactionMarker) -> Mapping[TopicPartition, ErrorCode]:
         """Appends the marker, in steps, to each of its partitions and waits until it is committed there.
 
-        Returns an error code per partition: UNKNOWN_TOPIC_OR_PARTITION if it does not exist or is not led here,
-        NOT_LEADER_OR_FOLLOWER if a partition of `__consumer_offsets` is loading, INVALID_PRODUCER_EPOCH and
-        TRANSACTION_COORDINATOR_FENCED if a newer epoch has written, REQUEST_TIMED_OUT if the marker is appended but not
-        committed in time. Raises nothing.
+        Returns an error code per partition: UNKNOWN_TOPIC_OR_PARTITION if it does not exist or has no replica here,
+        NOT_LEADER_OR_FOLLOWER if another replica leads it, or if this broker stops leading it before the commit, or if
+        a partition of `__consumer_offsets` is loading. INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED if a
+        newer epoch has written, REQUEST_TIMED_OUT if the marker is appended but not committed in time. Raises nothing.
         """
         return await finish_in_steps(self.write_in_steps(marker))
 
@@ -75,8 +76,8 @@ class TransactionMarkers:
         """Appends one marker and returns its error code, or an awaitable of the code."""
         topic, index = topic_partition
         partition = self._find(topic, index)
-        if partition is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if isinstance(partition, ErrorCode):
+            return partition
         try:
             if topic == OFFSETS_TOPIC:
                 return then(self._groups.end_transaction(index, _of_groups(marker)), _code_of)
@@ -103,13 +104,14 @@ class TransactionMarkers:
             return ErrorCode.NONE
         return _Commit(partition, info.last_offset, self._timeout_s)
 
-    def _find(self, topic: str, index: int) -> Partition | None:
-        """Returns the partition if this broker leads it and its log is online, otherwise None."""
+    def _find(self, topic: str, index: int) -> Partition | ErrorCode:
+        """Returns the partition if this broker leads it and its log is online, otherwise Kafka's error code."""
         try:
             partition = self._partitions.get(topic, index)
-        except KafkaError:
-            return None
-        return None if partition.log.is_offline else partition
+        except KafkaError as error:
+            is_follower = self._partitions.role(topic, index) is Role.FOLLOWER
+            return error.code if is_follower else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition.log.is_offline else partition
 
 
 class _Commit:

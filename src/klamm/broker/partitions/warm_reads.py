@@ -71,6 +71,10 @@ class WarmReads:
         pages = self._loop.run_in_executor(None, _bring_in, ranges)
         pages.add_done_callback(lambda _: self._read(partition, offset))
 
+    def forget(self, partition: Partition) -> None:
+        """Drops the warm read of a partition that this broker stops leading."""
+        self._drop(partition)
+
     def stop(self) -> None:
         """Drops all warm reads, including those in progress."""
         self._is_stopped = True
@@ -78,7 +82,7 @@ class WarmReads:
             self._drop(partition)
 
     def _read(self, partition: Partition, offset: Offset) -> None:
-        if self._is_stopped:
+        if self._is_stopped or not partition.leads:
             return
         log = partition.log
         if partition.warm_read is not None:

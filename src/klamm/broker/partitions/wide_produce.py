@@ -122,7 +122,7 @@ def _when_committed(context: RequestContext, request: produce.ProduceRequest, an
     """Returns the answers of a part, with acks=all after its batches are committed. No part waits for another."""
     partitions = context.broker.partitions
     if request.acks == _ALL and partitions.commit_later:
-        uncommitted = find_uncommitted(partitions, answers)
+        answers, uncommitted = find_uncommitted(partitions, answers)
         if uncommitted:
             return DelayedProduce(answers, uncommitted, lambda final: final).wait(request.timeout_ms)
     return answers

@@ -135,9 +135,10 @@ class CoordinatorServices:
             self.transactions.on_leadership(partition, is_leader)
         if partition.topic != OFFSETS_TOPIC:
             return
+        if not is_leader:
+            self.groups.on_resignation(partition.index)
+        if self._history is not None:
+            # Also under a new leader epoch: the groups are loaded again, and their history starts again with the load.
+            self._history.on_resignation(partition.index)
         if is_leader:
             self.groups.on_leadership(partition.index, partition.leader_epoch)
-        else:
-            self.groups.on_resignation(partition.index)
-            if self._history is not None:
-                self._history.on_resignation(partition.index)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from klamm.broker.services.coordinator_ports import LoopTimers
 from klamm.broker.services.internal_topics import OFFSETS_TOPIC
 from klamm.broker.services.lazy_history import LazyHistory
+from klamm.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.services.internal_topics import InternalTopics
-    from klamm.protocol.types import Millis
+    from klamm.protocol.types import LeaderEpoch, Millis, PartitionIndex
     from klamm.runtime.group_coordinator import GroupCoordinator
     from klamm.runtime.history_writer import GroupHistory
     from klamm.runtime.ports import Executor
@@ -31,6 +32,12 @@ def history_of_groups(
     """Returns the history of the groups that `groups` coordinates. Must be called on the running event loop."""
     timers = LoopTimers(asyncio.get_running_loop())
 
+    def leader_epoch(index: PartitionIndex) -> LeaderEpoch | None:
+        try:
+            return partitions.get(OFFSETS_TOPIC, index).leader_epoch
+        except KafkaError:
+            return None  # led elsewhere now
+
     def begin() -> GroupHistory:
         from klamm.broker.services.history_topic import HistoryTopic
         from klamm.runtime.history_writer import GroupHistory
@@ -39,7 +46,7 @@ def history_of_groups(
             log=HistoryTopic(partitions, clock, internal_topics.ensure),
             timers=timers,
             executor=executor,
-            coordinator_epoch=lambda index: partitions.get(OFFSETS_TOPIC, index).leader_epoch,
+            coordinator_epoch=leader_epoch,
             committed_offsets=groups.committed_offsets,
         )
 

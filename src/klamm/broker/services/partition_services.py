@@ -12,6 +12,7 @@ from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.partitions.warm_reads import WarmReads
 
 if TYPE_CHECKING:
+    from klamm.broker.partitions.partition import Partition
     from klamm.config.broker_config import BrokerConfig
     from klamm.config.topic_config import TopicConfig
     from klamm.metadata.image import TopicImage
@@ -49,7 +50,12 @@ class PartitionServices:
             self.fsync_batcher if config.klamm_fsync == "ack" else None,
         )
         self.warm_reads = WarmReads()
+        self.registry.on_leadership(self._on_leadership)
         self.batch_opener = BatchOpener()
+
+    def _on_leadership(self, partition: Partition, is_leader: bool) -> None:
+        if not is_leader:
+            self.warm_reads.forget(partition)
 
     async def stop(self) -> None:
         """Creates and deletes the logs for all pending steps, and waits for the batch that is being opened and for the
