@@ -150,7 +150,7 @@ class BrokerServer:
         return {listener.name: listener.advertised_address for listener in self._listeners}
 
     async def _bind(self, config: BrokerConfig) -> list[tuple[str, int]]:
-        self._stops.push_async_callback(self._stop_listening)
+        self._stops.callback(self._release_sockets)
         request_memory = RequestMemory(config.queued_max_request_bytes)
         addresses = []
         for index, address in enumerate(config.listeners):
@@ -187,6 +187,10 @@ class BrokerServer:
     async def _stop_listening(self) -> None:
         for listener in self._listeners:
             await listener.stop()
+
+    def _release_sockets(self) -> None:
+        for listener in self._listeners:
+            listener.release()
         self._listeners.clear()
 
     def _limit_connections(self, old: MetadataImage, new: MetadataImage) -> None:

@@ -98,6 +98,11 @@ class Listener:
         """
         return self.advertised_to("localhost", self._port)
 
+    def release(self) -> None:
+        """Closes the socket of a listener that has not served; does nothing after `stop`."""
+        if self._server is not None:
+            self._server.close()
+
     async def stop(self) -> None:
         """Stops accepting connections, closes every connection and cancels the unfinished tasks of handlers."""
         self._is_stopping = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import socket
 from collections.abc import Callable, Iterator
@@ -33,7 +34,7 @@ COMPONENTS: list[tuple[type, str, str]] = [
     (TrafficMeter, "start", "stop"),
     (LogCleaning, "start", "stop"),
     (Housekeeping, "start", "stop"),
-    (Listener, "start", "stop"),
+    (Listener, "serve", "stop"),
     (MetricsListener, "start", "stop"),
 ]
 """Each component with its start method and its stop method, in the order of the start."""
@@ -115,17 +116,33 @@ def test_a_second_stop_stops_nothing_again(order: Order) -> None:
     assert order.stopped == order.started[::-1]
 
 
-def test_a_start_that_fails_at_the_listener_stops_what_has_started(order: Order) -> None:
-    """If the listener's address is in use, the started services stop in the reverse order, and the data folder can be
-    used again."""
+def test_a_start_that_fails_at_the_listener_starts_nothing(order: Order) -> None:
+    """The listener binds its address before all services start, so nothing starts if the address is in use."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         broker = Broker(port=taken.getsockname()[1], config={"klamm.metrics.listener": "127.0.0.1:0"})
+        with pytest.raises(KlammError, match="is in use"):
+            broker.start()
+    assert order.started == order.stopped == []
+    with broker:
+        assert order.started == NAMES
+
+
+def test_a_listener_that_can_not_serve_stops_what_has_started(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a listener can't accept connections although its address was free, the started services stop in the reverse
+    order, and the data folder can be used again."""
+    with monkeypatch.context() as failing:
+        failing.setattr(Listener, "serve", order.noting_start("Listener", _fail_to_serve))
+        broker = Broker()
         with pytest.raises(KlammError, match="is in use"):
             broker.start()
     assert order.started == NAMES[:-1]
     assert order.stopped == NAMES[-2::-1]
     with broker:
-        assert order.started[len(NAMES) - 1 :] == NAMES
+        assert order.started[len(NAMES) - 1 :] == NAMES[:-1]
+
+
+async def _fail_to_serve(*arguments: object) -> None:
+    raise OSError(errno.EADDRINUSE, "in use")
 
 
 def test_a_start_that_fails_in_the_middle_stops_only_what_has_started(
