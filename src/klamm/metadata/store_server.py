@@ -1,0 +1,162 @@
+"""Serves a metadata store to other processes of this machine, over a Unix socket: each connection is a session.
+
+The supervisor of several workers owns the store's file. The keys that a worker has leased are removed when its
+connection ends, whether the worker has closed it or has died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStore, MetadataStoreError, Versioned
+from klamm.metadata.store_frames import (
+    LENGTH,
+    MAXIMUM_BYTES,
+    decode,
+    decode_changes,
+    encode,
+    entries_of,
+)
+
+__all__ = ["StoreServer"]
+
+_logger = logging.getLogger(__name__)
+
+_UNSENT_BYTES: Final = 64 * 1024 * 1024
+"""A session that has more bytes to read than this is ended: its process does not read any more."""
+
+
+class StoreServer:
+    """Serves one store from `start` to `stop`, on the loop that started it. It does not close the store."""
+
+    def __init__(self, store: MetadataStore, path: Path) -> None:
+        """Creates the server. `path` is the socket, which only this user may open."""
+        self._store = store
+        self._path = path
+        self._entries: dict[str, Versioned] = {}
+        self._revision = 0
+        self._sessions: set[_Session] = set()
+        self._leases: dict[str, _Session] = {}
+        """The session that has leased each leased key."""
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Begins to serve. Raises MetadataStoreError if the store can't be read, and OSError."""
+        await self._store.watch(self._on_commit)
+        self._path.unlink(missing_ok=True)
+        mask = os.umask(0o077)
+        try:
+            self._server = await asyncio.start_unix_server(self._serve, self._path)
+        finally:
+            os.umask(mask)
+
+    async def stop(self) -> None:
+        """Ends all sessions, and waits until their leased keys are removed."""
+        if self._server is None:
+            return
+        self._server.close()
+        sessions = list(self._sessions)
+        for session in sessions:
+            session.end()
+        await asyncio.gather(*(session.ended.wait() for session in sessions))
+        self._path.unlink(missing_ok=True)
+        self._server = None
+
+    def _on_commit(self, commit: Commit) -> None:
+        for key, entry in commit.entries.items():
+            if entry is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = entry
+        self._revision = commit.revision
+        watching = [session for session in self._sessions if session.is_watching]
+        if watching:
+            frame = encode({"commit": commit.revision, "entries": entries_of(commit.entries)})
+            for session in watching:
+                session.send(frame)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        session = _Session(writer)
+        self._sessions.add(session)
+        try:
+            while (message := await _read(reader)) is not None and "end" not in message:
+                await self._handle(session, message)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            _logger.warning("a session with the metadata store is ended: %s", error)
+        finally:
+            self._sessions.discard(session)
+            # A client that waits for the end of the connection then knows that its keys are gone.
+            await self._remove_leased(session)
+            session.end()
+            session.ended.set()
+
+    async def _handle(self, session: _Session, message: Mapping[str, Any]) -> None:
+        if "watch" in message:
+            session.is_watching = True
+            content = entries_of(dict(sorted(self._entries.items())))
+            session.send(encode({"content": message["watch"], "revision": self._revision, "entries": content}))
+            return
+        answer: dict[str, Any] = {"done": message["transact"]}
+        changes = decode_changes(message["changes"])
+        try:
+            answer["revision"] = await self._store.transact(message["conditions"], changes)
+        except ConditionFailed as error:
+            answer["condition"] = str(error)
+        except MetadataStoreError as error:
+            answer["error"] = str(error)
+        else:
+            for change in changes:
+                if change.is_leased and change.value is not None:
+                    self._leases[change.key] = session
+                else:
+                    self._leases.pop(change.key, None)
+        session.send(encode(answer))
+
+    async def _remove_leased(self, session: _Session) -> None:
+        gone = [key for key, holder in self._leases.items() if holder is session]
+        for key in gone:
+            del self._leases[key]
+        if gone:
+            try:
+                await self._store.transact({}, [Change(key, None) for key in gone])
+            except MetadataStoreError as error:
+                _logger.error("the keys of an ended session can't be removed: %s", error)
+
+
+class _Session:
+    """One connection of a client."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self.is_watching = False
+        self.ended = asyncio.Event()
+        """Whether the session's leased keys are removed."""
+        self._writer = writer
+
+    def send(self, frame: bytes) -> None:
+        """Sends a frame, or ends the session if its client does not read."""
+        if self._writer.is_closing():
+            return
+        self._writer.write(frame)
+        if self._writer.transport.get_write_buffer_size() > _UNSENT_BYTES:
+            _logger.error("a session with the metadata store is ended: its process does not read")
+            self._writer.transport.abort()
+
+    def end(self) -> None:
+        """Closes the connection."""
+        self._writer.close()
+
+
+async def _read(reader: asyncio.StreamReader) -> dict[str, Any] | None:
+    """Returns the next message; None at the end of the connection. Raises ValueError, OSError."""
+    try:
+        (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+        if length > MAXIMUM_BYTES:
+            raise ValueError(f"a frame of {length} bytes")
+        return decode(await reader.readexactly(length))
+    except asyncio.IncompleteReadError:
+        return None
