@@ -75,11 +75,13 @@ class BrokerServer:
         open_files: int | None = None,
         open_store: Callable[[], Awaitable[MetadataStore]] | None = None,
         open_peer_connection: OpenPeerConnection | None = None,
+        before_serving: Callable[[BrokerContext], Awaitable[None]] | None = None,
     ) -> None:
         """Creates the broker. `open_files` bounds the descriptors of log files; None: half of the process's limit.
 
         `open_store` opens the metadata store; None: the file in the data directory, for a single broker.
-        `open_peer_connection` opens the connections to other brokers; None: by TCP.
+        `open_peer_connection` opens the connections to other brokers; None: by TCP. `before_serving` is awaited when
+        the broker is registered, before it accepts connections.
         """
         self.services = BrokerServices(
             config,
@@ -92,6 +94,7 @@ class BrokerServer:
             ),
         )
         self._clock = clock
+        self._before_serving = before_serving
         self._open_store = open_store or partial(_open_store, Path(config.data_directory))
         self._listeners: list[Listener] = []
         self._stops = AsyncExitStack()
@@ -115,6 +118,8 @@ class BrokerServer:
         addresses = await self._bind(self.config)
         context = await self._start_services()
         context.metadata.subscribe(self._limit_connections)
+        if self._before_serving is not None:
+            await self._before_serving(context)
         await self._listen(context)
         if self.config.klamm_metrics_listener:
             self._serve_metrics(self.config.klamm_metrics_listener, context)

@@ -1,4 +1,4 @@
-"""`klamm serve`: run a broker until SIGTERM or SIGINT."""
+"""`klamm serve`: run a broker, or several workers, until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from klamm.broker.services.allocator import keep_freed_buffers
-from klamm.cli.arguments import key_value, listen_address
+from klamm.cli.arguments import key_value, listen_address, natural_number
 from klamm.cli.errors import UsageError
 from klamm.config.broker_config import BrokerConfig
 from klamm.config.errors import ConfigurationError
@@ -48,18 +49,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="overrides",
         help="one configuration key; may be repeated",
     )
+    parser.add_argument(
+        "--workers",
+        type=natural_number,
+        metavar="N",
+        default=1,
+        help="serve with N processes, brokers 1 to N, on the port of --listen and the ports above it (default 1)",
+    )
+    # How the command starts each of several workers: its number, and the socket of the metadata store.
+    parser.add_argument("--worker", type=natural_number, help=argparse.SUPPRESS)
+    parser.add_argument("--metadata-socket", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("-v", "--verbose", action="store_true", help="log more")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs a broker until SIGTERM or SIGINT.
+    """Runs a broker, or several workers, until SIGTERM or SIGINT.
 
-    Returns 0 after a clean stop, 1 if the broker can't start. Raises UsageError for an invalid configuration.
+    Returns 0 after a clean stop, 1 if a broker can't start. Raises UsageError for an invalid configuration.
     """
     gc.disable()  # until the broker serves: imports leave no garbage, and collections are a tenth of the start's time
+    worker: int | None = arguments.worker
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        format=f"%(asctime)s {'' if worker is None else f'worker {worker} '}%(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
     flags: dict[str, str] = dict(arguments.overrides)
@@ -69,12 +81,22 @@ def run(arguments: argparse.Namespace) -> int:
         flags["listeners"] = f"PLAINTEXT://{arguments.listen}"
     try:
         config = BrokerConfig.load(flags=flags, environ=os.environ, file=arguments.config, profile=arguments.profile)
+        if worker is not None or arguments.workers > 1:
+            from klamm.broker.workers.worker_place import check_config, flags_of
+
+            check_config(config, arguments.workers)
+        if worker is not None:
+            flags |= flags_of(config, worker)
+            config = BrokerConfig.load(
+                flags=flags, environ=os.environ, file=arguments.config, profile=arguments.profile
+            )
     except ConfigurationError as error:
         raise UsageError(str(error)) from None
-    keep_freed_buffers()
-    new_event_loop = _fast_event_loop()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_serve(config))
+    with asyncio.Runner(loop_factory=_fast_event_loop()) as runner:
+        if worker is None and arguments.workers > 1:
+            return runner.run(_supervise(config, arguments.workers))
+        keep_freed_buffers()
+        return runner.run(_serve(config, worker, arguments.workers, arguments.metadata_socket))
 
 
 def _fast_event_loop() -> type[asyncio.AbstractEventLoop] | None:
@@ -86,15 +108,41 @@ def _fast_event_loop() -> type[asyncio.AbstractEventLoop] | None:
     return uvloop.Loop
 
 
-async def _serve(config: BrokerConfig) -> int:
+def _on_stop_signal(callback: Callable[[], object]) -> None:
     loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, callback)
+
+
+async def _supervise(config: BrokerConfig, workers: int) -> int:
+    from klamm.broker.workers.supervisor import Supervisor
+
+    def command_of(worker: int, metadata_socket: Path) -> list[str]:
+        options = ["--worker", str(worker), "--metadata-socket", str(metadata_socket)]
+        return [sys.executable, "-m", "klamm.cli", *sys.argv[1:], *options]
+
+    supervisor = Supervisor(Path(config.data_directory), workers, command_of)
+    _on_stop_signal(supervisor.stop)
+    try:
+        return await supervisor.run()
+    except (KlammError, OSError) as error:
+        print(f"klamm serve: {error}", file=sys.stderr)
+        return 1
+
+
+async def _serve(config: BrokerConfig, worker: int | None, workers: int, metadata_socket: Path | None) -> int:
+    stopped = asyncio.Event()
+    _on_stop_signal(stopped.set)
     from klamm.broker.server import BrokerServer
     from klamm.broker.services.garbage_collection import GarbageCollection
 
-    server = BrokerServer(config)
+    if worker is None:
+        server = BrokerServer(config)
+    else:
+        from klamm.broker.workers.worker_server import worker_server
+
+        assert metadata_socket is not None
+        server = worker_server(config, workers, metadata_socket, stopped.set)
     try:
         addresses = await server.start()
     except KlammError as error:
