@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import count
-from time import monotonic
 from typing import Final, Self, TypeVar
 
 from klamm.config.broker_config import BrokerConfig
@@ -38,6 +36,8 @@ from klamm.metadata.entries import apply, put_producer_ids, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
 from klamm.metadata.metadata_store import Commit, ConditionFailed, MetadataStore, MetadataStoreError, Plan, Planning
 from klamm.metadata.plan_writer import PlanWriter
+from klamm.metadata.planning import in_steps
+from klamm.metadata.random_uuid import random_uuid
 from klamm.metadata.topic_changes import (
     NewPartitions,
     NewTopic,
@@ -51,7 +51,7 @@ from klamm.metadata.topic_changes import (
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, ProducerId, TopicId, TopicPartition
 
-__all__ = ["MetadataService", "NewPartitions", "NewTopic", "random_uuid"]
+__all__ = ["MetadataService", "NewPartitions", "NewTopic"]
 
 T = TypeVar("T")
 Subscriber = Callable[[MetadataImage, MetadataImage], None]
@@ -64,8 +64,6 @@ _NAMES_AT_ONCE: Final = 10_000
 """Number of names that are collected per step, which takes less than a millisecond."""
 _BACK_OFF_S: Final = 0.001
 _LONGEST_BACK_OFF_S: Final = 0.25
-_STEP_S: Final = 0.002
-"""Longest time to decide a change before other tasks run."""
 
 _logger = logging.getLogger(__name__)
 
@@ -205,11 +203,11 @@ class MetadataService:
         """
         rules = self._rules
         if validate_only:
-            return (await _in_steps(plan_topic_creation(self.image, topics, rules))).result
+            return (await in_steps(plan_topic_creation(self.image, topics, rules))).result
         if self._writer.room is None:
             return await self._create(topics, rules)
         # One decision has one commit point.
-        await _in_steps(check_creation_size(topics, rules))
+        await in_steps(check_creation_size(topics, rules))
         results: dict[str, TopicImage | KafkaError] = {}
         for topic in topics:
             results |= await self._create([topic], rules)
@@ -268,7 +266,7 @@ class MetadataService:
     ) -> dict[str, KafkaError | None]:
         """Adds partitions. Returns None for each topic on success, otherwise the reason. Topics must be unique."""
         if validate_only:
-            return (await _in_steps(plan_partition_creation(self.image, wanted_changes))).result
+            return (await in_steps(plan_partition_creation(self.image, wanted_changes))).result
         if self._writer.room is None:
             return await self._change(lambda image: plan_partition_creation(image, wanted_changes))
         results: dict[str, KafkaError | None] = {}
@@ -298,7 +296,7 @@ class MetadataService:
         If another broker changes one of these resources meanwhile, `decide` is called again with the newer image.
         """
         if validate_only:
-            return await _in_steps(decide(self.image))
+            return await in_steps(decide(self.image))
         return await self._change(lambda image: plan_decided_configs(image, decide))
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:
@@ -341,7 +339,7 @@ class MetadataService:
             for attempt in count():
                 self._changed_meanwhile.clear()
                 decided = decide(self.image)
-                plan = decided if isinstance(decided, Plan) else await _in_steps(decided)
+                plan = decided if isinstance(decided, Plan) else await in_steps(decided)
                 keys = [*(change.key for change in plan.changes), *plan.reads]
                 if not self._changed_meanwhile.isdisjoint(keys):
                     continue  # Another broker's change came between two steps: the decision doesn't include it.
@@ -410,20 +408,6 @@ async def _ready(topics: Collection[str]) -> None:
     """Does nothing before topics are created."""
 
 
-async def _in_steps(planning: Generator[None, None, T]) -> T:
-    """Runs the planning and returns its result. Lets other tasks run meanwhile, because there may be much to decide."""
-    ends = monotonic() + _STEP_S
-    while True:
-        try:
-            next(planning)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        if monotonic() >= ends:
-            await asyncio.sleep(0)
-            ends = monotonic() + _STEP_S
-
-
 def _rules_of(config: BrokerConfig) -> TopicRules:
     return TopicRules(
         partitions=config.num_partitions,
@@ -432,13 +416,3 @@ def _rules_of(config: BrokerConfig) -> TopicRules:
         new_topic_id=lambda: TopicId(random_uuid()),
         maximum_replication_factor=1,  # the brokers do not copy records to each other
     )
-
-
-def random_uuid() -> bytes:
-    """Returns a random UUID as Kafka's `Uuid.randomUuid` does: not a reserved one, and its text does not begin with
-    '-'."""
-    while True:
-        drawn = uuid.uuid4().bytes
-        # The reserved ones (0 and 1) are not of version 4, so they can't be drawn.
-        if not uuid_text(drawn).startswith("-"):
-            return drawn

@@ -21,7 +21,7 @@ async def register_broker(config: BrokerConfig, metadata: MetadataService, log_d
     """
 
     def record(cluster_id: str, incarnation: str) -> None:
-        log_directory.record_incarnation(cluster_id=cluster_id, node_id=config.node_id, incarnation=incarnation)
+        log_directory.write_meta_properties(cluster_id=cluster_id, node_id=config.node_id, incarnation=incarnation)
 
     addresses = config.advertised_listeners or config.listeners
     broker = await metadata.start_broker(
