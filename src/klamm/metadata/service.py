@@ -35,6 +35,7 @@ from klamm.metadata.config_changes import (
 from klamm.metadata.entries import apply, put_producer_ids, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
 from klamm.metadata.metadata_store import Commit, ConditionFailed, MetadataStore, MetadataStoreError, Plan, Planning
+from klamm.metadata.part_sweeper import PartSweeper
 from klamm.metadata.plan_writer import PlanWriter
 from klamm.metadata.planning import in_steps
 from klamm.metadata.random_uuid import random_uuid
@@ -62,8 +63,6 @@ _DELETED_AT_ONCE: Final = 1000
 """Number of partitions that are deleted in one transaction."""
 _NAMES_AT_ONCE: Final = 10_000
 """Number of names that are collected per step, which takes less than a millisecond."""
-_BACK_OFF_S: Final = 0.001
-_LONGEST_BACK_OFF_S: Final = 0.25
 
 _logger = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ class MetadataService:
         """The id of this run of the broker."""
         self._store = store
         self._writer = PlanWriter(store, self.incarnation)
-        self._sweeping: asyncio.Task[None] | None = None
+        self._sweeper = PartSweeper(self._remove_parts)
         self._broker_id = config.node_id
         self._rules = _rules_of(config)
         # With eligible leader replicas (KIP-966) this key is set for the cluster, and Kafka sets it when it creates
@@ -118,8 +117,7 @@ class MetadataService:
 
     async def close(self) -> None:
         """Finishes the change in progress, and closes the store."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        self._sweeper.stop()
         async with self._changing:
             await self._store.close()
         self.is_closed = True
@@ -183,8 +181,7 @@ class MetadataService:
         )
         await self._change(lambda image: plan_registration(image, wanted))
         self._check_cluster(cluster_id)
-        if self.image.parts:
-            self._sweep_soon()
+        self._sweep_if_controller()
         return self.image.brokers[self._broker_id]
 
     def _check_cluster(self, cluster_id: str | None) -> None:
@@ -350,18 +347,12 @@ class MetadataService:
                 except ConditionFailed:
                     # Another broker was faster. The watch has already delivered its change, so the next decision
                     # includes it.
-                    if self._writer.is_in_parts(plan):
-                        await self._back_off(attempt)
+                    await self._writer.back_off(plan, attempt, self._broker_id)
                     continue
                 except MetadataStoreError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 return plan.result
             raise AssertionError("the loop ends with a return")
-
-    async def _back_off(self, attempt: int) -> None:
-        """Waits a time that differs between brokers, so that one of them completes a change in parts of the same
-        topic."""
-        await asyncio.sleep(min(_BACK_OFF_S * 2**attempt, _LONGEST_BACK_OFF_S) * (1 + self._broker_id % 8))
 
     def _apply_commit(self, commit: Commit) -> None:
         """Makes the next image, on the store's thread, because this is slow with thousands of partitions."""
@@ -383,25 +374,15 @@ class MetadataService:
                 subscriber(old, self.image)
             except Exception:
                 _logger.exception("a subscriber failed on metadata revision %d", commit.revision)
-        if self.image.parts and not old.brokers.keys() <= self.image.brokers.keys():
-            self._sweep_soon()
+        if not old.brokers.keys() <= self.image.brokers.keys():
+            self._sweep_if_controller()
 
-    def _sweep_soon(self) -> None:
-        """Begins to remove the parts of interrupted changes, if this broker is the controller.
+    def _sweep_if_controller(self) -> None:
+        if self.image.parts and self.image.controller_id == self._broker_id and not self.is_closed:
+            self._sweeper.start()
 
-        A change of another broker that is in progress is decided again if this removes its parts.
-        """
-        if self.image.controller_id == self._broker_id and self._sweeping is None and not self.is_closed:
-            self._sweeping = asyncio.get_running_loop().create_task(self._sweep(), name="metadata-sweep")
-
-    async def _sweep(self) -> None:
-        try:
-            while await self._change(lambda image: plan_part_removal(image, self._writer.room)):
-                pass
-        except KafkaError as error:
-            _logger.warning("parts of interrupted metadata changes could not be removed: %s", error)
-        finally:
-            self._sweeping = None
+    async def _remove_parts(self) -> int:
+        return await self._change(lambda image: plan_part_removal(image, self._writer.room))
 
 
 async def _ready(topics: Collection[str]) -> None:

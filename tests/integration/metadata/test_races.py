@@ -36,9 +36,8 @@ def test_brokers_that_race_and_sweep_contradict_each_other_in_nothing(seed: int)
                 if isinstance(created, TopicImage):
                     assert service.image.topics.get(name) in (created, None)
                 await service.create_partitions([NewPartitions(topic="t", count=random.randint(2, 60))])
-                service._sweeping = None
                 if random.random() < 0.5:
-                    service._sweep_soon()
+                    service._sweeper.start()
                 if name in service.image.topics and random.random() < 0.5:
                     await service.delete_topics([service.image.topics[name].topic_id])
                 await service.alter_configs({(4, ""): {f"k{number}.{turn}": "1"}})
@@ -46,7 +45,7 @@ def test_brokers_that_race_and_sweep_contradict_each_other_in_nothing(seed: int)
         await asyncio.gather(*(act(service, number) for number, service in enumerate(services)))
         for _, store in pairs:
             store.random = None
-        await services[0]._sweep()
+        await services[0]._sweeper._sweep()
         for service in services:
             await service.allocate_producer_ids()
         await asyncio.sleep(0)
@@ -79,7 +78,7 @@ def test_a_sweep_and_a_creation_in_parts_exclude_each_other(sweep_is_first: bool
         assert one.image.parts
         assert "t" not in one.image.topics
         sweeping.held_at[sweeping.transactions + 1] = swept = asyncio.Event()
-        sweep = asyncio.create_task(one._sweep())
+        sweep = asyncio.create_task(one._sweeper._sweep())
         await sweeping.held.wait()
         if sweep_is_first:
             swept.set()
