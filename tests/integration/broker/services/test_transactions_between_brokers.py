@@ -130,6 +130,7 @@ def test_transactions_over_the_partitions_of_all_brokers(brokers: SeveralBrokers
             if outcome == "commit":
                 producer.commit_transaction(PATIENCE_S)
             else:
+                producer.flush(PATIENCE_S)  # else the records would not leave the client
                 producer.abort_transaction(PATIENCE_S)
     found = committed(brokers, topic, 6 * 2 * PARTITIONS)
     assert found == Counter({f"commit-{number}": 2 * PARTITIONS for number in range(6)})
