@@ -7,7 +7,9 @@ connections only after the broker's services have started. Until then, clients c
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from klamm.broker.network.client_connection import Admission, Connection
@@ -84,6 +86,9 @@ class Listener:
         self._dispatcher = dispatcher
         self.unsent = unsent
         await self._server.start_serving()
+        if any(each.fileno() < 0 for each in self._server.sockets):
+            # uvloop closes a socket that can't listen, and raises nothing.
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         self._schedule_reaper()
 
     def _connection(self) -> Connection:

@@ -15,6 +15,9 @@ from tests.support.patience import Limit
 from tests.support.several_brokers import SeveralBrokers
 from tests.support.wire import Wire
 
+from klamm.client.config import ClientConfig, parse_bootstrap_servers
+from klamm.client.producer.producer import BlockingProducer
+from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.schema.add_partitions_to_txn_request import AddPartitionsToTxnRequest
@@ -130,12 +133,50 @@ def test_transactions_over_the_partitions_of_all_brokers(brokers: SeveralBrokers
             if outcome == "commit":
                 producer.commit_transaction(PATIENCE_S)
             else:
+                producer.flush(PATIENCE_S)  # else the records would not leave the client
                 producer.abort_transaction(PATIENCE_S)
     found = committed(brokers, topic, 6 * 2 * PARTITIONS)
     assert found == Counter({f"commit-{number}": 2 * PARTITIONS for number in range(6)})
     for kind in (WriteTxnMarkersRequest, AddPartitionsToTxnRequest):
         senders = {sender for sender, request in brokers.requests if isinstance(request, kind)}
         assert senders == set(brokers.ids)
+
+
+@pytest.mark.parametrize("lost", [None, "request", "answer"])
+def test_brokers_add_the_partitions_of_new_producers(
+    brokers: SeveralBrokers, lost: Literal["request", "answer"] | None
+) -> None:
+    """A producer of transaction version 2 adds no partitions: each broker adds its own at the coordinator. The producer
+    sends again what a broker could not add because a connection was cut."""
+    topic = new_topic(brokers)
+    addresses = parse_bootstrap_servers(brokers.bootstrap_servers)
+    left = {1, 2, 3}
+
+    def fault(request: Message) -> Literal["request", "answer"] | None:
+        if isinstance(request, AddPartitionsToTxnRequest) and lost and left:
+            left.pop()
+            return lost
+        return None
+
+    brokers.fault = fault
+    for number in range(3):
+        config = ProducerConfig(ClientConfig(addresses), transactional_id=f"id-{topic}-{number}")
+        with BlockingProducer(config) as producer:
+            producer.init_transactions()
+            for outcome in ("commit", "abort", "commit"):
+                producer.begin_transaction()
+                for index in range(PARTITIONS):
+                    producer.send(topic, f"{outcome}-{number}".encode(), partition=index)
+                producer.flush()
+                if outcome == "commit":
+                    producer.commit_transaction()
+                else:
+                    producer.abort_transaction()
+    found = committed(brokers, topic, 3 * 2 * PARTITIONS)
+    assert found == Counter({f"commit-{number}": 2 * PARTITIONS for number in range(3)})
+    additions = [request for _, request in brokers.requests if isinstance(request, AddPartitionsToTxnRequest)]
+    assert not any(transaction.verify_only for request in additions for transaction in request.transactions)
+    assert not lost or not left
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
