@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
@@ -26,6 +27,10 @@ class UnreliableStore:
         self.inner = store
         self.maximum_operations = store.maximum_operations
         self.transactions = 0
+        self.held_at: dict[int, asyncio.Event] = {}
+        """The transactions that wait for an event before they begin, by number."""
+        self.held = asyncio.Event()
+        """Set when a transaction waits."""
         self.random: Random | None = None
         """With a generator, the outcome of half of the transactions is unknown; half of these happened."""
         self.fails_at: int | None = None
@@ -40,6 +45,9 @@ class UnreliableStore:
     async def transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
         """See `MetadataStore.transact`."""
         self.transactions += 1
+        if self.transactions in self.held_at:
+            self.held.set()
+            await self.held_at[self.transactions].wait()
         if self.fails_at is not None and self.transactions >= self.fails_at:
             raise MetadataStoreError("the store is away")
         if self.random is not None and self.random.random() < 0.5:

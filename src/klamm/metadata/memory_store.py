@@ -25,7 +25,7 @@ class MemoryMetadata:
     """The content of the store, shared by all sessions. Sessions may belong to different event loops and threads."""
 
     def __init__(self, *, maximum_operations: int | None = None) -> None:
-        """`maximum_operations`: see `MetadataStore`."""
+        """Creates an empty store. `maximum_operations`: see `MetadataStore`."""
         self.maximum_operations = maximum_operations
         self._lock: Final = threading.Lock()
         self._revision = 0

@@ -12,12 +12,12 @@ from typing import Final
 
 from klamm.metadata.metadata_store import MetadataStoreError
 
-__all__ = ["FIELDS", "KINDS", "METADATA_VERSION", "NewerMetadata", "check_kind", "check_version"]
+__all__ = ["METADATA_VERSION", "NewerMetadata", "check_kind", "check_version"]
 
 METADATA_VERSION: Final = 1
 """The version of this program. A new store gets it, and the first registration raises a store of version 0 to it."""
 
-KINDS: Final[Mapping[str, int]] = {
+_INTRODUCED: Final[Mapping[str, int]] = {
     "cluster": 0,
     "producer-ids": 0,
     "brokers": 0,
@@ -28,14 +28,11 @@ KINDS: Final[Mapping[str, int]] = {
     "live": 1,
     "writers": 1,
     "broker-ids": 1,
+    "brokers.endpoints": 1,
+    "topics.partitions": 1,
 }
-"""The version that introduced each kind of entry: the first part of its key. Version 0 has no entry `features`."""
-
-FIELDS: Final[Mapping[tuple[str, str], int]] = {
-    ("brokers", "endpoints"): 1,
-    ("topics", "partitions"): 1,
-}
-"""The version that introduced each field which is younger than its kind of entry."""
+"""The version that introduced each kind of entry (the first part of its key), and each field that is younger than its
+kind. Version 0 has no entry `features`."""
 
 
 class NewerMetadata(MetadataStoreError):
@@ -53,7 +50,7 @@ def check_version(version: int) -> None:
 
 def check_kind(kind: str) -> None:
     """Raises NewerMetadata if this program does not know the kind of entry."""
-    if kind not in KINDS:
+    if kind not in _INTRODUCED:
         raise NewerMetadata(
             f"the metadata store has an entry of the unknown kind {kind!r}, and this klamm knows metadata versions up "
             f"to {METADATA_VERSION}: start the broker with the version of klamm that wrote the store, or a later one"

@@ -11,6 +11,7 @@ transaction from an equal one of another broker, and does not repeat a transacti
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -25,9 +26,12 @@ from klamm.metadata.metadata_store import (
     OutcomeUnknown,
     Plan,
 )
+from klamm.protocol.types import BrokerId
 
 __all__ = ["PlanWriter"]
 
+_SHORTEST_BACK_OFF_S: Final = 0.001
+_DOUBLINGS: Final = 8
 _logger = logging.getLogger(__name__)
 
 
@@ -55,10 +59,12 @@ class PlanWriter:
         self.room: Final = limit - 1 if limit is not None and store.is_shared else limit
         """The largest number of changes in a transaction, None without a limit."""
 
-    def is_in_parts(self, plan: Plan[Any]) -> bool:
-        """Returns whether the plan takes several transactions."""
+    async def back_off(self, plan: Plan[Any], attempt: int, broker_id: BrokerId) -> None:
+        """Waits before a plan in several transactions is made again, so that one of several brokers with changes of the
+        same topic completes its change. Brokers wait for different times."""
         keys = {*(change.key for change in plan.changes), *plan.reads}
-        return self.room is not None and len(keys) > self.room
+        if self.room is not None and len(keys) > self.room:
+            await asyncio.sleep(_SHORTEST_BACK_OFF_S * 2 ** min(attempt, _DOUBLINGS) * (1 + broker_id % 8))
 
     def observe(self, commit: Commit) -> None:
         """Notes an own transaction."""

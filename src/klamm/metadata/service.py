@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import count
-from time import monotonic
 from typing import Final, Self, TypeVar
 
 from klamm.config.broker_config import BrokerConfig
@@ -37,7 +35,10 @@ from klamm.metadata.config_changes import (
 from klamm.metadata.entries import apply, put_producer_ids, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
 from klamm.metadata.metadata_store import Commit, ConditionFailed, MetadataStore, MetadataStoreError, Plan, Planning
+from klamm.metadata.part_sweeper import PartSweeper
 from klamm.metadata.plan_writer import PlanWriter
+from klamm.metadata.planning import in_steps
+from klamm.metadata.random_uuid import random_uuid
 from klamm.metadata.topic_changes import (
     NewPartitions,
     NewTopic,
@@ -51,7 +52,7 @@ from klamm.metadata.topic_changes import (
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, ProducerId, TopicId, TopicPartition
 
-__all__ = ["MetadataService", "NewPartitions", "NewTopic", "random_uuid"]
+__all__ = ["MetadataService", "NewPartitions", "NewTopic"]
 
 T = TypeVar("T")
 Subscriber = Callable[[MetadataImage, MetadataImage], None]
@@ -62,10 +63,6 @@ _DELETED_AT_ONCE: Final = 1000
 """Number of partitions that are deleted in one transaction."""
 _NAMES_AT_ONCE: Final = 10_000
 """Number of names that are collected per step, which takes less than a millisecond."""
-_BACK_OFF_S: Final = 0.001
-_LONGEST_BACK_OFF_S: Final = 0.25
-_STEP_S: Final = 0.002
-"""Longest time to decide a change before other tasks run."""
 
 _logger = logging.getLogger(__name__)
 
@@ -85,7 +82,7 @@ class MetadataService:
         """The id of this run of the broker."""
         self._store = store
         self._writer = PlanWriter(store, self.incarnation)
-        self._sweeping: asyncio.Task[None] | None = None
+        self._sweeper = PartSweeper(self._remove_parts)
         self._broker_id = config.node_id
         self._rules = _rules_of(config)
         # With eligible leader replicas (KIP-966) this key is set for the cluster, and Kafka sets it when it creates
@@ -120,8 +117,7 @@ class MetadataService:
 
     async def close(self) -> None:
         """Finishes the change in progress, and closes the store."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        self._sweeper.stop()
         async with self._changing:
             await self._store.close()
         self.is_closed = True
@@ -185,8 +181,7 @@ class MetadataService:
         )
         await self._change(lambda image: plan_registration(image, wanted))
         self._check_cluster(cluster_id)
-        if self.image.parts:
-            self._sweep_soon()
+        self._sweep_if_controller()
         return self.image.brokers[self._broker_id]
 
     def _check_cluster(self, cluster_id: str | None) -> None:
@@ -205,11 +200,11 @@ class MetadataService:
         """
         rules = self._rules
         if validate_only:
-            return (await _in_steps(plan_topic_creation(self.image, topics, rules))).result
+            return (await in_steps(plan_topic_creation(self.image, topics, rules))).result
         if self._writer.room is None:
             return await self._create(topics, rules)
         # One decision has one commit point.
-        await _in_steps(check_creation_size(topics, rules))
+        await in_steps(check_creation_size(topics, rules))
         results: dict[str, TopicImage | KafkaError] = {}
         for topic in topics:
             results |= await self._create([topic], rules)
@@ -268,7 +263,7 @@ class MetadataService:
     ) -> dict[str, KafkaError | None]:
         """Adds partitions. Returns None for each topic on success, otherwise the reason. Topics must be unique."""
         if validate_only:
-            return (await _in_steps(plan_partition_creation(self.image, wanted_changes))).result
+            return (await in_steps(plan_partition_creation(self.image, wanted_changes))).result
         if self._writer.room is None:
             return await self._change(lambda image: plan_partition_creation(image, wanted_changes))
         results: dict[str, KafkaError | None] = {}
@@ -298,7 +293,7 @@ class MetadataService:
         If another broker changes one of these resources meanwhile, `decide` is called again with the newer image.
         """
         if validate_only:
-            return await _in_steps(decide(self.image))
+            return await in_steps(decide(self.image))
         return await self._change(lambda image: plan_decided_configs(image, decide))
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:
@@ -341,7 +336,7 @@ class MetadataService:
             for attempt in count():
                 self._changed_meanwhile.clear()
                 decided = decide(self.image)
-                plan = decided if isinstance(decided, Plan) else await _in_steps(decided)
+                plan = decided if isinstance(decided, Plan) else await in_steps(decided)
                 keys = [*(change.key for change in plan.changes), *plan.reads]
                 if not self._changed_meanwhile.isdisjoint(keys):
                     continue  # Another broker's change came between two steps: the decision doesn't include it.
@@ -352,18 +347,12 @@ class MetadataService:
                 except ConditionFailed:
                     # Another broker was faster. The watch has already delivered its change, so the next decision
                     # includes it.
-                    if self._writer.is_in_parts(plan):
-                        await self._back_off(attempt)
+                    await self._writer.back_off(plan, attempt, self._broker_id)
                     continue
                 except MetadataStoreError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 return plan.result
             raise AssertionError("the loop ends with a return")
-
-    async def _back_off(self, attempt: int) -> None:
-        """Waits a time that differs between brokers, so that one of them completes a change in parts of the same
-        topic."""
-        await asyncio.sleep(min(_BACK_OFF_S * 2**attempt, _LONGEST_BACK_OFF_S) * (1 + self._broker_id % 8))
 
     def _apply_commit(self, commit: Commit) -> None:
         """Makes the next image, on the store's thread, because this is slow with thousands of partitions."""
@@ -385,43 +374,19 @@ class MetadataService:
                 subscriber(old, self.image)
             except Exception:
                 _logger.exception("a subscriber failed on metadata revision %d", commit.revision)
-        if self.image.parts and not old.brokers.keys() <= self.image.brokers.keys():
-            self._sweep_soon()
+        if not old.brokers.keys() <= self.image.brokers.keys():
+            self._sweep_if_controller()
 
-    def _sweep_soon(self) -> None:
-        """Begins to remove the parts of interrupted changes, if this broker is the controller.
+    def _sweep_if_controller(self) -> None:
+        if self.image.parts and self.image.controller_id == self._broker_id and not self.is_closed:
+            self._sweeper.start()
 
-        A change of another broker that is in progress is decided again if this removes its parts.
-        """
-        if self.image.controller_id == self._broker_id and self._sweeping is None and not self.is_closed:
-            self._sweeping = asyncio.get_running_loop().create_task(self._sweep(), name="metadata-sweep")
-
-    async def _sweep(self) -> None:
-        try:
-            while await self._change(lambda image: plan_part_removal(image, self._writer.room)):
-                pass
-        except KafkaError as error:
-            _logger.warning("parts of interrupted metadata changes could not be removed: %s", error)
-        finally:
-            self._sweeping = None
+    async def _remove_parts(self) -> int:
+        return await self._change(lambda image: plan_part_removal(image, self._writer.room))
 
 
 async def _ready(topics: Collection[str]) -> None:
     """Does nothing before topics are created."""
-
-
-async def _in_steps(planning: Generator[None, None, T]) -> T:
-    """Runs the planning and returns its result. Lets other tasks run meanwhile, because there may be much to decide."""
-    ends = monotonic() + _STEP_S
-    while True:
-        try:
-            next(planning)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        if monotonic() >= ends:
-            await asyncio.sleep(0)
-            ends = monotonic() + _STEP_S
 
 
 def _rules_of(config: BrokerConfig) -> TopicRules:
@@ -432,13 +397,3 @@ def _rules_of(config: BrokerConfig) -> TopicRules:
         new_topic_id=lambda: TopicId(random_uuid()),
         maximum_replication_factor=1,  # the brokers do not copy records to each other
     )
-
-
-def random_uuid() -> bytes:
-    """Returns a random UUID as Kafka's `Uuid.randomUuid` does: not a reserved one, and its text does not begin with
-    '-'."""
-    while True:
-        drawn = uuid.uuid4().bytes
-        # The reserved ones (0 and 1) are not of version 4, so they can't be drawn.
-        if not uuid_text(drawn).startswith("-"):
-            return drawn

@@ -19,7 +19,6 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 
 __all__ = [
-    "MAXIMUM_PARTITIONS_PER_REQUEST",
     "NewPartitions",
     "NewTopic",
     "TopicRules",
@@ -30,7 +29,7 @@ __all__ = [
     "plan_topic_deletion",
 ]
 
-MAXIMUM_PARTITIONS_PER_REQUEST: Final = 10_000
+_MAXIMUM_PARTITIONS_PER_REQUEST: Final = 10_000
 _PLACED_AT_ONCE: Final = 500
 _MAX_CONFIGS_PER_TOPIC: Final = 10_000
 """The number of records that Kafka writes in one operation."""
@@ -107,7 +106,7 @@ def check_creation_size(topics: Sequence[NewTopic], rules: TopicRules) -> Genera
     wanted = 0
     for topic in topics:
         wanted += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
-        if wanted > MAXIMUM_PARTITIONS_PER_REQUEST:
+        if wanted > _MAXIMUM_PARTITIONS_PER_REQUEST:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         yield
 
@@ -280,7 +279,7 @@ def plan_partition_creation(
         yield
         try:
             topic, partitions = yield from _more_partitions(image, wanted_change)
-            if added + len(partitions) > MAXIMUM_PARTITIONS_PER_REQUEST:
+            if added + len(partitions) > _MAXIMUM_PARTITIONS_PER_REQUEST:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         except KafkaError as error:
             results[wanted_change.topic] = error.with_traceback(None)
@@ -312,7 +311,7 @@ def _more_partitions(
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, reason)
     additional = wanted_change.count - present
     factor = len(topic.partitions[0].replicas)
-    if additional > MAXIMUM_PARTITIONS_PER_REQUEST:
+    if additional > _MAXIMUM_PARTITIONS_PER_REQUEST:
         # Refused before the placement, whose memory would be proportional to a number from the client.
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     if wanted_change.assignments is not None:

@@ -145,24 +145,19 @@ class LogDirectory:
         """The latest run of the broker with this folder that was recorded, None if there is none."""
         return self._meta.incarnation if self._meta is not None else None
 
-    @property
-    def node_id(self) -> int | None:
-        """The broker that the folder belongs to, None for a new folder."""
-        return self._meta.node_id if self._meta is not None else None
+    def write_meta_properties(
+        self, *, cluster_id: str, node_id: int, broker_epoch: int = _NO_BROKER_EPOCH, incarnation: str | None = None
+    ) -> None:
+        """Writes or checks the owner of the folder, and records the broker's run (`incarnation`) if it is given.
 
-    def record_incarnation(self, *, cluster_id: str, node_id: int, incarnation: str) -> None:
-        """Writes that this run of the broker uses the folder. Raises the errors of `write_meta_properties`."""
-        self._meta = MetaProperties.ensure(
-            self._meta, self.path, cluster_id=cluster_id, node_id=node_id, incarnation=incarnation
-        )
-
-    def write_meta_properties(self, *, cluster_id: str, node_id: int, broker_epoch: int = _NO_BROKER_EPOCH) -> None:
-        """Writes or checks the owner of the folder. `broker_epoch` is written into the clean shutdown mark.
+        `broker_epoch` is written into the clean shutdown mark.
 
         Raises `InconsistentDataDirectory` if the folder belongs to another cluster or node, OSError.
         """
         self._broker_epoch = broker_epoch
-        self._meta = MetaProperties.ensure(self._meta, self.path, cluster_id=cluster_id, node_id=node_id)
+        self._meta = MetaProperties.ensure(
+            self._meta, self.path, cluster_id=cluster_id, node_id=node_id, incarnation=incarnation
+        )
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import pytest
 from klamm.config.broker_config import BrokerConfig
 from klamm.config.topic_config import TopicConfig
 from klamm.errors import KlammError
-from klamm.metadata import service as service_module
+from klamm.metadata import planning
 from klamm.metadata.image import MetadataImage, TopicImage
 from klamm.metadata.service import MetadataService, NewPartitions, NewTopic
 from klamm.metadata.sqlite_store import SqliteStore
@@ -317,7 +317,7 @@ def test_two_brokers_never_create_colliding_topics(tmp_path: Path) -> None:
 
 def test_a_change_between_two_steps_of_a_decision_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A decision in steps is repeated if another broker's change comes in between, and then detects the collision."""
-    monkeypatch.setattr(service_module, "_STEP_S", 0.0)
+    monkeypatch.setattr(planning, "_STEP_S", 0.0)
 
     async def scenario() -> None:
         store = await SqliteStore.open(tmp_path / "s")

@@ -45,8 +45,8 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 
 async def settled(service: MetadataService) -> None:
     """Waits until the service does not sweep."""
-    if service._sweeping is not None:
-        await service._sweeping
+    if service._sweeper.task is not None:
+        await service._sweeper.task
 
 
 def test_a_broker_is_live_while_its_session_lasts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from tests.support.steps import at_once
 
 from klamm.metadata.entries import apply
-from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
+from klamm.metadata.image import EMPTY_IMAGE, NO_EPOCH, BrokerImage, MetadataImage, TopicImage
 from klamm.metadata.metadata_store import Plan, Versioned
 from klamm.metadata.topic_changes import (
     NewPartitions,
@@ -44,6 +45,12 @@ def cluster(*broker_ids: int) -> MetadataImage:
     """Returns an image with the given brokers and no topics."""
     brokers = {BrokerId(number): BrokerImage(BrokerId(number), "h", 9092, None, 1) for number in broker_ids}
     return MetadataImage(brokers=brokers, registrations=brokers)
+
+
+def with_stopped(image: MetadataImage, broker_id: int) -> MetadataImage:
+    """Returns the image with a broker that is registered and not live."""
+    stopped = BrokerImage(BrokerId(broker_id), "h", 9092, None, NO_EPOCH)
+    return replace(image, registrations={**image.registrations, stopped.id: stopped})
 
 
 def after(image: MetadataImage, plan: Plan[Any]) -> MetadataImage:
@@ -321,3 +328,41 @@ def test_what_was_refused_is_no_cycle() -> None:
         assert not gc.collect()
     finally:
         gc.enable()
+
+
+def test_new_partitions_go_to_live_brokers_only() -> None:
+    """The placement leaves out brokers that are not live, and spreads leaders evenly over the live ones."""
+    image = with_topics(with_stopped(cluster(1, 2, 3), 4), NewTopic("t", partitions=9))
+    leaders = [partition.leader for partition in image.topics["t"].partitions]
+    assert {broker: leaders.count(broker) for broker in set(leaders)} == {1: 3, 2: 3, 3: 3}
+    assert leaders[:3] == leaders[3:6] == leaders[6:]
+    error = refusal(with_stopped(cluster(1), 2), NewTopic("u", partitions=1, replication_factor=2))
+    assert error.code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert error.message is not None
+    assert "only 1 broker(s) are registered" in error.message
+
+
+def test_an_assignment_needs_registered_brokers_and_a_live_one() -> None:
+    """As in Kafka, a manual assignment may name brokers that are not live, which are then not in sync, if one is."""
+    image = with_topics(with_stopped(cluster(1), 2), NewTopic("t", assignments=[(0, [2, 1])]))
+    (partition,) = image.topics["t"].partitions
+    assert (partition.leader, partition.replicas, partition.isr) == (1, (2, 1), (1,))
+    error = refusal(image, NewTopic("u", assignments=[(0, [1]), (1, [2])]))
+    assert error.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert error.message == (
+        "All brokers specified in the manual partition assignment for partition 1 are fenced or in controlled shutdown."
+    )
+    one = with_topics(with_stopped(cluster(1), 2), NewTopic("v", partitions=1))
+    wider = planned_partition_creation(one, [NewPartitions(topic="v", count=2, assignments=[[2]])])
+    assert wider.result["v"] is not None
+    assert "partition 1 are fenced" in str(wider.result["v"])
+
+
+def test_more_replicas_than_the_brokers_support_are_refused() -> None:
+    """A replication factor above the limit of this version is refused, placed or assigned."""
+    limited = replace(rules(), maximum_replication_factor=1)
+    for topic, code in (
+        (NewTopic("t", partitions=1, replication_factor=2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (NewTopic("t", assignments=[(0, [1, 2])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ):
+        assert refusal(cluster(1, 2), topic, limited).code == code

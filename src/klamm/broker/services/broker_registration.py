@@ -30,7 +30,7 @@ async def register_broker(
     """
 
     def record(cluster_id: str, incarnation: str) -> None:
-        log_directory.record_incarnation(cluster_id=cluster_id, node_id=config.node_id, incarnation=incarnation)
+        log_directory.write_meta_properties(cluster_id=cluster_id, node_id=config.node_id, incarnation=incarnation)
 
     if endpoints is None:
         addresses = config.advertised_listeners or config.listeners
