@@ -258,17 +258,20 @@ def test_coordinator_that_resigned_answers_writes_and_tells_nothing() -> None:
     """After a resignation no alarm rings, no answer is sent later, no record is written and no event is published."""
     world = CoordinatorWorld(linger_ms=1000)
     ids = world.stable_group(1, session_timeout_ms=6000)
+    newcomer = world.now(world.join(group_id="third")).member_id
     world.log.holds_high_watermark = True
     leave = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=ids[0])])
     left = world.coordinator.leave_group(leave, world.client(5))
     lingering = world.commit(1, group_id="other")
+    world.events.clear()
+    joining = world.join(newcomer, group_id="third")  # an event, and no record
     assert world.is_waiting(left)
     assert world.is_waiting(lingering)
     world.coordinator.on_resignation(P0)
+    assert world.now(joining).error_code == ErrorCode.NOT_COORDINATOR
     assert world.now(left).error_code == ErrorCode.NOT_COORDINATOR
     assert world.now(lingering).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
     appends = world.log.appends
-    world.events.clear()
     world.log.commit(P0)
     world.timers.advance(60_000)
     assert world.log.appends == appends

@@ -53,14 +53,17 @@ class ToldStory(Story):
         self.log = log
         self.timers = ManualTimers()
         self.committed: dict[str, dict[PartitionIndex, CommittedOffset]] = {}
-        self.epoch_of_coordinator = 5
+        self.epoch_of_coordinator: int | None = 5
         self.writer = writer or GroupHistory(
             log=log,
             timers=self.timers,
             executor=LaterExecutor(self.timers, delay_ms=ENCODING_MS),
-            coordinator_epoch=lambda partition: LeaderEpoch(self.epoch_of_coordinator),
+            coordinator_epoch=self._epoch,
             committed_offsets=lambda group_id: {topic: dict(offsets) for topic, offsets in self.committed.items()},
         )
+
+    def _epoch(self, partition: PartitionIndex) -> LeaderEpoch | None:
+        return None if self.epoch_of_coordinator is None else LeaderEpoch(self.epoch_of_coordinator)
 
     def tell(self, *events: Event) -> None:
         self.writer.publish(P3, events)
@@ -270,6 +273,17 @@ def test_coordinator_that_resigns_forgets_the_groups(story: ToldStory) -> None:
     story.timers.advance(SECOND_MS)
     counted = [(change["coordinator_epoch"], change["sequence"], change["outcome"]) for change in story.written()]
     assert counted == [(5, 0, "stable"), (7, 0, "taken_over"), (7, 1, "stable")]
+
+
+def test_change_after_the_resignation_is_left_out(story: ToldStory, caplog: pytest.LogCaptureFixture) -> None:
+    """Events that arrive after this broker has resigned are dropped without an error; the new coordinator writes the
+    history. Changes from before are still written."""
+    story.start({"a": parts(0)})
+    story.epoch_of_coordinator = None
+    story.change()
+    story.timers.advance(SECOND_MS)
+    assert [change["sequence"] for change in story.written()] == [0]
+    assert not caplog.records
 
 
 def test_what_waits_is_written_at_the_end(story: ToldStory) -> None:

@@ -200,6 +200,8 @@ class Partition:
     def reconsider_high_watermark(self) -> None:
         """Raises the high watermark if a sync or a change of the in-sync replicas allows it, and notifies observers."""
         log = self.log
+        if log.is_offline:
+            return
         before = log.high_watermark
         self._raise_high_watermark(log.log_end_offset if self._fsync_batcher is None else log.recovery_point)
         if log.high_watermark == before:

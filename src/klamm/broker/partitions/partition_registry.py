@@ -346,6 +346,7 @@ class PartitionRegistry:
                     self._log_directory.delete(log.topic_partition)
                     yield True
                 continue
+            partition.resign()
             for observer in self._leadership_observers:
                 observer(partition, False)
             partition.fail_commits(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -9,6 +9,7 @@ from tests.unit.runtime.transaction_world import E0, E1, ID, P0, TransactionWorl
 from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_transactions_request import DescribeTransactionsRequest
+from klamm.protocol.types import LeaderEpoch
 
 RETRIED = [
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -220,6 +221,29 @@ def test_outcome_for_a_coordinator_that_is_gone_is_dropped() -> None:
     again.settle()
     assert again.log.appends == appends
     assert again.state() is TransactionState.COMPLETE_COMMIT
+
+
+def test_outcome_of_an_earlier_leader_epoch_is_dropped() -> None:
+    """After a resignation, and under a new leader epoch, the outcome of earlier markers is dropped: the coordinator of
+    the new epoch sends its own markers, with its own coordinator epoch, and ends the transaction once."""
+    world = TransactionWorld()
+    held = world.marker_logs.held = Pledge()
+    ending(world)
+    world.settle()
+    later = world.marker_logs.held = Pledge()
+    world.coordinator.on_leadership(P0, LeaderEpoch(4))
+    world.settle()
+    appends = world.log.appends
+    held.set_result(True)
+    world.settle()
+    assert world.log.appends == appends
+    assert world.state() is TransactionState.PREPARE_COMMIT
+    later.set_result(True)
+    world.settle()
+    assert world.state() is TransactionState.COMPLETE_COMMIT
+    assert [marker.coordinator_epoch for marker in world.marker_logs.markers] == [0, 4]
+    world.coordinator.on_resignation(P0)
+    assert world.init_code() is ErrorCode.NOT_COORDINATOR
 
 
 def test_many_endings_at_once_all_come_to_an_end() -> None:
