@@ -242,6 +242,26 @@ def test_a_broker_that_is_away_for_a_while(brokers: SeveralBrokers) -> None:
     assert committed(brokers, topic, PARTITIONS + 4)["later"] == 1
 
 
+def test_a_coordinator_that_stops_before_its_markers_are_written(brokers: SeveralBrokers) -> None:
+    """A coordinator continues after its next start: the markers that did not reach the other brokers are sent."""
+    topic = new_topic(brokers)
+    new_producer(brokers, "the first")
+    coordinator = 2
+    transactional_id = coordinated_by(brokers, coordinator)
+    producer = new_producer(brokers, transactional_id)
+    producer.begin_transaction()
+    for index in range(PARTITIONS):
+        producer.produce(topic, "record", partition=index)
+    brokers.fault = lambda request: "request" if isinstance(request, WriteTxnMarkersRequest) else None
+    producer.commit_transaction(PATIENCE_S)
+    assert state_of(brokers, coordinator, transactional_id) == "PrepareCommit"
+    brokers.stop(coordinator)
+    brokers.fault = lambda request: None
+    brokers.start(coordinator)
+    wait_for_state(brokers, coordinator, transactional_id, "CompleteCommit")
+    assert committed(brokers, topic, PARTITIONS) == Counter({"record": PARTITIONS})
+
+
 def test_a_topic_deleted_while_its_leader_is_away(brokers: SeveralBrokers) -> None:
     """A transaction that waits for the leader of a partition completes when the topic is deleted."""
     topic = new_topic(brokers)
