@@ -27,6 +27,7 @@ from klamm.broker.services.internal_topics import InternalTopics
 from klamm.broker.services.log_cleaning import LogCleaning
 from klamm.broker.services.log_directory_opening import open_log_directory
 from klamm.broker.services.log_failure_handler import LogFailureHandler
+from klamm.broker.services.other_brokers import refuse_other_brokers
 from klamm.broker.services.partition_services import PartitionServices
 from klamm.broker.services.peers import OpenPeerConnection, no_connection
 from klamm.broker.services.traffic_meter import TrafficMeter
@@ -139,6 +140,8 @@ class BrokerServices:
         self._stops.push_async_callback(metadata.close)
         if not metadata.image.cluster_id:
             refuse_lost_metadata(self.log_directory.path)
+        if not metadata.is_shared:
+            refuse_other_brokers(metadata.image, (self.config.node_id,))
         self.dynamic_config.use(metadata.image)
         return metadata
 

@@ -9,22 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from klamm.broker.services.other_brokers import refuse_other_brokers
 from klamm.broker.workers.worker_place import socket_path
-from klamm.errors import KlammError
 from klamm.metadata.entries import apply
-from klamm.metadata.image import EMPTY_IMAGE, MetadataImage
+from klamm.metadata.image import EMPTY_IMAGE
 from klamm.metadata.metadata_store import Commit
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.metadata.store_server import StoreServer
 from klamm.storage.lost_metadata import is_lost, refuse_lost_metadata
 from klamm.storage.metadata_files import METADATA_FILE
 
-__all__ = ["Supervisor", "refuse_other_brokers"]
+__all__ = ["Supervisor"]
 
 _logger = logging.getLogger(__name__)
 
@@ -35,20 +34,6 @@ _START_ATTEMPTS: Final = 5
 """How often a worker may fail before its first start has succeeded: an earlier worker may still be stopping."""
 _STOP_S: Final = 60.0
 """A worker that has not stopped after this time is killed."""
-
-
-def refuse_other_brokers(image: MetadataImage, workers: int) -> None:
-    """Refuses to start fewer brokers than those that have partitions. Raises KlammError."""
-    counts = Counter(
-        replica for topic in image.topics.values() for each in topic.partitions for replica in each.replicas
-    )
-    others = {broker: count for broker, count in sorted(counts.items()) if broker > workers}
-    if others:
-        told = ", ".join(f"broker {broker} has {count} partitions" for broker, count in others.items())
-        raise KlammError(
-            f"{told}: nothing was changed, because they would be away. Start with --workers {max(others)}, or move the "
-            "data to a new directory"
-        )
 
 
 class Supervisor:
@@ -96,7 +81,7 @@ class Supervisor:
         try:
             await store.watch(commits.append)
             (content,) = commits
-            refuse_other_brokers(apply(EMPTY_IMAGE, content.revision, content.entries), len(self._numbers))
+            refuse_other_brokers(apply(EMPTY_IMAGE, content.revision, content.entries), self._numbers)
         except BaseException:
             await store.close()
             raise
