@@ -27,6 +27,7 @@ CONSTANT: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 ENUM: Final = re.compile(r"\b(Int|Str)?(Enum|Flag)$")
 
 SAME_MEANING: Final = {
+    "cluster": "several brokers: what a client knows of them, and those that a test runs",
     "__init__": "a package",
     "callbacks": "what happens to a kind of group without a request",
     "command": "a noun of the command line",
@@ -52,7 +53,7 @@ LONG: Final = {
     "src/klamm/config/key_support.py": (530, "one table: a line or two for each key of Kafka"),
     "src/klamm/broker/network/client_connection.py": (505, "one state machine: reading, handling, writing take turns"),
     "src/klamm/storage/log_directory.py": (495, "every change of a data directory, in one order"),
-    "src/klamm/runtime/coordinator_runtime.py": (495, "one decision from request to answer, in one order"),
+    "src/klamm/runtime/coordinator_runtime.py": (510, "one decision from request to answer, in one order"),
     "src/klamm/broker/handlers/produce.py": (470, "one API, whose fast path must not be cut in two"),
     "src/klamm/storage/segment.py": (450, "one segment: its file and its three indexes change together"),
 }

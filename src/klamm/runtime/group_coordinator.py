@@ -54,6 +54,7 @@ from klamm.runtime.answers import Answer, then
 from klamm.runtime.consumer_group_requests import check_heartbeat
 from klamm.runtime.coordinator_facade import CoordinatorFacade
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
+from klamm.runtime.group_lists import merge_group_lists
 from klamm.runtime.group_measurements import GroupMeasurements
 from klamm.runtime.ports import CoordinatorLog, Executor, Ids, Promises, Timers, WallClock
 from klamm.runtime.record_serde import GroupRecordSerde
@@ -61,7 +62,7 @@ from klamm.runtime.record_serde import GroupRecordSerde
 if TYPE_CHECKING:
     from klamm.core.group.shard import GroupShard
 
-__all__ = ["GroupCoordinator", "load_shard_class", "merge_lists"]
+__all__ = ["GroupCoordinator", "load_shard_class"]
 
 _NOT_READY: Final = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -332,7 +333,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
             handle = partial(load_shard_class().handle_list_groups, among=among[1])
             return self._runtime.submit(among[0], handle, request, context, errors.list_groups_error)
         parts = self._ask_all(load_shard_class().handle_list_groups, request, context, errors.list_groups_error)
-        return then(parts, merge_lists)
+        return then(parts, merge_group_lists)
 
     def rebalance(self, group_id: str) -> None:
         """Lets the group rebalance as if an administrator had asked for it, which no request of the protocol can.
@@ -406,11 +407,3 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         return then(
             parts, lambda parts: DeleteGroupsResponse(results=[result for part in parts for result in part.results])
         )
-
-
-def merge_lists(parts: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
-    """Returns the groups of all parts, or the first error among the parts."""
-    for part in parts:
-        if part.error_code:
-            return ListGroupsResponse(error_code=part.error_code)
-    return ListGroupsResponse(groups=[group for part in parts for group in part.groups])

@@ -29,8 +29,8 @@ from klamm.errors import KlammError
 from klamm.metadata.image import MetadataImage
 from klamm.metadata.memory_store import MemoryMetadata, MemoryStore
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import BrokerId
 from klamm.testing.broker_thread import OPEN_FILES, BrokerThread
+from klamm.testing.cluster_member import ClusterMember
 from klamm.testing.cuts import Cuts, CuttableConnections
 from klamm.testing.group_control import fence_member, rebalance_group
 
@@ -69,7 +69,7 @@ class Cluster:
         self._metadata = MemoryMetadata()
         self._cuts = Cuts()
         self._lock = threading.RLock()
-        self._brokers = {number: _Member(number) for number in range(1, brokers + 1)}
+        self._brokers = {number: ClusterMember(number) for number in range(1, brokers + 1)}
         self._remove_data_dir: Callable[[], object] = lambda: None
         self._given_data_dir = Path(data_dir) if data_dir is not None else None
         self._data_dir: Path | None = None
@@ -282,7 +282,7 @@ class Cluster:
 
     # Members
 
-    def _member(self, broker: int) -> _Member:
+    def _member(self, broker: int) -> ClusterMember:
         try:
             return self._brokers[broker]
         except KeyError:
@@ -292,7 +292,7 @@ class Cluster:
         if self._data_dir is None:
             raise KlammError("the cluster is not running: use `with Cluster() as cluster:` or call start() first")
 
-    def _expect_running(self, broker: int) -> _Member:
+    def _expect_running(self, broker: int) -> ClusterMember:
         self._require_started()
         member = self._member(broker)
         if member.thread is None:
@@ -314,7 +314,7 @@ class Cluster:
 
         return self._running().run(image_of)
 
-    def _begin(self, member: _Member) -> None:
+    def _begin(self, member: ClusterMember) -> None:
         flags = self._overrides | {
             "node.id": str(member.number),
             "log.dirs": str(self.data_dir_of(member.number)),
@@ -340,7 +340,7 @@ class Cluster:
         member.thread = BrokerThread(make_server, f"klamm-broker-{member.number}")
         member.thread.begin()
 
-    def _wait(self, member: _Member) -> None:
+    def _wait(self, member: ClusterMember) -> None:
         assert member.thread is not None
         try:
             member.port = member.thread.wait()[0][1]
@@ -351,7 +351,7 @@ class Cluster:
     def _broker_at(self, address: Address) -> int | None:
         return next((number for number, member in self._brokers.items() if member.port == address[1]), None)
 
-    def _end(self, member: _Member, *, is_kill: bool) -> None:
+    def _end(self, member: ClusterMember, *, is_kill: bool) -> None:
         thread, session = member.thread, member.session
         member.thread = member.session = None
         assert thread is not None
@@ -359,7 +359,7 @@ class Cluster:
             session.lose()
         thread.stop(is_kill=is_kill)
 
-    def _unblock(self, member: _Member) -> None:
+    def _unblock(self, member: ClusterMember) -> None:
         if member.lease is not None:
             member.lease.cancel()
             member.lease = None
@@ -367,12 +367,12 @@ class Cluster:
             member.goes_on.set()
             member.goes_on = None
 
-    def _revive_soon(self, member: _Member, session: MemoryStore) -> None:
+    def _revive_soon(self, member: ClusterMember, session: MemoryStore) -> None:
         """Starts a broker again whose session has ended, as the supervisor of a real broker does."""
         if member.session is session:
             threading.Thread(target=self._revive, args=(member, session), daemon=True).start()
 
-    def _revive(self, member: _Member, session: MemoryStore) -> None:
+    def _revive(self, member: ClusterMember, session: MemoryStore) -> None:
         with self._lock:
             if member.session is session and self._data_dir is not None:
                 self._end(member, is_kill=True)
@@ -388,23 +388,3 @@ class Cluster:
         for member in self._brokers.values():
             if member.thread is not None and not member.is_paused:
                 member.thread.run(nothing)
-
-
-class _Member:
-    """One broker of the cluster, over all its runs."""
-
-    def __init__(self, number: int) -> None:
-        self.number: Final = BrokerId(number)
-        self.port = 0
-        """0 until the first start has picked one."""
-        self.thread: BrokerThread | None = None
-        """None while the broker is away."""
-        self.session: MemoryStore | None = None
-        self.goes_on: threading.Event | None = None
-        """Ends the pause of a paused broker."""
-        self.lease: threading.Timer | None = None
-        """Ends the session of a paused broker."""
-
-    @property
-    def is_paused(self) -> bool:
-        return self.goes_on is not None
