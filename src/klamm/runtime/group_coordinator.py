@@ -54,6 +54,7 @@ from klamm.runtime.answers import Answer, then
 from klamm.runtime.consumer_group_requests import check_heartbeat
 from klamm.runtime.coordinator_facade import CoordinatorFacade
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
+from klamm.runtime.group_administration import GroupAdministration
 from klamm.runtime.group_lists import merge_group_lists
 from klamm.runtime.group_measurements import GroupMeasurements
 from klamm.runtime.ports import CoordinatorLog, Executor, Ids, Promises, Timers, WallClock
@@ -133,6 +134,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
             ),
             partition_count,
         )
+        self.administration = GroupAdministration(self._runtime, self.partition_for)
         self.measurements = GroupMeasurements(self._runtime, self._shard_of, group_config_of, wall_clock)
         self.repeat: Final = self._runtime.reusable_answers.repeat
         """Returns the cached encoded answer to a heartbeat that equals an earlier one, and restarts the session timer.
@@ -334,25 +336,6 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
             return self._runtime.submit(among[0], handle, request, context, errors.list_groups_error)
         parts = self._ask_all(load_shard_class().handle_list_groups, request, context, errors.list_groups_error)
         return then(parts, merge_group_lists)
-
-    def rebalance(self, group_id: str) -> None:
-        """Lets the group rebalance as if an administrator had asked for it, which no request of the protocol can.
-
-        Raises KafkaError: GROUP_ID_NOT_FOUND, NOT_COORDINATOR.
-        """
-        self._decide(group_id, lambda shard, now: shard.rebalance(group_id, now))
-
-    def end_session(self, group_id: str, member_id: str) -> None:
-        """Removes the member from the group as if its session had timed out.
-
-        Raises KafkaError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, NOT_COORDINATOR.
-        """
-        self._decide(group_id, lambda shard, now: shard.end_session(group_id, member_id, now))
-
-    def _decide(self, group_id: str, decide: Callable[[GroupShard, Millis], Result]) -> None:
-        if not self._partition_count:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker has no group coordinator")
-        self._runtime.decide(self.partition_for(group_id), decide)
 
     def describe_groups(self, request: DescribeGroupsRequest, context: ClientContext) -> Answer[DescribeGroupsResponse]:
         """Answers DescribeGroups; the groups may belong to several partitions."""

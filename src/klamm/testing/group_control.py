@@ -12,7 +12,7 @@ __all__ = ["fence_member", "rebalance_group"]
 async def rebalance_group(server: BrokerServer, group: str) -> None:
     """Makes the group rebalance. Raises KafkaError GROUP_ID_NOT_FOUND or NOT_COORDINATOR."""
     assert server.context is not None
-    server.context.groups.rebalance(group)
+    server.context.groups.administration.rebalance(group)
 
 
 async def fence_member(server: BrokerServer, group: str, member_id: str) -> None:
@@ -22,7 +22,7 @@ async def fence_member(server: BrokerServer, group: str, member_id: str) -> None
     for a rebalance.
     """
     assert server.context is not None
-    groups = server.context.groups
+    groups = server.context.groups.administration
     groups.end_session(group, member_id)
     try:
         groups.end_session(group, member_id)
