@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS
-from klamm.broker.handlers.shared.nodes import nodes_for
+from klamm.broker.handlers.shared.nodes import controller_among, nodes_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.describe_cluster_request import DescribeClusterRequest
 from klamm.protocol.schema.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
@@ -37,14 +37,13 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
             f"{_ENDPOINT_TYPES[request.endpoint_type]}"
         )
         raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, reason)
-    image = context.broker.metadata.image
+    nodes = nodes_for(context)
     response = DescribeClusterResponse(
         endpoint_type=BROKER,
-        cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        cluster_id=context.broker.cluster_id,
+        controller_id=controller_among(nodes),
         brokers=[
-            DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in nodes_for(context)
+            DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes
         ],
     )
     if request.include_cluster_authorized_operations:

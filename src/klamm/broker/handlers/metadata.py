@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from klamm.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from klamm.broker.handlers.shared.nodes import nodes_for, reachable_brokers
+from klamm.broker.handlers.shared.nodes import controller_among, nodes_for, reachable_brokers
 from klamm.broker.time_slices import Work, wait_for
 from klamm.metadata.image import NO_BROKER, PartitionImage, TopicImage
 from klamm.metadata.service import NewTopic
@@ -141,14 +141,13 @@ def _answer(
         elif described >= _DESCRIBED_AT_ONCE:
             yield None
             described = 0
-    image = context.broker.metadata.image
+    nodes = nodes_for(context)
     response = MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in nodes_for(context)
+            MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes
         ],
-        cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        cluster_id=context.broker.cluster_id,
+        controller_id=controller_among(nodes),
         topics=topics,
     )
     if request.include_cluster_authorized_operations:

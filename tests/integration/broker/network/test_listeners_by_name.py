@@ -32,7 +32,7 @@ from klamm.protocol.schema.write_txn_markers_response import WriteTxnMarkersResp
 
 TOPIC = "topic"
 BROKERS, CLIENTS = 0, 1
-"""The listeners of brokers 1 and 2. Broker 3 has only the first."""
+"""The listeners of brokers 2 and 3. Broker 1 has only the first."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralBrokers
         "listener.security.protocol.map": "BROKERS:PLAINTEXT,CLIENTS:PLAINTEXT",
         "inter.broker.listener.name": "BROKERS",
     }
-    own = {3: {"listeners": "BROKERS://127.0.0.1:0"}}
+    own = {1: {"listeners": "BROKERS://127.0.0.1:0"}}
     with SeveralBrokers(tmp_path_factory.mktemp("brokers"), 3, config, own) as brokers:
         with Wire(brokers.address(1)) as wire:
             topic = CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=1)
@@ -54,22 +54,25 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralBrokers
 
 
 def test_clients_get_the_addresses_of_their_listener(brokers: SeveralBrokers) -> None:
-    """Metadata and DescribeCluster have the brokers that have the client's listener, with its real port."""
-    for listener, ids in ((BROKERS, [1, 2, 3]), (CLIENTS, [1, 2])):
+    """Metadata and DescribeCluster have the brokers that have the client's listener, with its real port. The
+    controller is one of them, because any broker takes administrative requests."""
+    for listener, ids in ((BROKERS, [1, 2, 3]), (CLIENTS, [2, 3])):
         expected = {node_id: brokers.address(node_id, listener) for node_id in ids}
         for node_id in ids:
             with Wire(brokers.address(node_id, listener)) as wire:
                 metadata = wire.call(MetadataResponse, 12, MetadataRequest(topics=[]))
                 assert {each.node_id: f"{each.host}:{each.port}" for each in metadata.brokers} == expected
+                assert metadata.controller_id == ids[0]
                 cluster = wire.call(DescribeClusterResponse, 1, DescribeClusterRequest())
                 assert {each.broker_id: f"{each.host}:{each.port}" for each in cluster.brokers} == expected
+                assert cluster.controller_id == ids[0]
 
 
 @pytest.mark.parametrize(("version", "code"), [(12, ErrorCode.LISTENER_NOT_FOUND), (5, ErrorCode.LEADER_NOT_AVAILABLE)])
 def test_a_leader_without_the_clients_listener(brokers: SeveralBrokers, version: int, code: ErrorCode) -> None:
     """The partition has no leader for the client, and its replica is offline, as `KRaftMetadataCache` answers."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
-    with Wire(brokers.address(1, CLIENTS)) as wire:
+    with Wire(brokers.address(2, CLIENTS)) as wire:
         response = wire.call(MetadataResponse, version, request)
         page = wire.call(
             DescribeTopicPartitionsResponse, 0, DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)])
@@ -79,9 +82,9 @@ def test_a_leader_without_the_clients_listener(brokers: SeveralBrokers, version:
     for index, leader in enumerate(leaders):
         partition = partitions[index]
         found = (partition.error_code, partition.leader_id, partition.offline_replicas)
-        assert found == ((code, -1, [3]) if leader == 3 else (ErrorCode.NONE, leader, []))
+        assert found == ((code, -1, [1]) if leader == 1 else (ErrorCode.NONE, leader, []))
         described = page.topics[0].partitions[index]
-        assert (described.leader_id, described.offline_replicas) == ((-1, [3]) if leader == 3 else (leader, []))
+        assert (described.leader_id, described.offline_replicas) == ((-1, [1]) if leader == 1 else (leader, []))
 
 
 def test_requests_for_brokers_are_refused_on_other_listeners(brokers: SeveralBrokers) -> None:
@@ -94,7 +97,7 @@ def test_requests_for_brokers_are_refused_on_other_listeners(brokers: SeveralBro
     transaction = AddPartitionsToTxnTransaction(transactional_id="id", producer_id=1, topics=topics)
     outcomes = {}
     for listener in (BROKERS, CLIENTS):
-        with Wire(brokers.address(1, listener)) as wire:
+        with Wire(brokers.address(2, listener)) as wire:
             markers = wire.call(WriteTxnMarkersResponse, 1, WriteTxnMarkersRequest(markers=[marker]))
             for_brokers = wire.call(
                 AddPartitionsToTxnResponse, 5, AddPartitionsToTxnRequest(transactions=[transaction])

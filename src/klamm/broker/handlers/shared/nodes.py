@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from klamm.metadata.image import NO_BROKER
 from klamm.protocol.types import BrokerId
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
 
-__all__ = ["Node", "nodes_for", "reachable_brokers"]
+__all__ = ["Node", "controller_among", "nodes_for", "reachable_brokers"]
 
 
 class Node(NamedTuple):
@@ -35,6 +36,11 @@ def nodes_for(context: RequestContext) -> list[Node]:
         elif (address := broker.endpoint(context.connection.listener_name)) is not None:
             nodes.append(Node(broker.id, address.host, address.port, broker.rack))
     return nodes
+
+
+def controller_among(nodes: Sequence[Node]) -> BrokerId:
+    """Returns the broker to which clients send administrative requests: the first, since any broker handles them."""
+    return nodes[0].id if nodes else NO_BROKER
 
 
 def reachable_brokers(context: RequestContext) -> Collection[BrokerId]:
