@@ -11,6 +11,7 @@ from tests.spark.pipelines.conftest import Background, Runs
 from tests.support.spark_topics import Topic
 
 from klamm.pipelines import Pipeline, dead_letters, json, to_topic, topic
+from klamm.pipelines.run.bad_record_rule import bad_record_rule
 from klamm.pipelines.run.dead_letter_replay import replay_flow, return_flow
 from klamm.pipelines.run.flow_queries import start_flow
 from klamm.pipelines.run.pipeline_run import PipelineRun
@@ -41,7 +42,8 @@ def delays(runs: Runs, topic_name: str) -> list[Any]:
 
 def run_flow_alone(runs: Runs, pipeline: Pipeline) -> None:
     """Runs a flow to the end of its topic without its dead letters, as a run that is killed before they start."""
-    query = start_flow(runs.spark, runs.place(pipeline), pipeline.flows["late"], once=True)
+    flow = pipeline.flows["late"]
+    query = start_flow(runs.spark, runs.place(pipeline), flow, bad_record_rule(flow), once=True)
     query.awaitTermination()
 
 

@@ -118,11 +118,11 @@ class SupervisedQuery:
                 self._ended(now)
 
     def stop_when_idle(self, now: float, requested_at: float) -> None:
-        """Ends the query between two micro-batches. The stop file exists since `requested_at`."""
+        """Ends the query between two micro-batches. It has nothing more to plan since `requested_at`, as by the stop
+        file."""
         if self.state is QueryState.WAITING or (self.state is QueryState.STARTING and self._starting is None):
             self.state = QueryState.STOPPED
-        if self.state is QueryState.STARTING and now - requested_at >= _START_PATIENCE_S:
-            self.end()
+        self.give_up_start(now, requested_at)
         if self.state is not QueryState.RUNNING or now - requested_at < _SOURCE_NOTICES_S:
             return
         assert self._query is not None
@@ -133,6 +133,11 @@ class SupervisedQuery:
         if self._idle_since is None:
             self._idle_since = now
         if now - self._idle_since >= _IDLE_S and self._is_settled():
+            self.end()
+
+    def give_up_start(self, now: float, requested_at: float) -> None:
+        """Ends a start that has taken too long since the request."""
+        if self.state is QueryState.STARTING and now - requested_at >= _START_PATIENCE_S:
             self.end()
 
     def end(self, *, has_failed: bool = False) -> None:
