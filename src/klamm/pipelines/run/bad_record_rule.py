@@ -1,7 +1,7 @@
 """The rule by which a flow's records are bad, and the refusal of a change that would lose records.
 
-A flow keeps its good records, and its dead letters the bad ones. Both queries read by themselves. A record that the flow
-has read under a rule by which it is bad, and that the dead letters read under one by which it is good, would be in
+A flow keeps its good records, and its dead letters keep the bad ones. The two are separate queries. A record that the
+flow has read under a rule by which it is bad, and that the dead letters read under one by which it is good, would be in
 neither output. So the rule may change only while both stand at the same record. Each run ends there, unless it crashes.
 """
 

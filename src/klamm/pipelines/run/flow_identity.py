@@ -79,7 +79,7 @@ def keep_identity(place: Place, flow: Flow, rule: Rule) -> None:
         now[_RULE] = rule
     # Dead letters that are not written now keep their checkpoint, and may be written again.
     kept = {key: before[key] for key in (_DEAD_LETTERS, _RULE) if key in before}
-    if before != (wanted := {**kept, **now}):
+    if before != (wanted := kept | now):
         folder_at(place.flow_folder(flow.name)).replace(_FILE, json.dumps(wanted, indent=2).encode())
 
 

@@ -235,7 +235,8 @@ class FlowRun:
         if self._once and self._stop_requested_at is None and not self.has_failed:
             self._dead_letters_may_start = True  # they end by themselves
             return
-        if not self._is_behind(now):
+        # A flow that can't start, as one that is declared wrong, has nothing for its dead letters to reach.
+        if not self.queries[_FLOW].has_run or not self._is_behind(now):
             letters.stop_when_idle(now, requested_at=float("-inf"))
         elif now - self._flow_ended_at >= _CATCH_UP_S or letters.state is QueryState.WAITING:
             letters.end()

@@ -19,7 +19,7 @@ from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.source_options import source_options
 from klamm.spark.folders import folder_at
-from klamm.spark.source.checkpoint_files import lowest_offsets
+from klamm.spark.source.finished_offsets import lowest_offsets
 from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
 from klamm.spark.source.offsets import EARLIEST_OFFSET, PartitionOffsets, offsets_from_json, offsets_to_json
 from klamm.spark.source.options import SourceOptions

@@ -77,6 +77,8 @@ class SupervisedQuery:
         self.state = QueryState.STARTING
         self.failure: Failure | None = None
         """The last failure."""
+        self.has_run = False
+        """Whether the query has been started in this run."""
         self._start = start
         self._starting: _Start | None = None
         self._query: StreamingQuery | None = None
@@ -162,6 +164,7 @@ class SupervisedQuery:
             self._failed(now, _failure_at_start(started.error))
             return
         self._query, self._seen, self.state = started.query, None, QueryState.RUNNING
+        self.has_run = True
         self.reports.restarted()
 
     def _ended(self, now: float) -> None:

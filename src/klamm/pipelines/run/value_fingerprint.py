@@ -15,7 +15,7 @@ import dis
 import hashlib
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
@@ -54,6 +54,18 @@ class _Canonizer:
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
         self._kept_alive: list[object] = []
+        self._forms: tuple[tuple[Any, Callable[[Any], _Canon]], ...] = (
+            (tuple | list, lambda value: (type(value).__name__, *map(self.canon, value))),
+            (set | frozenset, self._set),
+            (Mapping, self._mapping),
+            (FunctionType, self._function),
+            (MethodType, lambda value: ("method", self.canon(value.__self__), self.canon(value.__func__))),
+            (BuiltinFunctionType, self._builtin),
+            (ModuleType, lambda value: ("module", value.__name__)),
+            (type, self._class),
+            (property, lambda value: ("property", self.canon(value.fget), self.canon(value.fset))),
+            (staticmethod | classmethod, lambda value: (type(value).__name__, self.canon(value.__func__))),
+        )
 
     def canon(self, value: Any) -> _Canon:
         """Returns a value in a form that is equal in each process."""
@@ -72,29 +84,21 @@ class _Canonizer:
         return found
 
     def _compound(self, value: Any) -> _Canon:
-        if isinstance(value, tuple | list) and type(value) in (tuple, list):
-            return (type(value).__name__, *map(self.canon, value))
-        if isinstance(value, set | frozenset):
-            return ("set", *sorted((_Canonizer().canon(each) for each in value), key=repr))
-        if isinstance(value, Mapping):
-            keys = sorted(((_Canonizer().canon(key), key) for key in value), key=lambda pair: repr(pair[0]))
-            return ("mapping", *((text, self.canon(value[key])) for text, key in keys))
-        if isinstance(value, FunctionType):
-            return self._function(value)
-        if isinstance(value, MethodType):
-            return ("method", self.canon(value.__self__), self.canon(value.__func__))
-        if isinstance(value, BuiltinFunctionType):
-            owner = value.__self__
-            return (*_named(value), () if isinstance(owner, ModuleType | None) else self.canon(owner))
-        if isinstance(value, ModuleType):
-            return ("module", value.__name__)
-        if isinstance(value, type):
-            return self._class(value)
-        if isinstance(value, property):
-            return ("property", *(self.canon(each) for each in (value.fget, value.fset)))
-        if isinstance(value, staticmethod | classmethod):
-            return (type(value).__name__, self.canon(value.__func__))
+        for kinds, form in self._forms:
+            if isinstance(value, kinds):
+                return form(value)
         return self._object(value)
+
+    def _set(self, value: Any) -> _Canon:
+        return ("set", *sorted((_Canonizer().canon(each) for each in value), key=repr))
+
+    def _mapping(self, value: Any) -> _Canon:
+        keys = sorted(((_Canonizer().canon(key), key) for key in value), key=lambda pair: repr(pair[0]))
+        return ("mapping", *((text, self.canon(value[key])) for text, key in keys))
+
+    def _builtin(self, value: Any) -> _Canon:
+        owner = value.__self__
+        return (*_named(value), () if isinstance(owner, ModuleType | None) else self.canon(owner))
 
     def _function(self, function: FunctionType) -> _Canon:
         wrapped = getattr(function, "__wrapped__", None)
@@ -137,13 +141,17 @@ class _Canonizer:
             if each.opname in _WITHOUT_EFFECT:
                 continue
             if each.opname in _PAIRS and isinstance(each.argval, tuple):
-                found += [(name, ("str", repr(text))) for name, text in zip(_PAIRS[each.opname], each.argval, strict=True)]
+                found += [
+                    (name, ("str", repr(text))) for name, text in zip(_PAIRS[each.opname], each.argval, strict=True)
+                ]
             elif each.opcode in dis.hasconst:
                 found.append((each.opname, self.canon(each.argval)))
             elif each.opcode in dis.hasjrel or each.opcode in dis.hasjabs:
                 found.append((each.opname, "to", each.argval))
             else:
-                found.append((each.opname, self.canon(each.argval if isinstance(each.argval, _ATOMS) else each.argrepr)))
+                found.append(
+                    (each.opname, self.canon(each.argval if isinstance(each.argval, _ATOMS) else each.argrepr))
+                )
         handlers = getattr(dis.Bytecode(code), "exception_entries", ())
         return (
             "code",
@@ -154,7 +162,9 @@ class _Canonizer:
             code.co_varnames[: code.co_argcount + code.co_kwonlyargcount],
             code.co_freevars,
             tuple((*each[:2], places.get(each[2], -1)) if each[1:2] == ("to",) else each for each in found),
-            tuple((places.get(each.start, -1), places.get(each.end, -1), places.get(each.target, -1)) for each in handlers),
+            tuple(
+                (places.get(each.start, -1), places.get(each.end, -1), places.get(each.target, -1)) for each in handlers
+            ),
         )
 
     def _class(self, value: type) -> _Canon:
@@ -170,15 +180,17 @@ class _Canonizer:
     def _object(self, value: Any) -> _Canon:
         kind = type(value)
         package = (kind.__module__ or "").partition(".")[0]
-        if package == "pyspark" and hasattr(value, "jsonValue"):
+        if package == "pyspark" and hasattr(value, "jsonValue"):  # a type
             return (*_named(kind), self.canon(value.jsonValue()))
-        if package in ("pyspark", "py4j"):
-            return _named(kind)
-        if dataclasses.is_dataclass(value) and package == "klamm":
-            fields = (each.name for each in dataclasses.fields(value) if each.compare and each.repr)
-            return (*_named(kind), *((name, self.canon(getattr(value, name))) for name in fields))
-        if package == "klamm":
-            return _named(kind)
+        if package not in _OWN_PACKAGES:
+            return self._reduced(value)
+        is_value = package == "klamm" and dataclasses.is_dataclass(value)
+        fields = [each.name for each in dataclasses.fields(value) if each.compare and each.repr] if is_value else []
+        return (*_named(kind), *((name, self.canon(getattr(value, name))) for name in fields))
+
+    def _reduced(self, value: Any) -> _Canon:
+        """Returns the form of an object that can be pickled; otherwise that of its class."""
+        kind = type(value)
         try:
             reduce = copyreg.dispatch_table.get(kind)
             reduced = value.__reduce_ex__(2) if reduce is None else reduce(value)

@@ -13,7 +13,7 @@ from typing import Final
 
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.folders import Folder, absolute_location, folder_at
-from klamm.spark.source.checkpoint_files import newest_batch, planned_end
+from klamm.spark.source.finished_offsets import newest_batch, planned_end
 from klamm.spark.source.offsets import PartitionOffsets
 
 __all__ = ["FollowedCheckpoint"]
@@ -42,9 +42,7 @@ class FollowedCheckpoint:
         self._look()
         self._is_fixed = True
 
-    def bounded(
-        self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
-    ) -> PartitionOffsets:
+    def bounded(self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
         """Returns `end`, cut off where the last finished micro-batch of the followed query ends, as of at most a second
         ago.
 

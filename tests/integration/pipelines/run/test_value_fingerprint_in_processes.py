@@ -25,6 +25,7 @@ print(value_fingerprint(outer(Codes())))
 
 def test_a_fingerprint_is_equal_in_another_process() -> None:
     """Hashes of texts and memory addresses, which differ between processes, do not count."""
+
     def run(seed: str) -> str:
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         return subprocess.run(

@@ -48,7 +48,7 @@ def finish(folder: Path, flow_end: int | None, letters_end: int | None) -> None:
     """Writes a finished micro-batch of each query, and the start of both."""
     here = place(folder)
     Path(here.flow_folder("late")).mkdir(parents=True, exist_ok=True)
-    starts = dict.fromkeys(("flow", "dead_letters"), {"t": {"0": 2}})
+    starts = {role: {"t": {"0": 2}} for role in ("flow", "dead_letters")}
     Path(here.flow_folder("late"), "start.json").write_text(json.dumps({"flights": starts}))
     for checkpoint, end in (
         (here.checkpoint("late"), flow_end),

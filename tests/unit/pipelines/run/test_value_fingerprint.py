@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -104,7 +105,7 @@ def test_closures_count() -> None:
         def is_kept(self, delay: int) -> bool:
             return delay < self.limit
 
-    equal = [
+    equal: list[Callable[[], Any]] = [
         lambda: check(3000),
         lambda: check({"JFK": [1, 2], "LAX": (3.0, None)}),
         lambda: check(frozenset({"JFK", "LAX", "BOS"})),
