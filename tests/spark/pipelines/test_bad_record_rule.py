@@ -13,6 +13,7 @@ from tests.support.spark_topics import Topic
 from klamm.pipelines import Pipeline, json, to_batches, to_topic, topic
 from klamm.pipelines.run.bad_record_rule import bad_record_rule
 from klamm.pipelines.run.checkpoint_reader import end_of_finished
+from klamm.pipelines.run.flow_check import check_flow
 from klamm.pipelines.run.flow_queries import start_flow
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def test_a_changed_check_loses_no_record(runs: Runs, name: str, new_topic: Calla
     former, changed = declared(name, flights, "delay < 3000"), declared(name, flights, "delay < 5000")
     run_flow_alone(runs, former)
 
+    found = check_flow(runs.spark, runs.place(changed), changed.flows["late"])
+    assert ["the check of flights" in problem for problem in found.problems] == [True]
     run = runs.run(changed)
     assert not run.run()
     assert (run.flows[0].message or "").startswith("flow late stopped: ")

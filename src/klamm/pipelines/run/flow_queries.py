@@ -39,7 +39,7 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, rule: Rule, *, onc
     if isinstance(flow.sink, ToTopic):
         create_topic_for(place, place.topic(flow.sink.topic))
     writer = rows.writeStream.queryName(place.query_name(flow)).outputMode(flow.output_mode)
-    return _start(_with_sink(writer, place, flow), place.checkpoint(flow.name), flow, once=once)
+    return _start(_with_sink(writer, place, flow), place.checkpoint(flow.name), flow.every, once=once)
 
 
 def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, rule: Rule, *, once: bool) -> StreamingQuery:
@@ -53,7 +53,8 @@ def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, rule: Rule
     letters = dead_letter_columns(bad, place.query_name(flow.replays or flow))
     writer = letters.writeStream.queryName(place.dead_letters_query_name(flow))
     writer = writer.format("klamm").options(**options)
-    return _start(writer, place.dead_letters_checkpoint(flow.name), flow, once=once)
+    # Without the flow's interval: each of its micro-batches is followed at once, the last one before a stop as well.
+    return _start(writer, place.dead_letters_checkpoint(flow.name), None, once=once)
 
 
 def written_rows(result: DataFrame, flow: Flow) -> DataFrame:
@@ -113,11 +114,11 @@ def use_in_this_thread(spark: SparkSession) -> None:
     session_class.setActiveSession(spark._jsparkSession)
 
 
-def _start(writer: DataStreamWriter, checkpoint: str, flow: Flow, *, once: bool) -> StreamingQuery:
+def _start(writer: DataStreamWriter, checkpoint: str, every: str | None, *, once: bool) -> StreamingQuery:
     remove_unfinished_files(checkpoint)
     writer = writer.option("checkpointLocation", checkpoint)
     if once:
         writer = writer.trigger(availableNow=True)
-    elif flow.every is not None:
-        writer = writer.trigger(processingTime=flow.every)
+    elif every is not None:
+        writer = writer.trigger(processingTime=every)
     return writer.start()

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.spark.folders import _RemoteFolder
+from klamm.spark.source import followed_checkpoint
 from klamm.spark.source.followed_checkpoint import FollowedCheckpoint
 from klamm.spark.source.offsets import PartitionOffsets
 
@@ -34,10 +36,14 @@ def plan(checkpoint: Path, batch: int, *ends: int, finished: bool = True) -> Non
         (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
 
 
-@pytest.mark.parametrize("scheme", ["", "file://"])
-def test_finished_micro_batches_are_the_limit(tmp_path: Path, scheme: str) -> None:
-    """The limit is the end of the last finished micro-batch, seen within a second; without one, nothing is read."""
+@pytest.mark.parametrize("scheme", ["", "file://", "pyarrow"])
+def test_finished_micro_batches_are_the_limit(tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is the end of the last finished micro-batch, seen within a second; without one, nothing is read. The
+    checkpoint is in a local folder, or on another file system of pyarrow."""
     clock = Clock()
+    if scheme == "pyarrow":
+        scheme = ""
+        monkeypatch.setattr(followed_checkpoint, "folder_at", lambda location: _RemoteFolder(f"file://{location}"))
     followed = FollowedCheckpoint(f"{scheme}{tmp_path}", clock)
     assert followed.bounded(offsets(1, 2), offsets(9, 9)) == offsets(1, 2)
 
