@@ -16,7 +16,7 @@ import hashlib
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
@@ -45,7 +45,7 @@ def value_fingerprint(value: object) -> str:
     """Returns the fingerprint, as hexadecimal digits. Never raises."""
     try:
         canon = _Canonizer().canon(value)
-    except RecursionError:
+    except Exception:  # an object of the user may raise anything, or be nested too deeply
         canon = _named(type(value))
     return hashlib.sha256(repr(canon).encode(errors="backslashreplace")).hexdigest()[:_LENGTH]
 
@@ -64,6 +64,7 @@ class _Canonizer:
             (ModuleType, lambda value: ("module", value.__name__)),
             (type, self._class),
             (property, lambda value: ("property", self.canon(value.fget), self.canon(value.fset))),
+            (cached_property, lambda value: ("property", self.canon(value.func))),
             (staticmethod | classmethod, lambda value: (type(value).__name__, self.canon(value.__func__))),
         )
 
@@ -101,11 +102,14 @@ class _Canonizer:
         return (*_named(value), () if isinstance(owner, ModuleType | None) else self.canon(owner))
 
     def _function(self, function: FunctionType) -> _Canon:
-        wrapped = getattr(function, "__wrapped__", None)
-        if _is_installed(function.__module__):
+        # The module that has defined it: a wrapper tells that of what it wraps.
+        module = str(function.__globals__.get("__name__"))
+        if _is_installed(module):
+            wrapped = getattr(function, "__wrapped__", None)
+            if wrapped is None:
+                return _named(function)
             # Such as what `udf` of Spark returns.
-            inner = () if wrapped is None else (self.canon(wrapped), self.canon(getattr(function, "returnType", None)))
-            return (*_named(function), *inner)
+            return ("wrapper", module, self.canon(wrapped), self.canon(getattr(function, "returnType", None)))
         code = function.__code__
         return (
             "function",
@@ -191,6 +195,8 @@ class _Canonizer:
     def _reduced(self, value: Any) -> _Canon:
         """Returns the form of an object that can be pickled; otherwise that of its class."""
         kind = type(value)
+        if (wrapped := getattr(value, "__wrapped__", None)) is not None:  # such as what `lru_cache` returns
+            return (*_named(kind), self.canon(wrapped))
         try:
             reduce = copyreg.dispatch_table.get(kind)
             reduced = value.__reduce_ex__(2) if reduce is None else reduce(value)

@@ -6,10 +6,12 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial, wraps
 from typing import Any
 
 import pytest
+from pyspark.sql.functions import udf
+from pyspark.sql.types import BooleanType, StringType
 
 from klamm.pipelines import json, raw
 from klamm.pipelines.run.value_fingerprint import value_fingerprint as fingerprint
@@ -121,6 +123,32 @@ def test_closures_count() -> None:
 
     found = [fingerprint(make()) for make in equal]
     assert found == [fingerprint(make()) for make in equal]
+    assert len(set(found)) == len(found)
+
+
+def test_wrapped_functions_count() -> None:
+    """A function that a decorator has wrapped counts with what it wraps: a function of Spark's, a cache, a decorator of
+    the user's own. A function of Spark's also counts with its type."""
+
+    def is_late(limit: int) -> Any:
+        return lambda delay: delay < limit
+
+    def inverted(function: Any) -> Any:
+        @wraps(function)
+        def inner(*arguments: Any) -> Any:
+            return not function(*arguments)
+
+        return inner
+
+    made: list[Callable[[], Any]] = [
+        *(lambda wrap=wrap, limit=limit: wrap(is_late(limit)) for wrap in (lru_cache, inverted) for limit in (1, 2)),
+        *(lambda limit=limit: udf(is_late(limit), BooleanType()) for limit in (1, 2)),
+        lambda: udf(is_late(1), StringType()),
+        lambda: is_late(1),
+    ]
+
+    found = [fingerprint(make()) for make in made]
+    assert found == [fingerprint(make()) for make in made]
     assert len(set(found)) == len(found)
 
 
