@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.spark.pipelines.conftest import Background, Runs
 from tests.support.spark_topics import Topic
 
@@ -74,16 +75,22 @@ def test_a_changed_check_loses_no_record(runs: Runs, name: str, new_topic: Calla
     assert delays(runs, f"{name}.late.dead-letters") == [4_000, 9_000]
 
 
+@pytest.mark.parametrize("have_started", [False, True])
 def test_a_stopped_flow_and_its_dead_letters_end_together(
-    runs: Runs, name: str, new_topic: Callable[..., Topic]
+    runs: Runs, name: str, new_topic: Callable[..., Topic], have_started: bool
 ) -> None:
     """At a stop the flow ends first, and its dead letters read up to the same record, even if they had not started. So
     the check may be another one in the next run."""
     flights = new_topic()
     flights.produce([flight(20), flight(4_000)])
     run = runs.run(declared(name, flights, "delay < 3000"), once=False)
-    background = Background(run)
-    background.wait_for(lambda: run.flows[0].queries["flow"].has_run)
+    background, queries = Background(run), run.flows[0].queries
+    if have_started:
+        background.wait_for(lambda: run.flows[0].status().queries["dead-letters"].bad_records == 1)
+        flights.produce([flight(30), flight(4_500)])
+        background.wait_for(lambda: run.flows[0].status().queries["flow"].records == 4)
+    else:
+        background.wait_for(lambda: queries["flow"].has_run)
     run.request_stop()
     assert background.join()
 
@@ -91,7 +98,8 @@ def test_a_stopped_flow_and_its_dead_letters_end_together(
     ends = [end_of_finished(place.checkpoint("late")), end_of_finished(place.dead_letters_checkpoint("late"))]
     assert not any(ends[0].get(key, 0) != ends[1].get(key, 0) for key in ends[0])
     assert runs.once(declared(name, flights, "delay < 5000"))
-    assert sorted(delays(runs, f"{name}-out") + delays(runs, f"{name}.late.dead-letters")) == [20, 4_000]
+    read = sorted(delays(runs, f"{name}-out") + delays(runs, f"{name}.late.dead-letters"))
+    assert read == ([20, 30, 4_000, 4_500] if have_started else [20, 4_000])
 
 
 def test_dead_letters_that_are_ahead_wait(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:

@@ -135,6 +135,8 @@ class FlowRun:
         self._look_for_stop(now)
         if self._stop_requested_at is not None:
             self.queries[_FLOW].stop_when_idle(now, self._stop_requested_at)
+            if DEAD_LETTERS in self.queries:
+                self.queries[DEAD_LETTERS].watch_idleness(now)
         if self.queries[_FLOW].state.is_final and DEAD_LETTERS in self.queries:
             self._end_dead_letters(self.queries[DEAD_LETTERS], now)
         if self.is_over and not was_over:

@@ -112,7 +112,7 @@ class SupervisedQuery:
                 self._seen = progress["timestamp"]
                 report = self.reports.add(progress)
                 if report is not None:
-                    self._has_finished_a_batch = True
+                    self._has_finished_a_batch, self._idle_since = True, None
                     self.restarts.progressed()
                     self.failure = None
                     yield report
@@ -127,15 +127,20 @@ class SupervisedQuery:
         self.give_up_start(now, requested_at)
         if self.state is not QueryState.RUNNING or now - requested_at < _SOURCE_NOTICES_S:
             return
+        self.watch_idleness(now)
+        if self._idle_since is not None and now - self._idle_since >= _IDLE_S and self._is_settled():
+            self.end()
+
+    def watch_idleness(self, now: float) -> None:
+        """Notes since when the query waits, so that a stop soon after needs not wait for it."""
+        if self.state is not QueryState.RUNNING:
+            return
         assert self._query is not None
         status: Mapping[str, Any] = self._query.status
         if status["isTriggerActive"] and not str(status["message"]).startswith(_WAITING):
             self._idle_since = None
-            return
-        if self._idle_since is None:
+        elif self._idle_since is None:
             self._idle_since = now
-        if now - self._idle_since >= _IDLE_S and self._is_settled():
-            self.end()
 
     def give_up_start(self, now: float, requested_at: float) -> None:
         """Ends a start that has taken too long since the request."""
@@ -164,7 +169,7 @@ class SupervisedQuery:
             self._failed(now, _failure_at_start(started.error))
             return
         self._query, self._seen, self.state = started.query, None, QueryState.RUNNING
-        self.has_run = True
+        self.has_run, self._idle_since = True, None
         self.reports.restarted()
 
     def _ended(self, now: float) -> None:
