@@ -10,7 +10,7 @@ import pytest
 from tests.spark.pipelines.conftest import Runs
 from tests.support.spark_topics import Record, Topic
 
-from klamm.pipelines import Pipeline, PipelineError, json, to_batches, to_files, to_topic, topic
+from klamm.pipelines import Pipeline, PipelineError, dead_letters, json, to_batches, to_files, to_topic, topic
 from klamm.pipelines.run.dead_letter_replay import refuse_state, replay_flow, return_flow
 from klamm.pipelines.run.pipeline_run import PipelineRun
 
@@ -81,6 +81,40 @@ def test_records_go_back_to_their_topic(runs: Runs, name: str, new_topic: Callab
 
     again = [Record(b"k", b"bad", (("trace", b"1"),)), Record(b"t", None)]
     assert flights.records(1)[0] == again * 2
+
+
+@pytest.mark.parametrize("derive", [replay_flow, return_flow])
+def test_flows_may_share_a_topic_of_dead_letters(
+    runs: Runs, name: str, new_topic: Callable[..., Topic], derive: Callable[..., Flow]
+) -> None:
+    """A replay takes the dead letters of its own flow only, and records of others that are no dead letters."""
+    flights = {"late": new_topic(), "early": new_topic()}
+
+    def both(check: str) -> Pipeline:
+        pipeline = Pipeline(name)
+        for flow, each in flights.items():
+            pipeline.flow(
+                source=topic(each.name, decode=json("delay int")),
+                sink=to_topic(f"{name}-{flow}"),
+                check=check,
+                bad_records=dead_letters(f"{name}-bad"),
+                name=flow,
+            )(lambda flights: flights.select("delay"))
+        return pipeline
+
+    flights["late"].produce(['{"delay": 1}'])
+    flights["early"].produce(['{"delay": 2}'])
+    assert runs.once(both("false"))
+    runs.topic(f"{name}-bad").produce(['{"delay": 3}'])
+
+    corrected = both("true")
+    assert replay(runs, corrected, derive)
+
+    if derive is replay_flow:
+        assert {record.value for record in runs.topic(f"{name}-late").records(1)[0]} == {b'{"delay":1}', b'{"delay":3}'}
+    else:
+        assert [record.value for record in flights["late"].records(1)[0]] == [b'{"delay": 1}'] * 2
+        assert len(flights["early"].records(1)[0]) == 1
 
 
 def test_what_can_not_be_replayed_alone(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:

@@ -39,6 +39,9 @@ class Flow:
     """The interval between micro-batches; None: as soon as there are records."""
     replays: Flow | None = None
     """The declared flow whose dead letters this one reads; None for a declared flow."""
+    letters_of: str | None = None
+    """The header `klamm.flow` of the dead letters that this flow reads: flows may share a topic. None for a declared
+    flow."""
 
     @property
     def has_several_sources(self) -> bool:

@@ -22,6 +22,7 @@ _RESERVED: Final = {
     "includeheaders": "use topic(…, headers=True)",
     "kafka.bootstrap.servers": _CLUSTER,
     "kafka.group.id": "the names of the pipeline and the flow name the group",
+    "klamm.follow.checkpointlocation": "dead letters follow their flow by it",
     "klamm.stop.file": "`klamm pipeline stop` uses it",
     "maxoffsetspertrigger": "use topic(…, max_records_per_batch=…)",
     "startingoffsets": _START,

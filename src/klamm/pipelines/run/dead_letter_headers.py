@@ -31,10 +31,11 @@ def dead_letter_columns(frame: DataFrame, flow: str) -> DataFrame:
     return frame.select("key", "value", F.concat(F.coalesce("headers", none), added).alias("headers"))
 
 
-def originals(letters: DataFrame) -> DataFrame:
-    """Returns the rows of a dead-letter topic as those of the original records.
+def originals(letters: DataFrame, flow: str) -> DataFrame:
+    """Returns the dead letters of one flow as rows of the original records.
 
-    A record that is no dead letter, as someone else may have written to the topic, keeps its own place.
+    A record that is no dead letter, as someone else may have written to the topic, belongs to each flow and keeps its
+    own place.
     """
     from pyspark.sql import functions as F
 
@@ -50,6 +51,7 @@ def originals(letters: DataFrame) -> DataFrame:
         "timestamp": F.coalesce(F.timestamp_millis(told("timestamp").try_cast("bigint")), F.col("timestamp")),
         "headers": F.filter("headers", lambda header: ~header["key"].startswith(_PREFIX)),
     }
-    return letters.select(
+    of_flow = letters.where(F.coalesce(told("flow") == F.lit(flow), F.lit(True)))
+    return of_flow.select(
         *(restored[name].alias(name) if name in restored else F.col(name) for name in letters.columns)
     )

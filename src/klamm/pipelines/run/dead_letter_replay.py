@@ -54,6 +54,7 @@ def replay_flow(place: Place, flow: Flow) -> Flow:
         bad_records=DeadLetters(topic),
         every=None,
         replays=flow,
+        letters_of=place.query_name(flow),
     )
 
 
@@ -76,7 +77,7 @@ def return_flow(place: Place, flow: Flow) -> Flow:
         output_mode="append",
         every=None,
     )
-    return replace(own, replays=own)
+    return replace(own, replays=own, letters_of=place.query_name(flow))
 
 
 def refuse_state(spark: SparkSession, place: Place, flow: Flow) -> None:

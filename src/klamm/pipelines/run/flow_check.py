@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from klamm.errors import KlammError
 from klamm.pipelines.declare.flow import Flow, takes_environment
 from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToOrigins, ToTopic
+from klamm.pipelines.run.bad_record_rule import bad_record_rule
 from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
 from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_frames import flow_result
-from klamm.pipelines.run.flow_identity import refuse_changes
+from klamm.pipelines.run.flow_identity import refuse_changes, refuse_lost_records
 from klamm.pipelines.run.flow_queries import topic_options, written_rows
 from klamm.pipelines.run.operations_with_state import problem_of_state_store
 from klamm.pipelines.run.pinned_decoders import pin
@@ -67,6 +68,7 @@ def check_flow(spark: SparkSession, place: Place, flow: Flow) -> FlowCheck:
     """Returns what a run of the flow would do. Writes nothing, and raises nothing: problems are in the result."""
     check = FlowCheck(flow.name)
     _try(check, lambda: refuse_changes(place, flow))
+    _try(check, lambda: refuse_lost_records(place, flow, bad_record_rule(flow)))
     _try(check, lambda: _describe_sink(check, place, flow))
     for parameter in flow.sources:
         source = SourceCheck(

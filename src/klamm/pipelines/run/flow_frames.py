@@ -119,7 +119,7 @@ def _stream(
     """Returns the rows of a source as a stream; `starting` has its first offsets as JSON."""
     options = source_options(place, flow, parameter, starting_offsets=starting, is_dead_letters=is_dead_letters)
     records = spark.readStream.format("klamm").options(**options).load()
-    return records if flow.replays is None else originals(records)
+    return records if flow.letters_of is None else originals(records, flow.letters_of)
 
 
 def _judged(records: DataFrame, decoder: PinnedDecoder, flow: Flow, parameter: str, *, with_headers: bool) -> DataFrame:

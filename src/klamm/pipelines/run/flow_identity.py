@@ -15,14 +15,16 @@ from typing import Any, Final
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToOrigins, ToTopic
 from klamm.pipelines.errors import DeclarationError
+from klamm.pipelines.run.bad_record_rule import Rule, refuse_changed_rule
 from klamm.pipelines.run.checkpoint_reader import read_state
 from klamm.pipelines.run.place import Place
 from klamm.spark.folders import folder_at
 
-__all__ = ["changes", "identity", "keep_identity", "refuse_changes"]
+__all__ = ["changes", "identity", "keep_identity", "refuse_changes", "refuse_lost_records"]
 
 _FILE: Final = "identity.json"
 _DEAD_LETTERS: Final = "dead letters"
+_RULE: Final = "bad records"
 
 
 def identity(place: Place, flow: Flow) -> dict[str, Any]:
@@ -64,12 +66,20 @@ def refuse_changes(place: Place, flow: Flow) -> None:
         )
 
 
-def keep_identity(place: Place, flow: Flow) -> None:
-    """Stores the identity of the present declaration. Raises `OSError`."""
+def refuse_lost_records(place: Place, flow: Flow, rule: Rule) -> None:
+    """Raises `DeclarationError` if the present rule of what is bad may lose records that the flow has left out under
+    the former one. Raises `OSError`."""
+    refuse_changed_rule(place, flow, _stored(place, flow).get(_RULE), rule)
+
+
+def keep_identity(place: Place, flow: Flow, rule: Rule) -> None:
+    """Stores the identity of the present declaration, and the rule of what is bad. Raises `OSError`."""
     before, now = _stored(place, flow), identity(place, flow)
+    if flow.writes_dead_letters:
+        now[_RULE] = rule
     # Dead letters that are not written now keep their checkpoint, and may be written again.
-    kept = {_DEAD_LETTERS: before[_DEAD_LETTERS]} if _DEAD_LETTERS in before else {}
-    if before != (wanted := {**kept, **now}):
+    kept = {key: before[key] for key in (_DEAD_LETTERS, _RULE) if key in before}
+    if before != (wanted := kept | now):
         folder_at(place.flow_folder(flow.name)).replace(_FILE, json.dumps(wanted, indent=2).encode())
 
 

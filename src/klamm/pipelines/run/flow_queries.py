@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from klamm.pipelines.declare.flow import Flow, takes_environment
 from klamm.pipelines.declare.sinks import ToBatches, ToFiles, ToFormat, ToOrigins, ToTopic
 from klamm.pipelines.errors import DeclarationError
+from klamm.pipelines.run.bad_record_rule import Rule
 from klamm.pipelines.run.dead_letter_headers import dead_letter_columns
 from klamm.pipelines.run.flow_frames import RECORD, bad_records, flow_result
-from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes
+from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes, refuse_lost_records
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.record_columns import record_columns
 from klamm.pipelines.run.starting_offsets import starting_offsets
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["start_dead_letters", "start_flow", "topic_options", "use_in_this_thread", "written_rows"]
 
 
-def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
-    """Starts the flow's query. Raises what is wrong with the flow or the cluster, as soon as that is known."""
+def start_flow(spark: SparkSession, place: Place, flow: Flow, rule: Rule, *, once: bool) -> StreamingQuery:
+    """Starts the flow's query; `rule` is that of the run. Raises what is wrong with the flow or the cluster, as soon as
+    that is known."""
     use_in_this_thread(spark)
     refuse_changes(place, flow)
-    keep_identity(place, flow)
+    refuse_lost_records(place, flow, rule)
+    keep_identity(place, flow, rule)
     if flow.writes_dead_letters:
         # Stored before the flow moves on: its dead letters, which start later, begin where the flow is now.
         starting_offsets(place, flow, is_dead_letters=True)
@@ -36,20 +39,22 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> 
     if isinstance(flow.sink, ToTopic):
         create_topic_for(place, place.topic(flow.sink.topic))
     writer = rows.writeStream.queryName(place.query_name(flow)).outputMode(flow.output_mode)
-    return _start(_with_sink(writer, place, flow), place.checkpoint(flow.name), flow, once=once)
+    return _start(_with_sink(writer, place, flow), place.checkpoint(flow.name), flow.every, once=once)
 
 
-def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, *, once: bool) -> StreamingQuery:
-    """Starts the query that writes the flow's dead letters, exactly once."""
+def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, rule: Rule, *, once: bool) -> StreamingQuery:
+    """Starts the query that writes the flow's dead letters, exactly once, up to where the flow is."""
     use_in_this_thread(spark)
     refuse_changes(place, flow)
+    refuse_lost_records(place, flow, rule)  # the flow has not started if it waits for the cluster
     bad = bad_records(spark, place, flow, starting_offsets(place, flow, is_dead_letters=True))
     create_topic_for(place, place.dead_letters_topic(flow))
     options = topic_options(place, place.dead_letters_topic(flow), "exactly-once")
     letters = dead_letter_columns(bad, place.query_name(flow.replays or flow))
     writer = letters.writeStream.queryName(place.dead_letters_query_name(flow))
     writer = writer.format("klamm").options(**options)
-    return _start(writer, place.dead_letters_checkpoint(flow.name), flow, once=once)
+    # Without the flow's interval: each of its micro-batches is followed at once, the last one before a stop as well.
+    return _start(writer, place.dead_letters_checkpoint(flow.name), None, once=once)
 
 
 def written_rows(result: DataFrame, flow: Flow) -> DataFrame:
@@ -109,11 +114,11 @@ def use_in_this_thread(spark: SparkSession) -> None:
     session_class.setActiveSession(spark._jsparkSession)
 
 
-def _start(writer: DataStreamWriter, checkpoint: str, flow: Flow, *, once: bool) -> StreamingQuery:
+def _start(writer: DataStreamWriter, checkpoint: str, every: str | None, *, once: bool) -> StreamingQuery:
     remove_unfinished_files(checkpoint)
     writer = writer.option("checkpointLocation", checkpoint)
     if once:
         writer = writer.trigger(availableNow=True)
-    elif flow.every is not None:
-        writer = writer.trigger(processingTime=flow.every)
+    elif every is not None:
+        writer = writer.trigger(processingTime=every)
     return writer.start()

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from klamm.pipelines.declare.flow import Flow
+from klamm.pipelines.run.bad_record_rule import Rule, are_dead_letters_behind, bad_record_rule
 from klamm.pipelines.run.checkpoint_reader import PlannedBatch
 from klamm.pipelines.run.flow_queries import start_dead_letters, start_flow
 from klamm.pipelines.run.place import Place
@@ -35,6 +36,8 @@ _ERROR_FILE: Final = "error.txt"
 _STATUS_INTERVAL_S: Final = 3.0
 _STOP_INTERVAL_S: Final = 0.5
 _DEAD_LETTERS_WAIT_S: Final = 15.0
+_CATCH_UP_S: Final = 20.0
+"""How long the dead letters of a flow that was stopped or has failed may need to reach the flow's end."""
 
 
 class FlowRun:
@@ -66,6 +69,9 @@ class FlowRun:
         self._started_ms = int(wall_clock() * 1000)
         self._began_at = clock()
         self._dead_letters_may_start = False
+        self._flow_ended_at: float | None = None
+        self._are_dead_letters_behind = True
+        self._dead_letters_looked_at = float("-inf")
         self._stop_requested_at: float | None = None
         self._stop_looked_at = float("-inf")
         self._written: FlowStatus | None = None
@@ -75,10 +81,17 @@ class FlowRun:
         before = self._before()
         self.bad_records_before: Final = before.get(_FLOW, 0)
         """The bad records of earlier runs."""
-        starts = {_FLOW: (start_flow, place.query_name(flow), place.checkpoint(flow.name))}
+        rule = bad_record_rule(flow)
+        starts: dict[str, tuple[Callable[[], StreamingQuery], str, str]] = {
+            _FLOW: (
+                partial(start_flow, spark, place, flow, rule, once=once),
+                place.query_name(flow),
+                place.checkpoint(flow.name),
+            )
+        }
         if flow.writes_dead_letters:
             starts[DEAD_LETTERS] = (
-                start_dead_letters,
+                partial(self._start_dead_letters, spark, rule),
                 place.dead_letters_query_name(flow),
                 place.dead_letters_checkpoint(flow.name),
             )
@@ -87,11 +100,7 @@ class FlowRun:
         alone = Lock()
         self.queries: Final = {
             role: SupervisedQuery(
-                name,
-                checkpoint,
-                partial(_start_alone, alone, partial(start, spark, place, flow, once=once)),
-                max_restarts,
-                before.get(role, 0),
+                name, checkpoint, partial(_start_alone, alone, start), max_restarts, before.get(role, 0)
             )
             for role, (start, name, checkpoint) in starts.items()
         }
@@ -125,8 +134,11 @@ class FlowRun:
             self.request_stop()  # a flow without its dead letters, or the reverse, does not go on
         self._look_for_stop(now)
         if self._stop_requested_at is not None:
-            for query in self.queries.values():
-                query.stop_when_idle(now, self._stop_requested_at)
+            self.queries[_FLOW].stop_when_idle(now, self._stop_requested_at)
+            if DEAD_LETTERS in self.queries:
+                self.queries[DEAD_LETTERS].watch_idleness(now)
+        if self.queries[_FLOW].state.is_final and DEAD_LETTERS in self.queries:
+            self._end_dead_letters(self.queries[DEAD_LETTERS], now)
         if self.is_over and not was_over:
             self._remove_stop_file()
         self._report(now)
@@ -190,23 +202,60 @@ class FlowRun:
             return "failed" if self.has_failed else "stopped"
         if self._stop_requested_at is not None:
             return "stopping"
-        for state in (QueryState.WAITING, QueryState.STARTING):
-            if state in states:
-                return str(state.value)
-        return str(QueryState.RUNNING.value)
+        if QueryState.WAITING in states:
+            return str(QueryState.WAITING.value)
+        # Dead letters start later than their flow, which runs already.
+        is_starting = self.queries[_FLOW].state is QueryState.STARTING
+        return str((QueryState.STARTING if is_starting else QueryState.RUNNING).value)
+
+    def _start_dead_letters(self, spark: SparkSession, rule: Rule) -> StreamingQuery:
+        # After the flow's end, the dead letters end when they have reached it.
+        once = self._once or self.queries[_FLOW].state.is_final
+        return start_dead_letters(spark, self._place, self.flow, rule, once=once)
 
     def _is_too_early_for_dead_letters(self, now: float) -> bool:
-        """Returns whether the first rows of the flow would come later if its dead letters started now.
+        """Returns whether the dead letters wait.
 
-        The start of a query and its first micro-batch need seconds of processor time.
+        With `once` they wait for the flow's end, up to which they read. Otherwise the first rows of the flow would come
+        later if its dead letters started at the same time: the start of a query and its first micro-batch need seconds
+        of processor time.
         """
-        if self._once or self._dead_letters_may_start:
+        if self._dead_letters_may_start:
             return False
-        if self._stop_requested_at is not None or self.has_failed:
-            return True  # the flow ends
+        if self._once or self._stop_requested_at is not None or self.has_failed:
+            return True  # until the flow has ended
         is_at_first_batch = self.queries[_FLOW].is_at_first_batch
         self._dead_letters_may_start = not is_at_first_batch or now - self._began_at >= _DEAD_LETTERS_WAIT_S
         return not self._dead_letters_may_start
+
+    def _end_dead_letters(self, letters: SupervisedQuery, now: float) -> None:
+        """Lets the dead letters reach the end of the flow, which has ended, and ends them there."""
+        if letters.state.is_final:
+            return
+        if self._flow_ended_at is None:
+            self._flow_ended_at = now
+        if self._once and self._stop_requested_at is None and not self.has_failed:
+            self._dead_letters_may_start = True  # they end by themselves
+            return
+        # A flow that can't start, as one that is declared wrong, has nothing for its dead letters to reach.
+        if not self.queries[_FLOW].has_run or not self._is_behind(now):
+            letters.stop_when_idle(now, requested_at=float("-inf"))
+        elif now - self._flow_ended_at >= _CATCH_UP_S or letters.state is QueryState.WAITING:
+            letters.end()
+        else:
+            self._dead_letters_may_start = True
+            letters.give_up_start(now, requested_at=self._flow_ended_at)
+
+    def _is_behind(self, now: float) -> bool:
+        """Returns whether the dead letters have not reached the end of the flow, as of at most half a second ago."""
+        if self._are_dead_letters_behind and now - self._dead_letters_looked_at >= _STOP_INTERVAL_S:
+            self._dead_letters_looked_at = now
+            try:
+                self._are_dead_letters_behind = are_dead_letters_behind(self._place, self.flow)
+            except OSError as error:
+                _logger.debug("the checkpoints in %s can't be read: %s", self._folder, error)
+                self._are_dead_letters_behind = False
+        return self._are_dead_letters_behind
 
     def _before(self) -> dict[str, int]:
         """Returns the bad records that earlier runs have counted, by role."""

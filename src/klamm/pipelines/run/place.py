@@ -123,7 +123,7 @@ class Place:
         return f"{self.flow_folder(flow)}/{_DEAD_LETTERS}/checkpoint"
 
     def stop_file(self, flow: str) -> str:
-        """Returns the file that stops both queries of a flow."""
+        """Returns the file that stops a flow. Its dead letters end after it."""
         return f"{self.flow_folder(flow)}/stop"
 
     def _own(self, name: str) -> str:

@@ -22,7 +22,8 @@ def source_options(
     """Returns all options of a streaming read; `starting_offsets` is JSON, None where the checkpoint has them.
 
     The query for dead letters always reads headers, since it copies them. So does a replay, which finds the origin of
-    a record there.
+    a record there. The query for dead letters never reads beyond the flow; so it has no stop file, and ends after the
+    flow.
     """
     source = flow.sources[parameter]
     options = {
@@ -31,8 +32,11 @@ def source_options(
         **subscription_options(source),
         "kafka.group.id": place.group(flow, parameter, is_dead_letters=is_dead_letters),
         "includeHeaders": "true" if source.headers or is_dead_letters or flow.replays is not None else "false",
-        "klamm.stop.file": place.stop_file(flow.name),
     }
+    if is_dead_letters:
+        options["klamm.follow.checkpointLocation"] = place.checkpoint(flow.name)
+    else:
+        options["klamm.stop.file"] = place.stop_file(flow.name)
     if source.max_records_per_batch is not None:
         options["maxOffsetsPerTrigger"] = str(source.max_records_per_batch)
     if starting_offsets is not None:

@@ -19,12 +19,13 @@ from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.source_options import source_options
 from klamm.spark.folders import folder_at
+from klamm.spark.source.finished_offsets import lowest_offsets
 from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
 from klamm.spark.source.offsets import EARLIEST_OFFSET, PartitionOffsets, offsets_from_json, offsets_to_json
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.positions import AtTimestamp
 
-__all__ = ["log_of", "resolve_start", "starting_offsets", "stored_start"]
+__all__ = ["log_of", "resolve_start", "starting_offsets", "stored_start", "stored_starts"]
 
 _FILE: Final = "start.json"
 
@@ -74,6 +75,13 @@ def stored_start(place: Place, flow: Flow, parameter: str) -> PartitionOffsets |
     if entry.get("start") != str(flow.sources[parameter].start) or "flow" not in entry:
         return None
     return offsets_from_json(entry["flow"])
+
+
+def stored_starts(place: Place, flow: Flow, *, is_dead_letters: bool) -> PartitionOffsets:
+    """Returns the stored start of a query in each partition, the lowest one of several sources. Raises `OSError`."""
+    role = "dead_letters" if is_dead_letters else "flow"
+    entries = _stored(folder_at(place.flow_folder(flow.name)).read(_FILE)).values()
+    return lowest_offsets(offsets_from_json(entry[role]) for entry in entries if role in entry)
 
 
 def resolve_start(place: Place, flow: Flow, parameter: str) -> PartitionOffsets:

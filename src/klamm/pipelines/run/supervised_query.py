@@ -77,6 +77,8 @@ class SupervisedQuery:
         self.state = QueryState.STARTING
         self.failure: Failure | None = None
         """The last failure."""
+        self.has_run = False
+        """Whether the query has been started in this run."""
         self._start = start
         self._starting: _Start | None = None
         self._query: StreamingQuery | None = None
@@ -110,7 +112,7 @@ class SupervisedQuery:
                 self._seen = progress["timestamp"]
                 report = self.reports.add(progress)
                 if report is not None:
-                    self._has_finished_a_batch = True
+                    self._has_finished_a_batch, self._idle_since = True, None
                     self.restarts.progressed()
                     self.failure = None
                     yield report
@@ -118,21 +120,31 @@ class SupervisedQuery:
                 self._ended(now)
 
     def stop_when_idle(self, now: float, requested_at: float) -> None:
-        """Ends the query between two micro-batches. The stop file exists since `requested_at`."""
+        """Ends the query between two micro-batches. It has nothing more to plan since `requested_at`, as by the stop
+        file."""
         if self.state is QueryState.WAITING or (self.state is QueryState.STARTING and self._starting is None):
             self.state = QueryState.STOPPED
-        if self.state is QueryState.STARTING and now - requested_at >= _START_PATIENCE_S:
-            self.end()
+        self.give_up_start(now, requested_at)
         if self.state is not QueryState.RUNNING or now - requested_at < _SOURCE_NOTICES_S:
+            return
+        self.watch_idleness(now)
+        if self._idle_since is not None and now - self._idle_since >= _IDLE_S and self._is_settled():
+            self.end()
+
+    def watch_idleness(self, now: float) -> None:
+        """Notes since when the query waits, so that a stop soon after needs not wait for it."""
+        if self.state is not QueryState.RUNNING:
             return
         assert self._query is not None
         status: Mapping[str, Any] = self._query.status
         if status["isTriggerActive"] and not str(status["message"]).startswith(_WAITING):
             self._idle_since = None
-            return
-        if self._idle_since is None:
+        elif self._idle_since is None:
             self._idle_since = now
-        if now - self._idle_since >= _IDLE_S and self._is_settled():
+
+    def give_up_start(self, now: float, requested_at: float) -> None:
+        """Ends a start that has taken too long since the request."""
+        if self.state is QueryState.STARTING and now - requested_at >= _START_PATIENCE_S:
             self.end()
 
     def end(self, *, has_failed: bool = False) -> None:
@@ -157,6 +169,7 @@ class SupervisedQuery:
             self._failed(now, _failure_at_start(started.error))
             return
         self._query, self._seen, self.state = started.query, None, QueryState.RUNNING
+        self.has_run, self._idle_since = True, None
         self.reports.restarted()
 
     def _ended(self, now: float) -> None:

@@ -43,11 +43,15 @@ def check_group_options(given: Mapping[str, str], group_id: str | None, client: 
 
 def check_batch_group(options: KlammOptions) -> None:
     """Raises `OptionError` for `klamm.group.mode=member`, since a batch read is not a member of a group, and for
-    `klamm.stop.file`."""
+    `klamm.stop.file` and `klamm.follow.checkpointLocation`."""
     if options.group_mode == "member":
         raise OptionError("klamm.group.mode=member is for streaming queries: a batch read is no member of its group")
     if options.stop_file is not None:
         raise OptionError("klamm.stop.file is for streaming queries: a batch read ends by itself")
+    if options.followed_checkpoint is not None:
+        raise OptionError(
+            "klamm.follow.checkpointLocation is for streaming queries: give a batch read the end as endingOffsets"
+        )
 
 
 def _check_session(client: ClientConfig) -> None:

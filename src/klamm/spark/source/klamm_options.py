@@ -33,6 +33,8 @@ class KlammOptions:
     """The location of the query's checkpoint, needed to commit the last micro-batch of a stopped query to the group."""
     stop_file: str | None = None
     """The location of a file; while it exists, the query plans nothing."""
+    followed_checkpoint: str | None = None
+    """The location of another query's checkpoint; the query reads only what that query has finished."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> KlammOptions:
@@ -76,6 +78,7 @@ _ROWS: Final = (
     _Row("klamm.group.conflict", "group_conflict", _word("checkpoint", "fail")),
     _Row("klamm.group.checkpointLocation", "group_checkpoint", _path),
     _Row("klamm.stop.file", "stop_file", _path),
+    _Row("klamm.follow.checkpointLocation", "followed_checkpoint", _path),
 )
 _PARSERS: Final[Mapping[str, _Row]] = {row.name.lower(): row for row in _ROWS}
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from klamm.protocol.types import Offset, TopicPartition
+from klamm.spark.source.followed_checkpoint import FollowedCheckpoint
 from klamm.spark.source.group_commits import GroupCommits
 from klamm.spark.source.initial_offsets import InitialOffsets
 from klamm.spark.source.offsets import LATEST_OFFSET, PartitionOffsets, limit_rows
@@ -36,6 +37,7 @@ class StreamProgress:
         clock: Callable[[], float] = time.monotonic,
         initial: InitialOffsets = InitialOffsets(),  # noqa: B008 (it can't be changed)
         stop_file: StopFile | None = None,
+        followed: FollowedCheckpoint | None = None,
     ) -> None:
         self._starting = starting
         self._planner = planner
@@ -44,6 +46,7 @@ class StreamProgress:
         self._clock = clock
         self._initial = initial
         self._stop_file = stop_file
+        self._followed = followed
         self._triggered_at = float("-inf")
         self._fresh_start: PartitionOffsets | None = None
         """The start of this run, if there is no checkpoint or only an unfinished first micro-batch in it."""
@@ -55,8 +58,10 @@ class StreamProgress:
         """The end of the log at the last check."""
 
     def end_here(self) -> None:
-        """Sets the end of the query to the current end of the log (AvailableNow)."""
+        """Sets the end of the query to the current end of the log, or of the query that it follows (AvailableNow)."""
         self._target = self._planner.settled()
+        if self._followed is not None:
+            self._followed.fix()
 
     def start_fresh(self) -> PartitionOffsets:
         """Returns the start of a query without a finished micro-batch.
@@ -89,7 +94,7 @@ class StreamProgress:
             self._commits.resumes(start)
             self._commits.finished_up_to(start, is_last=self._is_at_its_end(start))
         self.latest = self._latest(start)
-        end = dict(self.latest)
+        end = self._bounded(start, self.latest)
         if self._is_to_stop() or (may_wait and self._target is None and self._has_too_little(start)):
             end = dict(start)
         elif maximum_rows is not None:
@@ -100,6 +105,9 @@ class StreamProgress:
             end = self._planner.back_to_start(start, end)
         self._commits.may_plan(end)
         return end
+
+    def _bounded(self, start: Mapping[TopicPartition, Offset], end: PartitionOffsets) -> PartitionOffsets:
+        return dict(end) if self._followed is None else self._followed.bounded(start, end)
 
     def _is_to_stop(self) -> bool:
         return self._stop_file is not None and self._stop_file.exists()
@@ -118,12 +126,14 @@ class StreamProgress:
 
     def _is_at_its_end(self, start: Mapping[TopicPartition, Offset]) -> bool:
         """Returns whether an AvailableNow query has read everything up to its end."""
-        return self._target is not None and all(start.get(key, -1) >= offset for key, offset in self._target.items())
+        if self._target is None:
+            return False
+        return all(start.get(key, -1) >= offset for key, offset in self._bounded(start, self._target).items())
 
     def _has_too_little(self, start: Mapping[TopicPartition, Offset]) -> bool:
         """Applies `minOffsetsPerTrigger` and `maxTriggerDelay`, like `delayBatch` of Spark's `KafkaMicroBatchStream`:
-        the first micro-batch of a run does not wait."""
-        if self._limits.min_offsets is None:
+        the first micro-batch of a run does not wait. Nor does a query that follows another one, which has waited."""
+        if self._limits.min_offsets is None or self._followed is not None:
             return False
         now = self._clock()
         if (now - self._triggered_at) * 1000 < self._limits.max_delay_ms:

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 from klamm.client.cluster import Cluster
 from klamm.spark.query_checkpoints import ask_driver
 from klamm.spark.source.errors import LossPolicy
+from klamm.spark.source.followed_checkpoint import FollowedCheckpoint
 from klamm.spark.source.initial_offsets import InitialOffsets
 from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
 from klamm.spark.source.offsets import OffsetRange, offsets_from_json, offsets_to_json
@@ -62,7 +63,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         With `klamm.group.mode=member`, the first use waits until the query owns its group.
         """
         if self._progress is None:
-            options = self.options
+            options, followed = self.options, self.options.klamm.followed_checkpoint
             self._cluster = Cluster(named_client(options.client))
             log = SubscribedOffsets(self._cluster, options.subscription)
             self._group = QueryGroup(options)
@@ -74,6 +75,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 options.limits,
                 initial=InitialOffsets(partial(ask_driver, options.fingerprint)),
                 stop_file=None if options.klamm.stop_file is None else StopFile(options.klamm.stop_file),
+                followed=None if followed is None else FollowedCheckpoint(followed),
             )
         return self._progress
 

@@ -9,6 +9,7 @@ import pytest
 
 from klamm.pipelines import DeclarationError, Pipeline, dead_letters, to_batches, to_files, to_topic, topic
 from klamm.pipelines.declare.flow import Flow
+from klamm.pipelines.run.bad_record_rule import bad_record_rule
 from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes
 from klamm.pipelines.run.place import Place
 
@@ -27,7 +28,7 @@ def place(folder: Path) -> Place:
 def run(folder: Path, **arguments: Any) -> None:
     """Does with the identity what a start of the flow does; the first start leaves a checkpoint."""
     refuse_changes(place(folder), flow(**arguments))
-    keep_identity(place(folder), flow(**arguments))
+    keep_identity(place(folder), flow(**arguments), bad_record_rule(flow(**arguments)))
     offsets = Path(place(folder).checkpoint("late"), "offsets")
     offsets.mkdir(parents=True, exist_ok=True)
     (offsets / "0").write_text("v1\n{}\n{}")

@@ -88,7 +88,8 @@ def test_what_is_no_environment(environment: str) -> None:
 
 
 def test_the_options_of_a_source() -> None:
-    """The source gets the cluster, the group, the stop file, the limit and the start; dead letters get headers."""
+    """The source gets the cluster, the group, the stop file, the limit and the start; dead letters get headers, and
+    the flow's checkpoint instead of the stop file."""
     delays = flow(name="delays", source=topic(pattern="fl.*", options={"failOnDataLoss": False}))
 
     options = source_options(place(), delays, "flights", starting_offsets="{}", is_dead_letters=True)
@@ -101,6 +102,6 @@ def test_the_options_of_a_source() -> None:
         "startingOffsets": "{}",
         "includeHeaders": "true",
         "failOnDataLoss": "false",
-        "klamm.stop.file": "/checkpoints/_/flights/delays/stop",
+        "klamm.follow.checkpointLocation": "/checkpoints/_/flights/delays/checkpoint",
     }
     assert source_options(place(), flow(name="a"), "flights", starting_offsets=None)["maxOffsetsPerTrigger"] == "9"

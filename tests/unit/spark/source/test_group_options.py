@@ -83,6 +83,14 @@ def test_a_batch_read_is_not_stopped_by_a_file() -> None:
         SourceOptions.for_batch(GIVEN | {"klamm.stop.file": "/q/stop"})
 
 
+def test_a_batch_read_follows_no_query() -> None:
+    """A batch read refuses the checkpoint of a query to follow."""
+    given = GIVEN | {"klamm.follow.checkpointLocation": "/q"}
+    assert SourceOptions.for_stream(given).klamm.followed_checkpoint == "/q"
+    with pytest.raises(OptionError, match="give a batch read the end as endingOffsets"):
+        SourceOptions.for_batch(given)
+
+
 def test_nothing_ends_where_a_group_stands() -> None:
     """`committed` is valid as a start and refused as an end."""
     with pytest.raises(OptionError):

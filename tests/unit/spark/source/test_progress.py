@@ -11,6 +11,7 @@ from klamm.client.committed_offsets import Commit
 from klamm.client.errors import GaveUp
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source.errors import DataLoss, LossPolicy, MissingTopic
+from klamm.spark.source.followed_checkpoint import FollowedCheckpoint
 from klamm.spark.source.group_commits import GroupCommits
 from klamm.spark.source.offsets import PartitionOffsets
 from klamm.spark.source.planner import OffsetRange, Planner
@@ -75,11 +76,17 @@ class World:
         return {key: Commit(offset, "") for key, offset in self.stands.items()}
 
     def run(
-        self, starting: OffsetLimit, limits: TriggerLimits = NO_LIMITS, stop_file: StopFile | None = None
+        self,
+        starting: OffsetLimit,
+        limits: TriggerLimits = NO_LIMITS,
+        stop_file: StopFile | None = None,
+        followed: FollowedCheckpoint | None = None,
     ) -> StreamProgress:
         planner = Planner(self, LossPolicy(fail=True), lambda seconds: None)
         commits = GroupCommits(self, clock=lambda: self.now)
-        return StreamProgress(starting, planner, commits, limits, clock=lambda: self.now, stop_file=stop_file)
+        return StreamProgress(
+            starting, planner, commits, limits, clock=lambda: self.now, stop_file=stop_file, followed=followed
+        )
 
 
 def test_each_finished_batch_is_committed_before_the_next_is_planned() -> None:
@@ -360,3 +367,46 @@ def test_a_query_that_is_to_stop_plans_nothing_and_commits(tmp_path: Path) -> No
     file.unlink()
     world.now += 1
     assert progress.next_end(offsets(10), None) == offsets(20)
+
+
+def finish(checkpoint: Path, batch: int, end: int) -> None:
+    """Writes the files of a finished micro-batch, as Spark does."""
+    for folder in ("offsets", "commits"):
+        (checkpoint / folder).mkdir(exist_ok=True)
+    (checkpoint / "offsets" / str(batch)).write_text(f'v1\n{{}}\n{{"t":{{"0":{end}}}}}')
+    (checkpoint / "commits" / str(batch)).write_text("v1")
+
+
+def test_a_query_follows_another_one(tmp_path: Path) -> None:
+    """A query that follows another one plans only what that one has finished, within its own limit of rows, and does
+    not wait for more records; the end of the log is told as it is."""
+    world = World(20)
+    followed = FollowedCheckpoint(str(tmp_path), lambda: world.now)
+    progress = world.run("earliest", TriggerLimits(min_offsets=100), followed=followed)
+    start = progress.start_fresh()
+    assert progress.next_end(start, None) == start
+
+    finish(tmp_path, 0, 9)
+    world.now += 1
+    assert progress.next_end(start, 4) == offsets(4)
+    assert progress.next_end(offsets(4), None) == offsets(9)
+    assert progress.next_end(offsets(9), None) == offsets(9)
+    assert progress.latest == offsets(20)
+
+
+def test_a_query_that_follows_and_ends_here(tmp_path: Path) -> None:
+    """With Trigger.AvailableNow, a query that follows ends where the other one was when it started, and commits that as
+    its last micro-batch."""
+    world = World(20)
+    finish(tmp_path, 0, 9)
+    progress = world.run("earliest", followed=FollowedCheckpoint(str(tmp_path), lambda: world.now))
+    progress.end_here()
+    finish(tmp_path, 1, 15)
+    start = progress.start_fresh()
+
+    world.now += 1
+    end = progress.next_end(start, None)
+    progress.ranges(start, end)
+    assert progress.next_end(end, None) == end == offsets(9)
+
+    assert world.told == [offsets(9)]
