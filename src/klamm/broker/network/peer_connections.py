@@ -10,13 +10,13 @@ from klamm.client.config import Address, ClientConfig
 
 __all__ = ["TcpPeerConnections"]
 
-_RECONNECT_MS: Final = 10_000
+_SETUP_TIMEOUT_MS: Final = 10_000
 
 
 class TcpPeerConnections:
     """Implements `OpenPeerConnection` with the time limits of the broker's configuration."""
 
-    def __init__(self, *, request_timeout_ms: int, connection_setup_timeout_ms: int = _RECONNECT_MS) -> None:
+    def __init__(self, *, request_timeout_ms: int, connection_setup_timeout_ms: int = _SETUP_TIMEOUT_MS) -> None:
         self._request_timeout_ms = request_timeout_ms
         self._connection_setup_timeout_ms = connection_setup_timeout_ms
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from klamm.broker.services.peer_batches import PeerBatches
 from klamm.broker.services.peers import Peers, PeerUnavailable
+from klamm.broker.services.waiting_markers import WaitingMarkers
 from klamm.broker.time_slices import Work, finish_in_steps
 from klamm.core.txn.markers import MarkerWriter, TransactionMarker
 from klamm.protocol.errors import ErrorCode
@@ -80,16 +81,14 @@ class MarkerDelivery:
         self._peers = peers
         self._image = image
         self._is_coordinator = is_coordinator
-        self._change = asyncio.Event()
+        self._waiting = WaitingMarkers()
         self._batches: PeerBatches[ProducerId, TransactionMarker, Outcomes] = PeerBatches(
             self._send, spawn, maximum_entries=_MARKERS_AT_ONCE
         )
 
     def on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Lets the waiting markers look for their leaders again."""
-        if old.brokers is not new.brokers or old.topics is not new.topics:
-            self._change.set()
-            self._change = asyncio.Event()
+        """Lets waiting markers look for their leaders again."""
+        self._waiting.on_metadata_update(old, new)
 
     async def write_markers(self, marker: TransactionMarker) -> Outcomes:
         """Implements `MarkerWriter.write_markers`.
@@ -99,10 +98,13 @@ class MarkerDelivery:
         """
         if len(self._image().registrations) <= 1:
             return await self._local.write_markers(marker)
-        while (destinations := await finish_in_steps(self._find(marker.partitions))).is_waiting:
+        image = self._image()
+        while (destinations := await finish_in_steps(self._find(image, marker.partitions))).is_waiting:
             if not self._is_coordinator(marker.transactional_id):
                 return dict.fromkeys(marker.partitions, ErrorCode.NOT_COORDINATOR)
-            await self._change.wait()
+            if image is self._image():  # else the metadata changed during the search
+                await self._waiting.wait(marker.partitions)
+            image = self._image()
         deliveries = [
             self._deliver(broker_id, replace(marker, partitions=tuple(partitions[start : start + _PARTITIONS_AT_ONCE])))
             for broker_id, partitions in destinations.remote.items()
@@ -116,9 +118,9 @@ class MarkerDelivery:
             outcomes |= each
         return outcomes
 
-    def _find(self, partitions: Sequence[TopicPartition]) -> Work[_Destinations]:
+    def _find(self, image: MetadataImage, partitions: Sequence[TopicPartition]) -> Work[_Destinations]:
         found = _Destinations([], {}, [], [])
-        topics = self._image().topics
+        topics = image.topics
         for count, topic_partition in enumerate(partitions, 1):
             name, index = topic_partition
             topic = topics.get(name)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+import pytest
 from tests.support.event_loop import in_loop
 from tests.unit.broker.services.peer_world import OWN, PeerWorld, settle
 
+from klamm.broker import time_slices
 from klamm.broker.services.marker_delivery import MarkerDelivery
 from klamm.core.txn.markers import TransactionMarker
 from klamm.protocol.errors import ErrorCode
@@ -177,6 +179,39 @@ async def test_a_marker_waits_for_the_leader_of_its_partition() -> None:
     away = ErrorCode.LEADER_NOT_AVAILABLE
     assert await delivered == {ALL[1]: away, ALL[2]: DONE, ALL[3]: away}
     assert world.sent() == [(3, {1: {"a": [2]}})]
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_leader_that_is_back_while_the_partitions_are_looked_up(monkeypatch: pytest.MonkeyPatch, turns: int) -> None:
+    """A change of the metadata is noticed at every moment, also while the leaders of many partitions are looked up."""
+    monkeypatch.setattr(time_slices, "STEP_S", -1.0)  # other tasks run after each step
+
+    async def scenario() -> None:
+        world = World()
+        leaders = {"a": [2] * 500}
+        world.show(leaders, live=(1,))
+        many = [partition("a", index) for index in range(500)]
+        delivered = world.deliver(marker(*many))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        world.show(leaders)
+        assert set((await asyncio.wait_for(delivered, 5)).values()) <= {DONE, ErrorCode.LEADER_NOT_AVAILABLE}
+
+    asyncio.run(scenario())
+
+
+@in_loop
+async def test_many_waiting_markers_are_sent_when_the_leader_is_back() -> None:
+    """All markers that wait for a leader are sent when it is back; a change of other topics wakes none of them."""
+    world = World()
+    world.show(LEADERS, live=(1,))
+    delivered = [world.deliver(marker(ALL[3], producer_id=number)) for number in range(350)]
+    await settle()
+    world.show({**LEADERS, "d": [1]}, live=(1,))
+    await settle()
+    world.show(LEADERS, live=(1, 2))
+    assert await asyncio.gather(*delivered) == [{ALL[3]: DONE}] * 350
+    assert sum(len(producers) for _, producers in world.sent()) == 350
 
 
 @in_loop
