@@ -86,6 +86,7 @@ class Cluster:
                 raise KlammError("the cluster is running already")
             self._data_dir = self._given_data_dir
             if self._data_dir is None:
+                self._metadata = MemoryMetadata()  # those of an earlier start are without their logs
                 self._data_dir = Path(tempfile.mkdtemp(prefix="klamm-cluster-"))
                 self._remove_data_dir = weakref.finalize(self, shutil.rmtree, self._data_dir, ignore_errors=True)
             try:
