@@ -25,7 +25,7 @@ from klamm.broker.partitions import fsync_batcher, partition_registry
 from klamm.broker.services import coordinator_ports, log_cleaning
 from klamm.broker.services.broker_services import BrokerServices
 from klamm.config.broker_config import BrokerConfig
-from klamm.metadata import service
+from klamm.metadata import planning
 from klamm.protocol.types import Millis, TopicPartition
 from klamm.storage import log_directory, log_opening
 
@@ -40,7 +40,7 @@ START_MS = 1_600_000_000_000
 """The time of the wall clock when the world begins."""
 _OPEN_FILES = 64
 _POOLS = (log_directory, log_opening, fsync_batcher, log_cleaning, coordinator_ports)
-_CLOCKS = (client_connection, partition_registry, service, time_slices)
+_CLOCKS = (client_connection, partition_registry, planning, time_slices)
 """Modules that interrupt their work when one step has taken too long."""
 
 

@@ -18,6 +18,8 @@ class StoredMetadata:
     def __init__(self) -> None:
         self.revision = 0
         self.entries: dict[str, Versioned] = {}
+        self.leased: set[str] = set()
+        """The keys that end with the process that wrote them."""
 
 
 class MemoryStore:
@@ -31,6 +33,12 @@ class MemoryStore:
         self._latency_s = latency_s
         self._watchers: list[tuple[Callable[[Commit], None], Callable[[Commit], None] | None]] = []
         self._is_closed = False
+        if stored.leased:
+            # The process before is dead, as for a store in a file.
+            stored.revision += 1
+            for key in sorted(stored.leased):
+                stored.entries.pop(key, None)
+            stored.leased.clear()
 
     async def watch(
         self, on_commit: Callable[[Commit], None], *, prepare: Callable[[Commit], None] | None = None
@@ -54,7 +62,10 @@ class MemoryStore:
                 raise ConditionFailed(f"{key} is not at revision {revision}")
         stored.revision += 1
         made: dict[str, Versioned | None] = {}
-        for key, value, _ in changes:
+        for key, value, is_leased in changes:
+            stored.leased.discard(key)
+            if is_leased:
+                stored.leased.add(key)
             if value is None:
                 stored.entries.pop(key, None)
                 made[key] = None

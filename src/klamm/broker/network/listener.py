@@ -57,9 +57,10 @@ class Listener:
         self._maximum_connections_per_host = maximum_connections_per_host
         self._backlog = backlog
         self._maximum_idle_s = maximum_idle_s
-        self._unfinished: set[asyncio.Task[Any]] = set()
+        # Dictionaries have an order, so that a simulated stop is repeated exactly.
+        self._unfinished: dict[asyncio.Task[Any], None] = {}
         self._is_stopping = False
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
         self._connections_of: dict[str, int] = {}
         self._held: dict[Connection, None] = {}
         self._server: asyncio.Server | None = None
@@ -154,7 +155,7 @@ class Listener:
         of_host = self._connections_of.get(host, 0)
         if of_host >= self._maximum_connections_per_host:
             return self._refuse(connection)
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._connections_of[host] = of_host + 1
         return Admission.NOW
 
@@ -182,7 +183,7 @@ class Listener:
         self._held.pop(connection, None)
         if connection not in self._connections or connection.info is None:
             return
-        self._connections.discard(connection)
+        del self._connections[connection]
         host = connection.info.client_host
         self._connections_of[host] -= 1
         if not self._connections_of[host]:
@@ -193,8 +194,8 @@ class Listener:
         """Keeps the task of a handler whose client has disconnected, until the task ends."""
         if self._is_stopping:
             task.cancel()
-        self._unfinished.add(task)
-        task.add_done_callback(self._unfinished.discard)
+        self._unfinished[task] = None
+        task.add_done_callback(lambda done: self._unfinished.pop(done, None))
 
     def _schedule_reaper(self) -> None:
         self._reaper = self.loop.call_later(max(1.0, self._maximum_idle_s / 10), self.close_idle)
