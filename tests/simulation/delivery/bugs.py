@@ -25,7 +25,10 @@ def _commit_past_an_unfinished_record() -> Iterator[None]:
         finished = [work.offset for work in lanes._pending if work.is_finished]
         return Offset(finished[-1] + 1) if finished else lanes._pending[0].offset if lanes._pending else lanes.end
 
-    with patch.object(PartitionLanes, "position", property(position)):
+    with (
+        patch.object(PartitionLanes, "position", property(position)),
+        patch.object(PartitionLanes, "finished_ranges", lambda lanes: ()),
+    ):
         yield
 
 
@@ -94,7 +97,8 @@ def _commit_after_the_loss() -> Iterator[None]:
 
     def keep(delivery: RecordDelivery, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
-            delivery._partitions[partition].revoke()
+            if partition in delivery.partitions:
+                delivery.partitions[partition].revoke()
 
     with patch.object(RecordDelivery, "drop", keep):
         yield

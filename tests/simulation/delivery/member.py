@@ -94,10 +94,11 @@ class Member:
         self._later(2 * self._plan.commit_latency_ms, self._give_back, partition, ownership)
 
     def _give_back(self, partition: TopicPartition, ownership: Ownership) -> None:
-        if not ownership.is_over:
+        if self.is_cut:
+            self._later(100, self._give_back, partition, ownership)
+        elif not ownership.is_over:
             self._drop([partition])
-            if self.is_reachable:
-                self._world.group.released(self, partition)
+            self._world.group.released(self, partition)
 
     def lose(self) -> None:
         """Learns that the group has removed the member, and joins again."""
@@ -131,7 +132,8 @@ class Member:
     # Records
 
     def _poll(self) -> None:
-        self._later(self._plan.poll_ms, self._poll)
+        # Afterwards nothing new comes soon: slow handlers have time, and the world has fewer steps.
+        self._later(self._plan.poll_ms * (1 if self._world.has_trouble else 10), self._poll)
         if self.is_cut:
             return
         now_ms = self._loop.now_ms
@@ -205,7 +207,7 @@ class Member:
 
     def _commit_at_intervals(self) -> None:
         self._later(self._plan.commit_ms, self._commit_at_intervals)
-        self._send(self._delivery.commits([each for each in self._ownerships if each not in self._revoking]))
+        self._send(self._delivery.commits([each for each in self._delivery.partitions if each not in self._revoking]))
 
     def _send(self, commits: Sequence[Commit]) -> None:
         for commit in commits:

@@ -268,11 +268,13 @@ class RecordDelivery:
         """Returns which partitions to pause and to resume, and counts on it that this is done."""
         flow = Flow([], [])
         count = len(self._partitions)
+        # The shares shrink when a partition is added, so the partitions may hold more than their shares.
+        is_full = self.window.is_full(self.unfinished, sum(each.size_bytes for each in self._partitions.values()), 1)
         for partition, lanes in self._partitions.items():
-            if not lanes.is_paused and self.window.is_full(lanes.unfinished, lanes.size_bytes, count):
+            if not lanes.is_paused and (is_full or self.window.is_full(lanes.unfinished, lanes.size_bytes, count)):
                 lanes.is_paused = True
                 flow.pause.append(partition)
-            elif lanes.is_paused and self.window.has_room(lanes.unfinished, lanes.size_bytes, count):
+            elif lanes.is_paused and not is_full and self.window.has_room(lanes.unfinished, lanes.size_bytes, count):
                 lanes.is_paused = False
                 flow.resume.append(partition)
         return flow
