@@ -25,10 +25,11 @@ class Workers:
 
     def __init__(self, folder: Path, *words: str) -> None:
         environ = {name: text for name, text in os.environ.items() if not name.startswith("KLAMM_")}
+        self.data = folder / "data"
         self.log = folder / "log"
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                [KLAMM, "serve", "--data-dir", str(folder / "data"), "--profile", "test", *words],
+                [KLAMM, "serve", "--data-dir", str(self.data), "--profile", "test", *words],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -152,23 +153,45 @@ def test_workers_stop_when_their_supervisor_dies(start: Start) -> None:
     assert again.stop() == 0
 
 
-def test_a_single_broker_becomes_several_workers_and_not_fewer(start: Start) -> None:
-    """The data of a single broker are worker 1's. A start with fewer workers is refused while others have partitions,
-    and names them."""
-    single = start()
-    address = single.ready(1)
-    _create(address, TOPIC, 2)
-    assert single.stop() == 0
-    workers = start("--workers", "2")
-    addresses = workers.ready(2)
-    assert _leaders(addresses) == [1, 1]
-    _create(addresses, "more", 4)
-    assert workers.stop() == 0
-    for words in ((), ("--workers", "1")):
-        fewer = start(*words)
-        assert fewer.process.wait(PATIENCE_S) == 1
-        assert "broker 2 has 2 partitions, which would be away" in fewer.log.read_text()
-    assert start("--workers", "2").ready(2)
+def _committed(bootstrap_servers: str) -> list[int]:
+    consumer = Consumer(_client(bootstrap_servers, group_id="billing"))
+    positions = consumer.committed([TopicPartition(TOPIC, index) for index in range(PARTITIONS)], PATIENCE_S)
+    consumer.close()
+    return [position.offset for position in positions]
+
+
+def test_partitions_follow_the_number_of_workers(start: Start) -> None:
+    """A single broker becomes three workers, two, and a single broker again. Each start spreads the partitions over its
+    workers; all records and committed offsets stay, and each step adds to them."""
+    written: list[str] = []
+    for step, (words, leaders) in enumerate(
+        [
+            ((), [1, 1, 1, 1, 1, 1]),
+            (("--workers", "3"), [1, 1, 2, 2, 3, 3]),
+            (("--workers", "2"), [1, 1, 1, 2, 2, 2]),
+            ((), [1, 1, 1, 1, 1, 1]),
+        ]
+    ):
+        workers = start(*words)
+        addresses = workers.ready(int(words[-1]) if words else 1)
+        if not step:
+            _create(addresses, TOPIC, PARTITIONS)
+        assert sorted(_leaders(addresses)) == leaders
+        assert _read(addresses, len(written)) == written
+        if step:
+            assert _committed(addresses) == [step * 10 + index for index in range(PARTITIONS)]
+        producer = Producer(_client(addresses))
+        for index in range(PARTITIONS):
+            producer.produce(TOPIC, value := f"{step} {index}", partition=index)
+            written.append(value)
+        assert producer.flush(PATIENCE_S) == 0
+        consumer = Consumer(_client(addresses, group_id="billing"))
+        positions = [TopicPartition(TOPIC, index, (step + 1) * 10 + index) for index in range(PARTITIONS)]
+        consumer.commit(offsets=positions, asynchronous=False)
+        consumer.close()
+        assert workers.stop() == 0
+
+    assert not (workers.data / "workers").exists()
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from klamm.broker.services.other_brokers import refuse_other_brokers
+from klamm.broker.workers.redistribution import redistribute
 from klamm.broker.workers.worker_place import socket_path
-from klamm.metadata.entries import apply
-from klamm.metadata.image import EMPTY_IMAGE
-from klamm.metadata.metadata_store import Commit
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.metadata.store_server import StoreServer
+from klamm.storage.atomic_file import FOLDER_MODE
 from klamm.storage.lost_metadata import is_lost, refuse_lost_metadata
 from klamm.storage.metadata_files import METADATA_FILE
 
@@ -72,16 +70,13 @@ class Supervisor:
             await store.close()
 
     async def _open_store(self) -> SqliteStore:
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         path = self._directory / METADATA_FILE
         if is_lost(path):
             refuse_lost_metadata(self._directory)
         store = await SqliteStore.open(path)
-        commits: list[Commit] = []
         try:
-            await store.watch(commits.append)
-            (content,) = commits
-            refuse_other_brokers(apply(EMPTY_IMAGE, content.revision, content.entries), self._numbers)
+            await redistribute(store, self._directory, len(self._numbers))
         except BaseException:
             await store.close()
             raise

@@ -1,7 +1,6 @@
 """Where each of several workers stores its logs and listens, from the configuration that they share.
 
-Worker 1 has the data directory itself, as a single broker, so a broker can become several workers. The others have
-folders in it. Worker N listens N - 1 ports above worker 1; with port 0 each picks a free one.
+Worker N listens N - 1 ports above worker 1; with port 0 each picks a free one.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from klamm.broker.workers.worker_directories import worker_directory
 from klamm.config.broker_config import BrokerConfig
 from klamm.config.errors import ConfigurationError
 from klamm.config.listeners import Listener
 
 __all__ = ["check_config", "flags_of", "socket_path"]
 
-_FOLDER: Final = "workers"
 _SOCKET: Final = "metadata.socket"
 _LONGEST_SOCKET_PATH: Final = 100
 """Unix sockets have short paths: 107 bytes on Linux, fewer elsewhere."""
@@ -42,10 +41,9 @@ def check_config(config: BrokerConfig, workers: int) -> None:
 
 def flags_of(config: BrokerConfig, worker: int) -> dict[str, str]:
     """Returns the settings that differ for this worker, by key."""
-    directory = Path(config.data_directory)
     flags = {
         "node.id": str(worker),
-        "log.dirs": str(directory if worker == 1 else directory / _FOLDER / str(worker)),
+        "log.dirs": str(worker_directory(Path(config.data_directory), worker)),
         "listeners": str(_moved(config.listeners[0], worker)),
     }
     if config.advertised_listeners:
