@@ -84,7 +84,8 @@ class StoreServer:
         session = _Session(writer)
         self._sessions.add(session)
         try:
-            while (message := await _read(reader)) is not None and "end" not in message:
+            # What a client has sent before its session was ended must not happen later: it was told of the end.
+            while (message := await _read(reader)) is not None and "end" not in message and not session.is_over:
                 await self._handle(session, message)
         except (OSError, ValueError, KeyError, TypeError) as error:
             _logger.warning("a session with the metadata store is ended: %s", error)
@@ -137,9 +138,14 @@ class _Session:
         """Whether the session's leased keys are removed."""
         self._writer = writer
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection is closed, or is about to be closed."""
+        return self._writer.is_closing()
+
     def send(self, frame: bytes) -> None:
         """Sends a frame, or ends the session if its client does not read."""
-        if self._writer.is_closing():
+        if self.is_over:
             return
         self._writer.write(frame)
         if self._writer.transport.get_write_buffer_size() > _UNSENT_BYTES:

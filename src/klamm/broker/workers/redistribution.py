@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from klamm.broker.workers.worker_directories import existing_workers, worker_directory
+from klamm.broker.workers.worker_directories import WORKERS_FOLDER, existing_workers, worker_directory
 from klamm.errors import KlammError
 from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, NO_BROKER, MetadataImage
@@ -66,6 +66,8 @@ async def redistribute(store: MetadataStore, directory: Path, workers: int, *, i
     for number, retired in directories.items():
         if number not in numbers:
             await asyncio.to_thread(remove_directory, retired)
+    with contextlib.suppress(OSError):  # it is not empty
+        (directory / WORKERS_FOLDER).rmdir()
 
 
 async def _content(store: MetadataStore) -> MetadataImage:
