@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from klamm.errors import KlammError
 from klamm.metadata.entries import broker_key, put_partition
-from klamm.metadata.image import MetadataImage, TopicImage
+from klamm.metadata.image import NO_BROKER, MetadataImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan
 from klamm.metadata.topic_name import GROUP_HISTORY_TOPIC, GROUP_METADATA_TOPIC
 from klamm.protocol.types import BrokerId, LeaderEpoch, TopicPartition
@@ -26,11 +26,14 @@ Homes = Mapping[TopicPartition, BrokerId]
 def plan_spread(image: MetadataImage, workers: Sequence[BrokerId]) -> Plan[Homes]:
     """Plans the homes of all partitions on `workers`. They stay the same while the registered brokers are these.
 
+    A start with more workers that was interrupted may have left partitions to workers that never ran.
+
     The plan also removes the registrations of other brokers. A partition that moves gets a higher leader epoch, because
     its new leader is another broker. Raises KlammError if a partition with several replicas would have to move.
     """
-    if set(image.registrations) == set(workers):
-        return Plan(_present_homes(image))
+    present = _present_homes(image)
+    if set(image.registrations) == set(workers) and set(present.values()) <= {NO_BROKER, *workers}:
+        return Plan(present)
     homes = _spread(image, workers)
     changes = [Change(broker_key(broker), None) for broker in image.registrations if broker not in workers]
     for topic in image.topics.values():
