@@ -22,13 +22,13 @@ from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.broker.network.request_memory import RequestMemory
 from klamm.broker.services.broker_services import BrokerServices
 from klamm.broker.start_failure import address_failure, directory_failure
-from klamm.broker.workers.worker_directories import WORKERS_FOLDER
 from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.types import Millis
 from klamm.storage.lost_metadata import is_lost, refuse_lost_metadata
 from klamm.storage.metadata_files import METADATA_FILE
+from klamm.storage.worker_directories import WORKERS_FOLDER
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext

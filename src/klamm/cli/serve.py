@@ -28,6 +28,7 @@ _logger = logging.getLogger(__name__)
 class _Worker(NamedTuple):
     """What one of several workers has in addition to its configuration."""
 
+    number: int
     metadata_socket: Path
     waits_for: int
     """The number of live workers to wait for before it serves."""
@@ -114,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         signal_when_supervisor_dies(arguments.supervisor)
         # A worker that starts again does not wait: the others serve, or are away for a reason of their own.
         others = arguments.workers if arguments.wait_for_others else 0
-        return runner.run(_serve(config, _Worker(arguments.metadata_socket, others)))
+        return runner.run(_serve(config, _Worker(worker, arguments.metadata_socket, others)))
 
 
 def _fast_event_loop() -> type[asyncio.AbstractEventLoop] | None:
@@ -171,7 +172,8 @@ async def _serve(config: BrokerConfig, worker: _Worker | None = None) -> int:
         addresses = await server.start()
     except KlammError as error:
         await server.stop()
-        print(f"klamm serve: {error}", file=sys.stderr)
+        place = "" if worker is None else f"worker {worker.number}: "
+        print(f"klamm serve: {place}{error}", file=sys.stderr)
         return 1
     collection = GarbageCollection()
     collection.start()

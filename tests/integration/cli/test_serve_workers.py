@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -160,6 +161,16 @@ def _committed(bootstrap_servers: str) -> list[int]:
     return [position.offset for position in positions]
 
 
+def _check_with_commands(data: Path) -> None:
+    """Checks that `klamm log verify` looks at the logs of all workers, and that Kafka does not get those of one."""
+    for directory, count in ((data, 3), (data / "workers" / "2", 1)):
+        checked = subprocess.run([KLAMM, "log", "verify", directory], capture_output=True, text=True, check=False)
+        assert checked.stdout.count("no problems") == count, checked
+    exported = subprocess.run([KLAMM, "log", "export-kafka", data], capture_output=True, text=True, check=False)
+    assert exported.returncode
+    assert "start a single broker" in exported.stderr
+
+
 def test_partitions_follow_the_number_of_workers(start: Start) -> None:
     """A single broker becomes three workers, two, and a single broker again. Each start spreads the partitions over its
     workers; all records and committed offsets stay, and each step adds to them."""
@@ -190,8 +201,23 @@ def test_partitions_follow_the_number_of_workers(start: Start) -> None:
         consumer.commit(offsets=positions, asynchronous=False)
         consumer.close()
         assert workers.stop() == 0
-
+        if max(leaders) == 3:
+            _check_with_commands(workers.data)
     assert not (workers.data / "workers").exists()
+
+
+def test_a_worker_that_can_not_start_ends_the_command(tmp_path: Path) -> None:
+    """If a worker fails again and again before it has ever served, all workers stop and the command says why."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        workers = Workers(tmp_path, "--workers", "2", "--listen", f"127.0.0.1:{port - 1}")
+        assert workers.process.wait(PATIENCE_S) == 1
+    assert workers.process.stdout is not None
+    assert workers.process.stdout.read() == ""
+    workers.process.stdout.close()
+    log = workers.log.read_text()
+    assert f"klamm serve: worker 2: 127.0.0.1:{port} is in use" in log
+    assert "worker 2 has ended with status 1. It has failed 5 times, so the command ends" in log
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from klamm.broker.workers.worker_directories import WORKERS_FOLDER, existing_workers, worker_directory
 from klamm.errors import KlammError
 from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, NO_BROKER, MetadataImage
@@ -23,7 +22,7 @@ from klamm.metadata.worker_spread import Homes, plan_spread
 from klamm.protocol.types import BrokerId, TopicPartition
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
 from klamm.storage.meta_properties import META_PROPERTIES_FILE
-from klamm.storage.partition_moves import (
+from klamm.storage.folder_moves import (
     Move,
     copy_checkpoints,
     find_folders,
@@ -31,6 +30,7 @@ from klamm.storage.partition_moves import (
     move_folders,
     remove_directory,
 )
+from klamm.storage.worker_directories import WORKERS_FOLDER, existing_workers, worker_directory
 
 __all__ = ["redistribute"]
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import pytest
 
 from klamm.broker.workers.redistribution import redistribute
-from klamm.broker.workers.worker_directories import worker_directory
 from klamm.errors import KlammError
 from klamm.metadata.entries import apply, broker_key, put_broker, put_partition, put_topic
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
@@ -34,6 +33,7 @@ from klamm.storage.checkpoints import (
 from klamm.storage.cleaner.checkpoint import CLEANER_OFFSET_FILE
 from klamm.storage.file_lock import FileLock
 from klamm.storage.meta_properties import MetaProperties
+from klamm.storage.worker_directories import worker_directory
 
 CLUSTER = "a-cluster"
 CHECKPOINTS = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE, CLEANER_OFFSET_FILE)
