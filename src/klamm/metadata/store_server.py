@@ -28,7 +28,7 @@ __all__ = ["StoreServer"]
 _logger = logging.getLogger(__name__)
 
 _UNSENT_BYTES: Final = 64 * 1024 * 1024
-"""A session that has more bytes to read than this is ended: its process does not read any more."""
+"""A session that has more bytes to read than this, and than the content, is ended: its process does not read."""
 
 
 class StoreServer:
@@ -100,7 +100,9 @@ class StoreServer:
         if "watch" in message:
             session.is_watching = True
             content = entries_of(dict(sorted(self._entries.items())))
-            session.send(encode({"content": message["watch"], "revision": self._revision, "entries": content}))
+            frame = encode({"content": message["watch"], "revision": self._revision, "entries": content})
+            session.unsent_limit += len(frame)
+            session.send(frame)
             return
         answer: dict[str, Any] = {"done": message["transact"]}
         changes = decode_changes(message["changes"])
@@ -134,6 +136,7 @@ class _Session:
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.is_watching = False
+        self.unsent_limit = _UNSENT_BYTES
         self.ended = asyncio.Event()
         """Whether the session's leased keys are removed."""
         self._writer = writer
@@ -148,7 +151,7 @@ class _Session:
         if self.is_over:
             return
         self._writer.write(frame)
-        if self._writer.transport.get_write_buffer_size() > _UNSENT_BYTES:
+        if self._writer.transport.get_write_buffer_size() > self.unsent_limit:
             _logger.error("a session with the metadata store is ended: its process does not read")
             self._writer.transport.abort()
 

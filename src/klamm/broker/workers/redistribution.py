@@ -21,7 +21,6 @@ from klamm.metadata.metadata_store import Commit, MetadataStore
 from klamm.metadata.worker_spread import Homes, plan_spread
 from klamm.protocol.types import BrokerId, TopicPartition
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
-from klamm.storage.meta_properties import META_PROPERTIES_FILE
 from klamm.storage.folder_moves import (
     Move,
     copy_checkpoints,
@@ -30,6 +29,7 @@ from klamm.storage.folder_moves import (
     move_folders,
     remove_directory,
 )
+from klamm.storage.meta_properties import META_PROPERTIES_FILE
 from klamm.storage.worker_directories import WORKERS_FOLDER, existing_workers, worker_directory
 
 __all__ = ["redistribute"]
