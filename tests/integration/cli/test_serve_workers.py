@@ -217,7 +217,7 @@ def test_a_worker_that_can_not_start_ends_the_command(tmp_path: Path) -> None:
     workers.process.stdout.close()
     log = workers.log.read_text()
     assert f"klamm serve: worker 2: 127.0.0.1:{port} is in use" in log
-    assert "worker 2 has ended with status 1. It has failed 5 times, so the command ends" in log
+    assert "worker 2 has ended with status 1. It has failed 3 times, so the command ends" in log
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
 _STEADY_S: Final = 10.0
 """A worker that has served for this time is started again with the shortest pause."""
-_START_ATTEMPTS: Final = 5
+_START_ATTEMPTS: Final = 3
 """How often a worker may fail before its first start has succeeded."""
 _STOP_S: Final = 60.0
 """A worker that has not stopped after this time is killed."""
