@@ -136,7 +136,8 @@ def test_a_killed_worker_is_back_with_its_partitions(start: Start) -> None:
 
 
 def test_workers_stop_when_their_supervisor_dies(start: Start) -> None:
-    """After a kill of the supervisor its workers stop by themselves, and a new supervisor finds everything."""
+    """A second supervisor is refused. After a kill of the first its workers stop by themselves, and then a new
+    supervisor finds everything."""
     workers = start("--workers", "2")
     addresses = workers.ready(2)
     _create(addresses, TOPIC, PARTITIONS)
@@ -144,6 +145,9 @@ def test_workers_stop_when_their_supervisor_dies(start: Start) -> None:
     for number in range(PARTITIONS):
         producer.produce(TOPIC, str(number), partition=number)
     assert producer.flush(PATIENCE_S) == 0
+    second = start("--workers", "2")
+    assert second.process.wait(PATIENCE_S) == 1
+    assert "in use by another process" in second.log.read_text()
     children = workers.children()
     assert set(children) == {1, 2}
     workers.process.kill()

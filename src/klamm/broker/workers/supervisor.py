@@ -51,7 +51,6 @@ class Supervisor:
         self._ready_lines: dict[int, str] = {}
         self._all_ready = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._socket = socket_path(directory)
 
     def stop(self) -> None:
         """Begins to stop all workers."""
@@ -63,15 +62,16 @@ class Supervisor:
         Raises KlammError if the data directory is in use or a partition can't be moved to its worker, and OSError.
         """
         store = await self._open_store()
-        server = StoreServer(store, self._socket)
+        socket = socket_path(self._directory)
+        server = StoreServer(store, socket)
         try:
             await server.start()
-            return await self._supervise()
+            return await self._supervise(socket)
         finally:
             await server.stop()
             await store.close()
-            if self._socket.parent != self._directory.absolute():
-                self._socket.parent.rmdir()
+            if socket.parent != self._directory.absolute():
+                socket.parent.rmdir()
 
     async def _open_store(self) -> SqliteStore:
         self._directory.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -86,8 +86,8 @@ class Supervisor:
             raise
         return store
 
-    async def _supervise(self) -> int:
-        tasks = [asyncio.create_task(self._keep(number)) for number in self._numbers]
+    async def _supervise(self, socket: Path) -> int:
+        tasks = [asyncio.create_task(self._keep(number, socket)) for number in self._numbers]
         announcing = asyncio.create_task(self._announce())
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -106,14 +106,14 @@ class Supervisor:
         for number in self._numbers:
             print(self._ready_lines[number], end="", flush=True)
 
-    async def _keep(self, number: int) -> None:
+    async def _keep(self, number: int, socket: Path) -> None:
         """Runs one worker again and again, until the supervisor stops or the first starts fail."""
         loop = asyncio.get_running_loop()
         pause_s, attempts = _FIRST_PAUSE_S, 0
         while not self._stopping.is_set():
             attempts += 1
             began = loop.time()
-            ending = await self._run_once(number)
+            ending = await self._run_once(number, socket)
             if self._stopping.is_set():
                 return
             if loop.time() - began >= _STEADY_S:
@@ -126,10 +126,10 @@ class Supervisor:
                 await asyncio.wait_for(self._stopping.wait(), pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    async def _run_once(self, number: int) -> str:
+    async def _run_once(self, number: int, socket: Path) -> str:
         """Runs one process of a worker to its end, and returns how it ended."""
         process = await asyncio.create_subprocess_exec(
-            *self._command_of(number, self._socket, not self._all_ready.is_set()),
+            *self._command_of(number, socket, not self._all_ready.is_set()),
             stdout=asyncio.subprocess.PIPE,
             # Ctrl-C in a terminal is for the supervisor, which then stops the workers.
             start_new_session=True,

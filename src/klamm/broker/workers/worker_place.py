@@ -17,6 +17,7 @@ from klamm.storage.worker_directories import worker_directory
 __all__ = ["check_config", "flags_of", "socket_path"]
 
 _SOCKET: Final = "metadata.socket"
+_HIGHEST_PORT: Final = 65_535
 _LONGEST_SOCKET_PATH: Final = 100
 """Unix sockets have short paths: 107 bytes on Linux, fewer elsewhere."""
 
@@ -32,11 +33,22 @@ def check_config(config: BrokerConfig, workers: int) -> None:
         raise ConfigurationError(
             f"--workers {workers} goes without node.id={config.node_id}: the workers are brokers 1 to {workers}"
         )
-    for listener in (*config.listeners, *config.advertised_listeners):
-        if listener.port and listener.port + workers - 1 > 65_535:
-            raise ConfigurationError(
-                f"{workers} workers need the ports {listener.port} to {listener.port + workers - 1}"
-            )
+    for port in _ports(config):
+        if port and port + workers - 1 > _HIGHEST_PORT:
+            raise ConfigurationError(f"{workers} workers need the ports {port} to {port + workers - 1}")
+
+
+def _ports(config: BrokerConfig) -> list[int]:
+    ports = [listener.port for listener in (*config.listeners, *config.advertised_listeners)]
+    if not config.klamm_metrics_listener:
+        return ports
+    from klamm.broker.services.metrics import MetricsUnavailable, parse_address
+
+    try:
+        _, port = parse_address(config.klamm_metrics_listener)
+    except MetricsUnavailable as error:
+        raise ConfigurationError(str(error)) from None
+    return [*ports, port]
 
 
 def flags_of(config: BrokerConfig, worker: int) -> dict[str, str]:
