@@ -29,6 +29,7 @@ from klamm.storage.folder_moves import (
     move_folders,
     remove_directory,
 )
+from klamm.storage.lost_metadata import refuse_lost_metadata
 from klamm.storage.meta_properties import META_PROPERTIES_FILE
 from klamm.storage.worker_directories import WORKERS_FOLDER, existing_workers, worker_directory
 
@@ -47,9 +48,12 @@ async def redistribute(store: MetadataStore, directory: Path, workers: int, *, i
     No broker may use the store. `is_locked`: this process already holds the lock of `directory` itself.
 
     Raises DataDirectoryInUse if a worker still runs, KlammError if a partition can't be moved (nothing was changed),
-    OSError, MetadataStoreError.
+    MetadataLost, OSError, MetadataStoreError.
     """
     image = await _content(store)
+    if not image.cluster_id:
+        refuse_lost_metadata(directory)
+        return  # the first start
     numbers = [BrokerId(number) for number in range(1, workers + 1)]
     directories = {number: worker_directory(directory, number) for number in {*numbers, *existing_workers(directory)}}
     async with _locked(each for each in directories.values() if not (is_locked and each == directory)):
@@ -58,7 +62,7 @@ async def redistribute(store: MetadataStore, directory: Path, workers: int, *, i
         moves = await asyncio.to_thread(_find_moves, image, plan.result, directories)
         _refuse_other_file_systems(moves, len(image.registrations))
         if moves:
-            _logger.info("moving %d partitions, for %d workers", len(moves), workers)
+            _logger.info("moving %d partitions to other folders, for --workers %d", len(moves), workers)
         await asyncio.to_thread(copy_checkpoints, moves)
         if plan.changes:
             await store.transact({}, plan.changes)

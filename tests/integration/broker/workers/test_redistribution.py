@@ -15,7 +15,7 @@ import pytest
 
 from klamm.broker.workers.redistribution import redistribute
 from klamm.errors import KlammError
-from klamm.metadata.entries import apply, broker_key, put_broker, put_partition, put_topic
+from klamm.metadata.entries import apply, broker_key, put_broker, put_cluster, put_partition, put_topic
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Commit
 from klamm.metadata.sqlite_store import SqliteStore
@@ -32,6 +32,7 @@ from klamm.storage.checkpoints import (
 )
 from klamm.storage.cleaner.checkpoint import CLEANER_OFFSET_FILE
 from klamm.storage.file_lock import FileLock
+from klamm.storage.lost_metadata import MetadataLost
 from klamm.storage.meta_properties import MetaProperties
 from klamm.storage.worker_directories import worker_directory
 
@@ -87,7 +88,7 @@ class _Data(NamedTuple):
 
     def make(self, leaders: Mapping[str, Sequence[int]], workers: int) -> None:
         """Makes the directories of `workers` workers that were stopped cleanly."""
-        changes = []
+        changes = [put_cluster(CLUSTER)]
         for number in range(1, workers + 1):
             directory = self.worker(number)
             directory.mkdir(parents=True, exist_ok=True)
@@ -248,6 +249,22 @@ def test_the_records_of_a_missing_directory_are_not_replaced(data: _Data) -> Non
     shutil.rmtree(data.worker(2))
     with pytest.raises(KlammError, match="broker 2 has 1 partitions, and no worker has its data"):
         data.redistribute(1)
+
+
+def test_lost_metadata_are_not_begun_again(data: _Data) -> None:
+    """Without the content of the store, the partitions of all workers are counted, and no file is changed."""
+    data.make({"a": [2, 2]}, 2)
+    (data.path / "metadata.sqlite").unlink()
+    data.change([])
+
+    def files() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in data.path.rglob("*") if path.name != "metadata.sqlite"}
+
+    before = files()
+    for workers in (1, 2):
+        with pytest.raises(MetadataLost, match=r"holds 2 partition\(s\)"):
+            data.redistribute(workers)
+    assert files() == before
 
 
 def test_another_file_system_is_refused(data: _Data) -> None:
