@@ -26,7 +26,7 @@ from tests.unit.metadata.test_metadata_store import (  # noqa: F401 - the contra
     watched,
 )
 
-from klamm.metadata.metadata_store import Change, Commit, MetadataStoreError, OutcomeUnknown
+from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
 from klamm.metadata.remote_store import RemoteStore
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.metadata.store_frames import LENGTH, encode
@@ -104,6 +104,9 @@ def test_each_session_sees_the_commits_of_all(open_store: OpenStore) -> None:
             revision = await writer.transact({}, [Change(f"k{number % 7}", b"\xff%d" % number)])
             assert seen[number % 2][-1].revision == revision
         await asyncio.gather(*(store.transact({}, [Change("last", b"")]) for store in (one, two)))
+        for store in (one, two):  # each may have returned before it saw the commit of the other
+            with pytest.raises(ConditionFailed):
+                await store.transact({"last": 1}, [])
         assert [commit.revision for commit in seen[0]] == list(range(53))
         assert seen[0] == seen[1]
         assert set(threads) == {False}
