@@ -18,23 +18,15 @@ _STOP_S: Final = 60
 class Workers:
     """A supervisor with its workers, and the clients of a test."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
+    def __init__(self, folder: Path, *words: str, listen: str = "127.0.0.1:0") -> None:
+        """Starts the command with data and log in `folder`. With an empty `listen`, `words` say where it listens."""
         environ = {name: text for name, text in os.environ.items() if not name.startswith("KLAMM_")}
         self.log = folder / "log"
-        command = [_KLAMM, "serve", "--data-dir", str(folder / "data"), "--profile", "test", "--listen", "127.0.0.1:0"]
+        command = [_KLAMM, "serve", "--data-dir", str(folder / "data"), "--profile", "test"]
+        command += ["--listen", listen] if listen else []
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                [
-                    _KLAMM,
-                    "serve",
-                    "--data-dir",
-                    str(folder / "data"),
-                    "--profile",
-                    "test",
-                    "--listen",
-                    "127.0.0.1:0",
-                    *words,
-                ],
+                [*command, *words],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -76,5 +68,7 @@ class Workers:
 
     def end(self) -> None:
         """Kills the supervisor, if it is still running."""
+        assert self.process.stdout is not None
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        self.process.stdout.close()

@@ -140,9 +140,8 @@ def test_a_single_broker_becomes_several_workers_and_not_fewer(start: Start) -> 
 )
 def test_what_workers_can_not_share_is_refused(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
     """A configuration that makes no sense for several workers is refused with a sentence, and nothing is written."""
-    workers = Workers(tmp_path, *words)
+    workers = Workers(tmp_path, *words, listen="")
     assert workers.process.wait(PATIENCE_S) == 2
-    assert workers.process.stdout is not None
-    workers.process.stdout.close()
+    workers.end()
     assert reason in workers.log.read_text()
     assert not (tmp_path / "data").exists()
