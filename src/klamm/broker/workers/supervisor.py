@@ -103,8 +103,8 @@ class Supervisor:
 
     async def _announce(self) -> None:
         await self._all_ready.wait()
-        for number in self._numbers:
-            print(self._ready_lines[number], end="", flush=True)
+        # In one write: a reader that needs only the first line may close the pipe after it.
+        print("".join(self._ready_lines[number] for number in self._numbers), end="", flush=True)
 
     async def _keep(self, number: int, socket: Path) -> None:
         """Runs one worker again and again, until the supervisor stops or the first starts fail."""
