@@ -68,6 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     # How the command starts each of several workers.
     parser.add_argument("--worker", type=natural_number, help=argparse.SUPPRESS)
+    parser.add_argument("--worker-port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--metadata-socket", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--supervisor", type=natural_number, help=argparse.SUPPRESS)
     parser.add_argument("--wait-for-others", action="store_true", help=argparse.SUPPRESS)
@@ -98,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
             check_config(config, arguments.workers)
         if worker is not None:
-            flags |= flags_of(config, worker)
+            flags |= flags_of(config, worker, arguments.worker_port)
             config = BrokerConfig.load(
                 flags=flags, environ=os.environ, file=arguments.config, profile=arguments.profile
             )
@@ -135,15 +136,21 @@ def _on_stop_signal(callback: Callable[[], object]) -> None:
 
 async def _supervise(config: BrokerConfig, workers: int) -> int:
     from klamm.broker.start_failure import directory_failure
-    from klamm.broker.workers.supervisor import Supervisor
+    from klamm.broker.workers.supervisor import Supervisor, WorkerStart
 
     gc.enable()
 
-    def command_of(worker: int, metadata_socket: Path, all_start: bool) -> list[str]:
-        options = ["--worker", str(worker), "--metadata-socket", str(metadata_socket), "--supervisor", str(os.getpid())]
-        waiting = ["--wait-for-others"] if all_start else []
+    def command_of(start: WorkerStart) -> list[str]:
+        options = {
+            "--worker": start.number,
+            "--worker-port": start.port,
+            "--metadata-socket": start.metadata_socket,
+            "--supervisor": os.getpid(),
+        }
+        words = [str(word) for option in options.items() for word in option]
+        waiting = ["--wait-for-others"] if start.waits_for_others else []
         # -P: the working directory may have any Python files, so it must not be on the path of imports.
-        return [sys.executable, "-P", "-m", "klamm.cli", *sys.argv[1:], *options, *waiting]
+        return [sys.executable, "-P", "-m", "klamm.cli", *sys.argv[1:], *words, *waiting]
 
     directory = Path(config.data_directory)
     supervisor = Supervisor(directory, workers, command_of)

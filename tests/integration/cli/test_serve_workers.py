@@ -86,7 +86,9 @@ def test_a_killed_worker_is_back_with_its_partitions(start: Start) -> None:
             os.kill(killed[2], signal.SIGKILL)
     assert producer.flush(PATIENCE_S) == 0
     assert workers.children()[2] != killed[2]
-    # The new process has a new port, because the test lets each pick a free one; the other workers tell it.
+    # The new process has the same port, although the test lets each pick a free one.
+    brokers = AdminClient(_client(addresses)).list_topics(timeout=PATIENCE_S).brokers.values()
+    assert {f"{broker.host}:{broker.port}" for broker in brokers} == set(addresses.split(","))
     assert _read(addresses, 3_000) == values
     assert workers.stop() == 0
 

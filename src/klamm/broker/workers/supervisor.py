@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from klamm.broker.workers.redistribution import redistribute
 from klamm.broker.workers.worker_place import socket_path
@@ -21,7 +21,7 @@ from klamm.storage.atomic_file import FOLDER_MODE
 from klamm.storage.lost_metadata import is_lost, refuse_lost_metadata
 from klamm.storage.metadata_files import METADATA_FILE
 
-__all__ = ["Supervisor"]
+__all__ = ["Supervisor", "WorkerStart"]
 
 _logger = logging.getLogger(__name__)
 
@@ -36,19 +36,31 @@ _STOP_S: Final = 60.0
 """A worker that has not stopped after this time is killed."""
 
 
+class WorkerStart(NamedTuple):
+    """What a worker is started with."""
+
+    number: int
+    metadata_socket: Path
+    waits_for_others: bool
+    """Whether the other workers are starting, too."""
+    port: int
+    """The port that the worker had before, 0 without one. Clients know it, and are slow to find another."""
+
+
 class Supervisor:
     """Runs the workers from `run` until `stop` is called.
 
-    `command_of` returns the command of a worker, from its number, the path of the store's socket, and whether the other
-    workers are starting, too. Each worker prints a line that begins with `ready` once it serves.
+    `command_of` returns the command of a worker, which prints `ready HOST:PORT` once it serves.
     """
 
-    def __init__(self, directory: Path, workers: int, command_of: Callable[[int, Path, bool], Sequence[str]]) -> None:
+    def __init__(self, directory: Path, workers: int, command_of: Callable[[WorkerStart], Sequence[str]]) -> None:
         self._directory = directory
         self._numbers = range(1, workers + 1)
         self._command_of = command_of
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         self._ready_lines: dict[int, str] = {}
+        self._ports: dict[int, int] = {}
+        """The port of each worker's last run; none if it did not serve: the port may be taken."""
         self._all_ready = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -129,7 +141,7 @@ class Supervisor:
     async def _run_once(self, number: int, socket: Path) -> str:
         """Runs one process of a worker to its end, and returns how it ended."""
         process = await asyncio.create_subprocess_exec(
-            *self._command_of(number, socket, not self._all_ready.is_set()),
+            *self._command_of(WorkerStart(number, socket, not self._all_ready.is_set(), self._ports.pop(number, 0))),
             stdout=asyncio.subprocess.PIPE,
             # Ctrl-C in a terminal is for the supervisor, which then stops the workers.
             start_new_session=True,
@@ -141,6 +153,7 @@ class Supervisor:
         line = (await process.stdout.readline()).decode()
         if line.startswith(_READY):
             self._ready_lines[number] = line
+            self._ports[number] = int(line.rpartition(":")[2])
             if len(self._ready_lines) == len(self._numbers):
                 self._all_ready.set()
         await self._wait_for_end(number, process)

@@ -1,6 +1,6 @@
 """Where each of several workers stores its logs and listens, from the configuration that they share.
 
-Worker N listens N - 1 ports above worker 1; with port 0 each picks a free one.
+Worker N listens N - 1 ports above worker 1; with port 0 each picks a free one, and keeps it when it starts again.
 """
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ def _ports(config: BrokerConfig) -> list[int]:
     return [*ports, port]
 
 
-def flags_of(config: BrokerConfig, worker: int) -> dict[str, str]:
-    """Returns the settings that differ for this worker, by key."""
+def flags_of(config: BrokerConfig, worker: int, earlier_port: int = 0) -> dict[str, str]:
+    """Returns the settings that differ for this worker, by key. `earlier_port`: that of the worker's last run, or 0."""
+    listener = _moved(config.listeners[0], worker)
     flags = {
         "node.id": str(worker),
         "log.dirs": str(worker_directory(Path(config.data_directory), worker)),
-        "listeners": str(_moved(config.listeners[0], worker)),
+        "listeners": str(listener if listener.port else listener._replace(port=earlier_port)),
     }
     if config.advertised_listeners:
         flags["advertised.listeners"] = str(_moved(config.advertised_listeners[0], worker))

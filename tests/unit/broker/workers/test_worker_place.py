@@ -40,6 +40,16 @@ def test_the_first_worker_is_the_single_broker() -> None:
     }
 
 
+def test_a_worker_that_starts_again_keeps_its_port() -> None:
+    """Clients know the free port that it has picked. A port that is configured is not changed."""
+    assert flags_of(_config(listeners="PLAINTEXT://127.0.0.1:0"), 2, 50_000)["listeners"] == (
+        "PLAINTEXT://127.0.0.1:50000"
+    )
+    assert flags_of(_config(listeners="PLAINTEXT://127.0.0.1:9092"), 2, 50_000)["listeners"] == (
+        "PLAINTEXT://127.0.0.1:9093"
+    )
+
+
 @pytest.mark.parametrize(
     "flags", [{"listeners": "PLAINTEXT://127.0.0.1:65533"}, {"klamm_metrics_listener": "127.0.0.1:65533"}]
 )
