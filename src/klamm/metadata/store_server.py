@@ -28,7 +28,7 @@ __all__ = ["StoreServer"]
 _logger = logging.getLogger(__name__)
 
 _UNSENT_BYTES: Final = 64 * 1024 * 1024
-"""A session that has more bytes to read than this is ended: its process does not read any more."""
+"""A session that has more bytes to read than this, and than the content, is ended: its process does not read."""
 
 
 class StoreServer:
@@ -84,7 +84,8 @@ class StoreServer:
         session = _Session(writer)
         self._sessions.add(session)
         try:
-            while (message := await _read(reader)) is not None and "end" not in message:
+            # What a client has sent before its session was ended must not happen later: it was told of the end.
+            while (message := await _read(reader)) is not None and "end" not in message and not session.is_over:
                 await self._handle(session, message)
         except (OSError, ValueError, KeyError, TypeError) as error:
             _logger.warning("a session with the metadata store is ended: %s", error)
@@ -99,7 +100,9 @@ class StoreServer:
         if "watch" in message:
             session.is_watching = True
             content = entries_of(dict(sorted(self._entries.items())))
-            session.send(encode({"content": message["watch"], "revision": self._revision, "entries": content}))
+            frame = encode({"content": message["watch"], "revision": self._revision, "entries": content})
+            session.unsent_limit += len(frame)
+            session.send(frame)
             return
         answer: dict[str, Any] = {"done": message["transact"]}
         changes = decode_changes(message["changes"])
@@ -133,16 +136,22 @@ class _Session:
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.is_watching = False
+        self.unsent_limit = _UNSENT_BYTES
         self.ended = asyncio.Event()
         """Whether the session's leased keys are removed."""
         self._writer = writer
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection is closed, or is about to be closed."""
+        return self._writer.is_closing()
+
     def send(self, frame: bytes) -> None:
         """Sends a frame, or ends the session if its client does not read."""
-        if self._writer.is_closing():
+        if self.is_over:
             return
         self._writer.write(frame)
-        if self._writer.transport.get_write_buffer_size() > _UNSENT_BYTES:
+        if self._writer.transport.get_write_buffer_size() > self.unsent_limit:
             _logger.error("a session with the metadata store is ended: its process does not read")
             self._writer.transport.abort()
 

@@ -29,7 +29,7 @@ from tests.unit.metadata.test_metadata_store import (  # noqa: F401 - the contra
 from klamm.metadata.metadata_store import Change, Commit, MetadataStoreError, OutcomeUnknown
 from klamm.metadata.remote_store import RemoteStore
 from klamm.metadata.sqlite_store import SqliteStore
-from klamm.metadata.store_frames import LENGTH
+from klamm.metadata.store_frames import LENGTH, encode
 from klamm.metadata.store_server import StoreServer
 
 
@@ -224,6 +224,32 @@ def test_a_client_that_talks_nonsense_is_let_go(supervisor: _Supervisor, open_st
         await store.close()
 
     _within(scenario())
+
+
+def test_a_client_that_does_not_read_is_let_go(
+    supervisor: _Supervisor, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that reads no commits holds up neither the store nor other workers. Its session ends at a
+    limit."""
+    monkeypatch.setattr("klamm.metadata.store_server._UNSENT_BYTES", 1_000_000)
+    asleep = socket.socket(socket.AF_UNIX)
+    asleep.settimeout(30)
+    asleep.connect(str(supervisor.path))
+    asleep.sendall(encode({"watch": 1}))
+
+    async def scenario() -> None:
+        store = await open_store()
+        seen = await watched(store)
+        await store.transact({}, [Change("live/1", b"", is_leased=True)])
+        while "its process does not read" not in caplog.text:
+            await store.transact({}, [Change("k", bytes(100_000))])
+        assert await store.transact({}, [Change("after", b"")]) == seen[-1].revision
+        await store.close()
+
+    _within(scenario())
+    while asleep.recv(1 << 20):
+        pass  # what was sent before the end
+    asleep.close()
 
 
 def test_without_a_server_the_error_names_the_socket(tmp_path: Path) -> None:
