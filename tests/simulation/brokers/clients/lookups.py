@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.brokers.clients.base import PASSING, Participant
+from tests.simulation.brokers.clients.client import Leader
 from tests.simulation.violation import Violation
 
 from klamm.client.cluster_view import error_code
@@ -41,6 +42,7 @@ class Lookups(Participant):
                 else:
                     await self._look_up_epoch(where)
             except (ConnectionFailed, RequestRefused) as error:
+                self.client.forget(Leader(where))
                 await self.rest(error)
         for where in world.partitions:
             for is_committed in (False, True):
@@ -132,7 +134,7 @@ class Lookups(Participant):
                 )
             ],
         )
-        answer = await self.client.ask(request, OffsetForLeaderEpochResponse)
+        answer = await self.client.ask(request, OffsetForLeaderEpochResponse, Leader(where))
         found = answer.topics[0].partitions[0]
         code = error_code(found.error_code)
         if code is ErrorCode.NONE and life == self.world.life:
