@@ -45,6 +45,8 @@ class ClientWorld(ABC):
     """A world with clients of real brokers."""
 
     plan: BrokerPlan
+    markers_ms = 500.0
+    """Without disk faults, the markers of an ended transaction are written within this time."""
     addresses: tuple[Address, ...]
     """The addresses of the brokers."""
 

@@ -21,8 +21,6 @@ from klamm.protocol.types import Millis, TopicPartition
 __all__ = ["Lookups"]
 
 _MAX_TIMESTAMP = Millis(-3)
-_MARKERS_MS = 500.0
-"""Without disk faults, markers are written within this time."""
 
 
 class Lookups(Participant):
@@ -108,7 +106,7 @@ class Lookups(Participant):
             ended = None if batch.transaction is None else batch.transaction.ended
             if batch.first_offset == stable_offset and ended is not None:
                 life, ended_ms = ended
-                if life == self.world.life and asked_ms > ended_ms + _MARKERS_MS:
+                if life == self.world.life and asked_ms > ended_ms + self.world.markers_ms:
                     raise Violation(14, f"{batch.transaction} has ended, and holds {where} at {stable_offset}")
 
     async def _ask(self, where: TopicPartition, time_ms: Millis, *, is_committed: bool = False) -> ListedOffset | None:
