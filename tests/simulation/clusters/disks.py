@@ -53,15 +53,15 @@ def attached(devices: Sequence[Device]) -> Iterator[None]:
 
 def copy_folder(name: str, source: Device, sink: Device) -> None:
     """Copies a folder to another disk, which has it synced at once. The source may belong to a machine that is off."""
-    target = Path(sink.root) / name
+    target = sink.path / name
     if target.exists():
         sink.drop(str(target))
     with source.passing(), sink.passing():
         if source.image is None:
-            shutil.copytree(Path(source.root) / name, target)
+            shutil.copytree(source.path / name, target)
         else:
             target.mkdir()
             for path, content in sorted(source.image.items()):
                 if path.startswith(f"{name}/") and content is not None:
-                    (Path(sink.root) / path).write_bytes(content)
+                    (sink.path / path).write_bytes(content)
         sink.adopt(str(target))

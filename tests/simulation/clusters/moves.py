@@ -16,6 +16,7 @@ from tests.simulation.clusters.disks import copy_folder
 from klamm.metadata.entries import apply, put_partition
 from klamm.metadata.image import EMPTY_IMAGE, NO_BROKER, MetadataImage, PartitionImage
 from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE
 from klamm.storage.loaded_log import LoadRequest
 from klamm.storage.log import Log
 from klamm.storage.log_opening import load_logs
@@ -102,8 +103,12 @@ class Moves:
 
     def _copy(self, source: Machine, target: Machine, where: TopicPartition, topic_id: TopicId) -> None:
         directory = target.services.log_directory if target.is_alive and target.services is not None else None
-        if directory is None and target.device.image is not None:
-            target.device.begin_life()  # Writes what a power failure has left.
+        if directory is None:
+            if target.device.image is not None:
+                target.device.begin_life()  # Writes what a power failure has left.
+            mark = target.device.path / CLEAN_SHUTDOWN_FILE
+            if mark.exists():
+                target.device.drop(str(mark))  # The new log was not closed.
         if directory is not None:
             directory.cleaner.abort(where)
             old = directory.logs.pop(where, None)

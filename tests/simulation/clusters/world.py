@@ -187,7 +187,7 @@ class ClusterWorld(ClientWorld):
     def has_folder(self, machine: Machine, where: TopicPartition) -> bool:
         """Returns whether the machine's disk has the log of a partition."""
         image = machine.device.image
-        return (Path(machine.device.root) / str(where)).exists() if image is None else str(where) in image
+        return (machine.device.path / str(where)).exists() if image is None else str(where) in image
 
     def note_synced(self, machine: Machine, where: TopicPartition) -> None:
         """Notes what is on the disk before the log moves or the process ends."""

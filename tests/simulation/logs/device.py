@@ -192,9 +192,9 @@ class Device:
                 item.durable = item.content()
 
     @property
-    def root(self) -> str:
+    def path(self) -> Path:
         """The simulated folder."""
-        return self._root
+        return Path(self._root)
 
     def is_mine(self, path: object) -> bool:
         """Returns whether the path is in the simulated folder."""
@@ -204,14 +204,18 @@ class Device:
         """Returns whether the file is in the simulated folder."""
         return inode in self._inodes
 
-    def drop(self, folder: str) -> None:
-        """Removes a folder, for the world itself."""
+    def drop(self, path: str) -> None:
+        """Removes a file or a folder of files from the disk, for the world itself."""
         with self.passing():
-            for name in self._real["listdir"](folder):
-                self._will_go(os.path.join(folder, name))
-            rmtree(folder)
+            if os.path.isdir(path):
+                for name in self._real["listdir"](path):
+                    self._will_go(os.path.join(path, name))
+                rmtree(path)
+            else:
+                self._will_go(path)
+                self._real["unlink"](path)
         for state in self._states.get(self._root, []):
-            state.pop(os.path.basename(folder), None)
+            state.pop(os.path.basename(path), None)
 
     def adopt(self, folder: str) -> None:
         """Syncs a new folder that the world itself has written, and its name."""

@@ -29,6 +29,8 @@ _PREFIX = "new-"
 _LONGEST_MS = 400.0
 """A Metadata request waits for no other broker."""
 _DONE = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_PARTITIONS})
+_PASSING = PASSING | {ErrorCode.INVALID_REPLICATION_FACTOR}
+"""Without a live broker there is none for a replica."""
 _GONE = frozenset({ErrorCode.NONE})
 _TIMES_UNKNOWN = 30
 """After so many answers that a topic is unknown, it was deleted. A broker that lags behind may not know a new topic."""
@@ -112,7 +114,7 @@ class NewTopics(Participant):
             unknown += code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if code in done or unknown > _TIMES_UNKNOWN:
                 return
-            if code not in PASSING:
+            if code not in _PASSING:
                 raise Violation(0, f"the {what} of a topic was answered {code.name}: {results[0].error_message}")
             await self.rest(code)
 
