@@ -28,6 +28,8 @@ __all__ = ["NewTopics", "NewTopicsLedger", "TopicWatcher"]
 _PREFIX = "new-"
 _LONGEST_MS = 400.0
 """A Metadata request waits for no other broker."""
+_SETTLED_MS = 3_000.0
+"""After the last fault, all brokers show the last state of all topics after this time."""
 _DONE = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_PARTITIONS})
 _PASSING = PASSING | {ErrorCode.INVALID_REPLICATION_FACTOR}
 """Without a live broker there is none for a replica."""
@@ -94,7 +96,8 @@ class NewTopics(Participant):
             await self._until(growth, CreatePartitionsResponse, _DONE, "growth")
             self._ledger.last[name] = more
             self.note("has widened %s to %d partitions", name, more)
-        if self.random.random() < 0.3:
+        # A delayed request for the creation could create the topic again.
+        if self.random.random() < 0.3 and not self.world.plan.has_stalled_links:
             removal = DeleteTopicsRequest(timeout_ms=5_000, topics=[DeleteTopicState(name=name)])
             await self._until(removal, DeleteTopicsResponse, _GONE, "deletion")
             self._ledger.last[name] = 0
@@ -130,6 +133,7 @@ class TopicWatcher(Participant):
         self._may_be_late = world.plan.has_stalled_links
 
     async def live(self) -> None:
+        last_ms = 0.0
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         while True:
             is_last = self.world.is_quiet
@@ -147,7 +151,8 @@ class TopicWatcher(Participant):
                 if name.startswith(_PREFIX):
                     self._ledger.check(name, sorted(partition.partition_index for partition in topic.partitions))
                     self._ledger.shown[name] = len(topic.partitions)
-            if is_last and self._ledger.is_complete:
+            last_ms = last_ms or (self.world.loop.now_ms if is_last else 0.0)
+            if is_last and (self._ledger.is_complete or self.world.loop.now_ms > last_ms + _SETTLED_MS):
                 break
             await self.world.think()
         self.is_finished = True
