@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,54 +12,12 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.integration.cli.conftest import KLAMM, PATIENCE_S
+from tests.integration.cli.conftest import PATIENCE_S
+from tests.support.workers import Workers
 
 TOPIC = "orders"
 PARTITIONS = 6
 _MAP = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,PLAINTEXT_B:PLAINTEXT"
-
-
-class Workers:
-    """A supervisor with its workers, and the clients of a test."""
-
-    def __init__(self, folder: Path, *words: str) -> None:
-        environ = {name: text for name, text in os.environ.items() if not name.startswith("KLAMM_")}
-        self.log = folder / "log"
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                [KLAMM, "serve", "--data-dir", str(folder / "data"), "--profile", "test", *words],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=environ,
-            )
-
-    def ready(self, workers: int) -> str:
-        """Waits for the ready lines, and returns the addresses."""
-        assert self.process.stdout is not None
-        lines = [self.process.stdout.readline() for _ in range(workers)]
-        assert all(line.startswith("ready ") for line in lines), self.log.read_text()
-        return ",".join(line.split()[1] for line in lines)
-
-    def children(self) -> dict[int, int]:
-        """Returns the process ids of the workers, by number."""
-        found = {}
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = path.read_bytes().decode().split("\0")
-                parent = int(path.with_name("stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
-            if parent == self.process.pid and "--worker" in words:
-                found[int(words[words.index("--worker") + 1])] = int(path.parent.name)
-        return found
-
-    def stop(self) -> int:
-        """Stops all workers with SIGTERM, and returns the exit status."""
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(PATIENCE_S)
-        assert "Traceback" not in self.log.read_text(), self.log.read_text()
-        return status
 
 
 Start = Callable[..., Workers]
@@ -72,13 +29,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Workers] = []
 
     def begin(*words: str) -> Workers:
-        started.append(Workers(tmp_path, "--listen", "127.0.0.1:0", *words))
+        started.append(Workers(tmp_path, *words))
         return started[-1]
 
     yield begin
     for workers in started:
-        workers.process.kill()
-        workers.process.communicate()
+        workers.end()
 
 
 def _wait(is_true: Callable[[], bool]) -> None:
@@ -184,9 +140,8 @@ def test_a_single_broker_becomes_several_workers_and_not_fewer(start: Start) -> 
 )
 def test_what_workers_can_not_share_is_refused(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
     """A configuration that makes no sense for several workers is refused with a sentence, and nothing is written."""
-    workers = Workers(tmp_path, *words)
+    workers = Workers(tmp_path, *words, listen="")
     assert workers.process.wait(PATIENCE_S) == 2
-    assert workers.process.stdout is not None
-    workers.process.stdout.close()
+    workers.end()
     assert reason in workers.log.read_text()
     assert not (tmp_path / "data").exists()

@@ -104,8 +104,8 @@ class Supervisor:
 
     async def _announce(self) -> None:
         await self._all_ready.wait()
-        for number in self._numbers:
-            print(self._ready_lines[number], end="", flush=True)
+        # In one piece: who reads only the first line may close the pipe.
+        print("".join(self._ready_lines[number] for number in self._numbers), end="", flush=True)
 
     async def _keep(self, number: int) -> None:
         """Runs one worker again and again, until the supervisor stops or the first starts fail."""
