@@ -173,7 +173,8 @@ class Session:
             way_ms += events.random.random() * _LATEST_MS
         # The transaction is on its way, whatever becomes of the process.
         events.call_later(
-            way_ms, lambda: self._arrive(dict(conditions), list(changes), outcome, happens=happens, known=not is_unknown)
+            way_ms,
+            lambda: self._arrive(dict(conditions), list(changes), outcome, happens=happens, known=not is_unknown),
         )
         return await outcome
 
@@ -206,7 +207,9 @@ class Session:
                 error = failed
         if not known:
             keys = ", ".join(change.key for change in changes)
-            self._metadata.note("%s does not learn whether it has written %s: %s", self.name, keys, happens and not error)
+            self._metadata.note(
+                "%s does not learn whether it has written %s: %s", self.name, keys, happens and not error
+            )
             error = OutcomeUnknown("the connection to the metadata store broke")
         revision = self._metadata.revision
         self._loop.call_later(self._way_s(), self._answer, outcome, revision, error)

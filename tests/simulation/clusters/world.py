@@ -106,9 +106,13 @@ class ClusterWorld(ClientWorld):
         self.loop.after_step = self._after_step
         disks = attached([machine.device for machine in self.machines.values()])
         try:
-            with undisturbed(self.seed), listening(self.fail), replaced(self.loop, disks, self.plan.step_ms):
-                with self._watching():
-                    self._run_to_the_end(folder)
+            with (
+                undisturbed(self.seed),
+                listening(self.fail),
+                replaced(self.loop, disks, self.plan.step_ms),
+                self._watching(),
+            ):
+                self._run_to_the_end(folder)
         finally:
             rmtree(folder)
 
