@@ -35,6 +35,8 @@ class ClusterPlan(NamedTuple):
     has_cuts: bool
     """Whether connections between brokers are cut."""
     has_new_topics: bool
+    load_step_ms: float
+    """The longest time from one step of a coordinator's load to the next."""
 
 
 def make_cluster_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
@@ -75,6 +77,7 @@ def make_cluster_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, Cluste
         has_lost_sessions=chance(0.3),
         has_cuts=chance(0.5),
         has_new_topics=chance(0.4),
+        load_step_ms=random.choice((0, 0.5, 5)),
     )
     return plan, cluster
 

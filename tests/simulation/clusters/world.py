@@ -11,14 +11,12 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from random import Random
 from shutil import rmtree
-from typing import TYPE_CHECKING, Any, Final
-from unittest.mock import patch
+from typing import TYPE_CHECKING, Final
 
 from tests.simulation.brokers.asyncio_loop import ProcessLoop
 from tests.simulation.brokers.client_world import ClientWorld
@@ -45,10 +43,8 @@ from tests.simulation.logs.device import Device, Strike
 from tests.simulation.loop import EventLoop
 from tests.simulation.violation import Violation
 
-from klamm.broker.partitions.partition import Partition
 from klamm.metadata.brokers import BrokerIsLive
 from klamm.metadata.metadata_store import MetadataStoreError
-from klamm.metadata.service import MetadataService
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import BrokerId, TopicPartition
 
@@ -67,8 +63,6 @@ _AWAY_MS: Final = 200
 """Longest time from the end of a broker's process to the next start."""
 _LOOK_MS: Final = 7.0
 """How often the world looks whether a partition can go on to its new leader."""
-_PRODUCER_IDS_AT_ONCE: Final = 2
-"""Number of producer ids in a block, so that blocks are used up."""
 
 
 class ClusterWorld(ClientWorld):
@@ -90,8 +84,6 @@ class ClusterWorld(ClientWorld):
         self.markers_ms = 1e9 if plan.has_stalled_links or plan.has_cut_links or cluster.has_cuts else 3_000.0
         self._sessions: dict[BrokerId, Session] = {}
         self._moves = Moves(self)
-        self._leaders: dict[tuple[str, int, int], object] = {}
-        """The process that wrote to a partition, by topic, index and leader epoch."""
         self._refused: set[BrokerId] = set()
         """Brokers whose start has failed."""
         self._due: dict[BrokerId, float] = {}
@@ -156,28 +148,6 @@ class ClusterWorld(ClientWorld):
         return ClusterClient(self.network, config, ceilings)
 
     # Checks
-
-    @contextmanager
-    def _watching(self) -> Iterator[None]:
-        """Notes which process writes to a partition under each leader epoch (I6), and lets brokers use up their
-        producer ids."""
-        append, allocate = Partition.append, MetadataService.allocate_producer_ids
-
-        def watched(partition: Partition, *arguments: Any, **options: Any) -> Any:
-            info = append(partition, *arguments, **options)
-            process, key = asyncio._get_running_loop(), (partition.topic, partition.index, partition.leader_epoch)
-            if self._leaders.setdefault(key, process) is not process:
-                raise Violation(6, f"two brokers have written to {partition} in leader epoch {key[2]}")
-            return info
-
-        def allocate_few(service: MetadataService) -> Any:
-            return allocate(service, _PRODUCER_IDS_AT_ONCE)
-
-        with (
-            patch.object(Partition, "append", watched),
-            patch.object(MetadataService, "allocate_producer_ids", allocate_few),
-        ):
-            yield
 
     def log_of(self, where: TopicPartition) -> Log | None:
         for machine in self.machines.values():

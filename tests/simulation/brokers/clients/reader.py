@@ -41,6 +41,8 @@ __all__ = ["Reader"]
 
 _FETCH: Final = 1
 _FLEXIBLE_FROM: Final = 12
+_WITH_EPOCH: Final = 9
+"""The first version with the leader epoch that the client knows (KIP-320)."""
 
 _Asked = tuple[TopicPartition, int, int, dict[int, int]]
 """A partition to validate, its leader's epoch, the position, and the epochs that were known before the request."""
@@ -132,7 +134,7 @@ class Reader(Participant):
         session.told = wanted if answer.session_id else {}
         for where, partition in self._partitions_of(answer):
             epoch = wanted[where].current_leader_epoch
-            if partition.error_code == ErrorCode.NONE and 0 <= epoch < newest[where]:
+            if partition.error_code == ErrorCode.NONE and version >= _WITH_EPOCH and 0 <= epoch < newest[where]:
                 raise Violation(
                     6, f"a fetch from {where} was answered in leader epoch {epoch}, and {newest[where]} was known"
                 )
