@@ -1,4 +1,6 @@
-"""What a world of several brokers changes in klamm: it watches who writes to a partition, and makes rare things common."""
+"""What a world of several brokers changes in klamm: it watches the writers of partitions, and makes rare things
+common.
+"""
 
 from __future__ import annotations
 
