@@ -98,12 +98,11 @@ class ClusterWorld(ClientWorld):
         self.loop.after_step = self._after_step
         disks = attached([machine.device for machine in self.machines.values()])
         try:
-            with (
-                undisturbed(self.seed),
-                listening(self.fail),
-                replaced(self.loop, disks, self.plan.step_ms),
-                self._watching(),
-            ):
+            with ExitStack() as stack:
+                stack.enter_context(undisturbed(self.seed))
+                stack.enter_context(listening(self.fail))
+                stack.enter_context(replaced(self.loop, disks, self.plan.step_ms))
+                stack.enter_context(watching(self.loop, self.cluster.load_step_ms))
                 self._run_to_the_end(folder)
         finally:
             rmtree(folder)
