@@ -12,6 +12,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -39,6 +40,7 @@ from tests.simulation.clusters.disks import attached
 from tests.simulation.clusters.metadata_store import Faults, Session, SharedMetadata
 from tests.simulation.clusters.moves import Moves
 from tests.simulation.clusters.plan import cluster_config, make_cluster_plan
+from tests.simulation.clusters.watching import watching
 from tests.simulation.logs.device import Device, Strike
 from tests.simulation.loop import EventLoop
 from tests.simulation.violation import Violation
