@@ -167,8 +167,9 @@ class Reader(Participant):
         )
 
     def _partitions_of(self, answer: FetchResponse) -> Iterator[tuple[TopicPartition, FetchPartitionResponse]]:
+        names = {topic_id: name for name, topic_id in self.world.topic_ids.items()}
         for topic in answer.topics:
-            name = topic.name if topic.topic_id is None else self.client.name_of(topic.topic_id)
+            name = topic.name if topic.topic_id is None else names.get(topic.topic_id)
             for partition in topic.partitions:
                 where = TopicPartition(name or "", partition.index)  # type: ignore[arg-type]
                 if where not in self.positions:
