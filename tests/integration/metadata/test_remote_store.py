@@ -260,3 +260,29 @@ def test_without_a_server_the_error_names_the_socket(tmp_path: Path) -> None:
             await RemoteStore.open(tmp_path / "no.socket")
 
     _within(scenario())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_stop_ends_sessions_that_are_about_to_begin(tmp_path: Path, turns: int) -> None:
+    """A client that connects some turns of the loop before the server stops sees the end of its connection."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "metadata.sqlite")
+        path = tmp_path / "store.socket"
+        server = StoreServer(store, path)
+        await server.start()
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(path))
+        connection.setblocking(False)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await server.stop()
+        try:
+            received = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(connection, 1), 10)
+        except ConnectionResetError:
+            received = b""
+        assert received == b""
+        connection.close()
+        await store.close()
+
+    _within(scenario())
