@@ -12,6 +12,7 @@ from typing import Final
 
 from tests.simulation.brokers.world import BrokerWorld
 from tests.simulation.bugs import BUGS_OF
+from tests.simulation.clusters.world import ClusterWorld
 from tests.simulation.logs.world import LogWorld
 from tests.simulation.notes import field_names, in_words, shorten, without_addresses
 from tests.simulation.violation import Violation
@@ -19,10 +20,11 @@ from tests.simulation.world import World
 
 __all__ = ["WORLDS", "Outcome", "run_seed", "run_seeds"]
 
-WORLDS: Final[Mapping[str, type[World | LogWorld | BrokerWorld]]] = {
+WORLDS: Final[Mapping[str, type[World | LogWorld | BrokerWorld | ClusterWorld]]] = {
     "groups": World,
     "log": LogWorld,
     "broker": BrokerWorld,
+    "cluster": ClusterWorld,
 }
 """Kinds of worlds by name: coordinators on simulated logs, real logs on a simulated disk, and a broker that is real
 from its connections to its files.
@@ -64,7 +66,7 @@ class _ErrorsOfRuntime(logging.Handler):
 
 
 @contextmanager
-def _listening(world: World | LogWorld | BrokerWorld) -> Iterator[None]:
+def _listening(world: World | LogWorld | BrokerWorld | ClusterWorld) -> Iterator[None]:
     if not isinstance(world, World):
         yield
         return
@@ -113,7 +115,7 @@ def run_seed(
         return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum)
 
 
-def _report(world: World | LogWorld | BrokerWorld, what: str, bug: str | None) -> str:
+def _report(world: World | LogWorld | BrokerWorld | ClusterWorld, what: str, bug: str | None) -> str:
     loop = world.loop
     kind = next(name for name, each in WORLDS.items() if isinstance(world, each))
     again = f"python -m tests.simulation --world {kind} --seeds {world.seed}" + (f" --bug '{bug}'" if bug else "")
@@ -122,6 +124,7 @@ def _report(world: World | LogWorld | BrokerWorld, what: str, bug: str | None) -
         *found,
         "the world:",
         *_plan(world.plan),
+        *(_plan(world.cluster) if isinstance(world, ClusterWorld) else ()),
         "the last that happened:",
         *world.notes.last(),
         *found,

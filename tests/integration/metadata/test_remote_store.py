@@ -104,7 +104,7 @@ def test_each_session_sees_the_commits_of_all(open_store: OpenStore) -> None:
             revision = await writer.transact({}, [Change(f"k{number % 7}", b"\xff%d" % number)])
             assert seen[number % 2][-1].revision == revision
         await asyncio.gather(*(store.transact({}, [Change("last", b"")]) for store in (one, two)))
-        for store in (one, two):  # each may have returned before it saw the commit of the other
+        for store in (one, two):  # the last commit of the other session may be on its way
             with pytest.raises(ConditionFailed):
                 await store.transact({"last": 1}, [])
         assert [commit.revision for commit in seen[0]] == list(range(53))
@@ -261,5 +261,31 @@ def test_without_a_server_the_error_names_the_socket(tmp_path: Path) -> None:
     async def scenario() -> None:
         with pytest.raises(MetadataStoreError, match=r"no\.socket"):
             await RemoteStore.open(tmp_path / "no.socket")
+
+    _within(scenario())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_stop_ends_sessions_that_are_about_to_begin(tmp_path: Path, turns: int) -> None:
+    """A client that connects some turns of the loop before the server stops sees the end of its connection."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "metadata.sqlite")
+        path = tmp_path / "store.socket"
+        server = StoreServer(store, path)
+        await server.start()
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(path))
+        connection.setblocking(False)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await server.stop()
+        try:
+            received = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(connection, 1), 10)
+        except ConnectionResetError:
+            received = b""
+        assert received == b""
+        connection.close()
+        await store.close()
 
     _within(scenario())
