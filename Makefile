@@ -15,7 +15,7 @@ help:
 	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
 	@echo 'make unit     run the tests that need no process and no socket, in less than a minute'
 	@echo 'make test     run all tests'
-	@echo 'make check    format, lint, types, imports between rooms, names, documentation, 300 simulated worlds of each kind'
+	@echo 'make check    format, lint, types, imports between rooms, names, documentation, simulated worlds of each kind'
 	@echo 'make sim      run simulated worlds: SEEDS=100000 for more'
 	@echo 'make fuzz     send random and damaged bytes to every decoder: SECONDS=600 for each target'
 	@echo 'make faults   kill the broker and cut its power 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
@@ -74,7 +74,8 @@ check: install
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_house.py
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
-	$(BIN)/python -m tests.simulation --seeds 1..300
+	@for kind in groups log broker; do $(BIN)/python -m tests.simulation --world $$kind --seeds 1..300 || exit 1; done
+	$(BIN)/python -m tests.simulation --world cluster --seeds 1..30
 
 # SEEDS=1000 for the first thousand, SEEDS=5000..6000 for those, SEED_OPTIONS='--trace' and more: python -m tests.simulation --help
 SEEDS ?= 10000

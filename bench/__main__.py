@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.load_programs import LoadPrograms, SetUpError
 from bench.page import markdown
-from bench.peers import BASELINE, PEER_NAMES, Klamm, Peer, PeerUnavailable, make_peer
+from bench.peers import BASELINE, PEER_NAMES, USUAL_PEERS, Klamm, Peer, PeerUnavailable, make_peer
 from bench.picture import draw
 from bench.record import read_record, write_record
 from bench.report import Outcome, machine_facts
@@ -43,7 +43,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="CHECKOUT",
         help="one more peer: the klamm in this other checkout, to compare with",
     )
-    parser.add_argument("--peers", default=",".join(PEER_NAMES), help="which brokers, in turn (default: %(default)s)")
+    parser.add_argument(
+        "--peers",
+        default=",".join(USUAL_PEERS),
+        help=f"which brokers, in turn (default: %(default)s; all: {','.join(PEER_NAMES)})",
+    )
     parser.add_argument(
         "--output", type=Path, default=_ROOT / "bench" / "results", help="folder for tables, charts, raw figures"
     )

@@ -16,7 +16,15 @@ from bench.workload import Figure, Workload
 
 __all__ = ["SHORT_NAMES", "Outcome", "Section", "machine_facts", "median_of", "ratio_to_kafka", "verdict_of"]
 
-SHORT_NAMES = {"klamm": "klamm", "baseline": "baseline", "kafka": "Kafka", "tansu": "Tansu", "mock": "mock"}
+SHORT_NAMES = {
+    "klamm": "klamm",
+    "baseline": "baseline",
+    "kafka": "Kafka",
+    "tansu": "Tansu",
+    "mock": "mock",
+    "workers2": "2 workers",
+    "workers4": "4 workers",
+}
 """The peers' names in tables and charts."""
 _ROUNDS_THAT_TELL = 3
 

@@ -11,9 +11,10 @@ from bench.peers.klamm import Klamm
 from bench.peers.librdkafka_mock import LibrdkafkaMock
 from bench.peers.tansu import Tansu
 
-__all__ = ["BASELINE", "PEER_NAMES", "Klamm", "Peer", "PeerUnavailable", "RunningPeer", "make_peer"]
+__all__ = ["BASELINE", "PEER_NAMES", "USUAL_PEERS", "Klamm", "Peer", "PeerUnavailable", "RunningPeer", "make_peer"]
 
-PEER_NAMES = ("klamm", "kafka", "tansu", "mock")
+USUAL_PEERS = ("klamm", "kafka", "tansu", "mock")
+PEER_NAMES = (*USUAL_PEERS, "workers2", "workers4")
 BASELINE = "baseline"
 """The name of another checkout of klamm among the peers."""
 
@@ -22,6 +23,8 @@ def make_peer(name: str, *, programs: LoadPrograms, cache: Path, profile_folder:
     """Returns the peer called `name` (one of PEER_NAMES). Raises `PeerUnavailable` with the reason if it can't run."""
     if name == "klamm":
         return Klamm(profile_folder)
+    if name.startswith("workers"):
+        return Klamm(workers=int(name.removeprefix("workers")))
     if name == "kafka":
         return ApacheKafka()
     if name == "tansu":

@@ -26,7 +26,7 @@ class Klamm(Peer):
     scanner: without that module a comparison would be unfair.
     """
 
-    def __init__(self, profile_folder: Path | None = None, checkout: Path | None = None) -> None:
+    def __init__(self, profile_folder: Path | None = None, checkout: Path | None = None, *, workers: int = 1) -> None:
         self._program = Path(sys.executable).with_name("klamm")
         self._environment: dict[str, str] | None = None
         if checkout is not None:
@@ -43,6 +43,12 @@ class Klamm(Peer):
             reason = (tried.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise PeerUnavailable(f"`klamm serve --help` failed: {reason}")
         self.name = f"klamm {importlib.metadata.version('klamm')}" if checkout is None else f"klamm of {checkout.name}"
+        self._workers = workers
+        if workers > 1:
+            processors = len(os.sched_getaffinity(0))
+            if workers > processors:
+                raise PeerUnavailable(f"{workers} workers need {workers} processors, and there are {processors}")
+            self.name += f", {workers} workers"
         self._profile_folder = profile_folder
         self._starts = 0
 
@@ -64,6 +70,7 @@ class Klamm(Peer):
         settings.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
         arguments = ["serve", "--listen", f"127.0.0.1:{port}", "--data-dir", str(folder / "data")]
         arguments += ["--config", str(settings)] if config else []
+        arguments += ["--workers", str(self._workers)] if self._workers > 1 else []
         command = [str(self._program), *arguments]
         if script:
             command = [sys.executable, str(_ROOT / "bench" / script[0]), *script[1:], *arguments]

@@ -35,6 +35,7 @@ from bench.workloads import (
     spark_through,
     spark_write,
     start,
+    workers,
 )
 
 __all__ = ["WORKLOADS"]
@@ -74,4 +75,5 @@ WORKLOADS: tuple[Workload, ...] = (
     *spark_write.WORKLOADS,
     *spark_through.WORKLOADS,
     *pipelines.WORKLOADS,
+    *workers.WORKLOADS,
 )

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from unittest.mock import patch
 
 from tests.simulation.brokers.bugs import BROKER_BUGS
+from tests.simulation.clusters.bugs import CLUSTER_BUGS
 from tests.simulation.delivery.bugs import DELIVERY_BUGS
 from tests.simulation.logs.bugs import LOG_BUGS
 
@@ -371,5 +372,6 @@ BUGS_OF: Final[Mapping[str, Mapping[str, Callable[[], AbstractContextManager[Non
     "log": LOG_BUGS,
     "broker": BROKER_BUGS,
     "delivery": DELIVERY_BUGS,
+    "cluster": CLUSTER_BUGS,
 }
 """All bugs, by the kind of world that must find them."""

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from tests.simulation.brokers.world import BrokerWorld
 from tests.simulation.bugs import BUGS_OF
+from tests.simulation.clusters.world import ClusterWorld
 from tests.simulation.delivery.world import DeliveryWorld
 from tests.simulation.logs.world import LogWorld
 from tests.simulation.notes import field_names, in_words, shorten, without_addresses
@@ -20,16 +21,17 @@ from tests.simulation.world import World
 
 __all__ = ["WORLDS", "Outcome", "run_seed", "run_seeds"]
 
-AnyWorld: TypeAlias = World | LogWorld | BrokerWorld | DeliveryWorld
+AnyWorld: TypeAlias = World | LogWorld | BrokerWorld | ClusterWorld | DeliveryWorld
 
 WORLDS: Final[Mapping[str, type[AnyWorld]]] = {
     "groups": World,
     "log": LogWorld,
     "broker": BrokerWorld,
+    "cluster": ClusterWorld,
     "delivery": DeliveryWorld,
 }
 """Kinds of worlds by name: coordinators on simulated logs, real logs on a simulated disk, a broker that is real from
-its connections to its files, and workers that handle the records of a topic.
+its connections to its files, several of them, and workers that handle the records of a topic.
 """
 
 _SEEDS_PER_TASK: Final = 8
@@ -126,6 +128,7 @@ def _report(world: AnyWorld, what: str, bug: str | None) -> str:
         *found,
         "the world:",
         *_plan(world.plan),
+        *(_plan(world.cluster) if isinstance(world, ClusterWorld) else ()),
         "the last that happened:",
         *world.notes.last(),
         *found,

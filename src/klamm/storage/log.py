@@ -105,7 +105,13 @@ class Log:
         folders = [loaded.directory, loaded.directory.parent] if has_new_names else []
         self._sync = sync = LogSync(loaded.recovery_point, loaded.indexed_offset, folders)
         self.state = state = LogState(topic_partition, config, services, segments, loaded)
-        self.epochs = LogLeaderEpochs(loaded.leader_epochs, segments, services.checkpoint_lock)
+        self.epochs = LogLeaderEpochs(
+            loaded.leader_epochs,
+            segments,
+            services.checkpoint_lock,
+            # The epochs of recovered batches may be missing in the checkpoint.
+            has_changed=loaded.recovery_point < loaded.log_end_offset,
+        )
         self.producers = LogProducers(state, sync, loaded.producers, loaded.snapshot_offset)
         self.transactions = LogTransactions(state, loaded.producers)
         self.durability = LogDurability(state, sync, self.epochs, self.producers, services, now_ms=now_ms)

@@ -25,11 +25,14 @@ class LogLeaderEpochs:
 
     __slots__ = ("_checkpoint_lock", "_has_changed", "_segments", "known")
 
-    def __init__(self, epochs: LeaderEpochs, segments: Segments, checkpoint_lock: Lock) -> None:
+    def __init__(
+        self, epochs: LeaderEpochs, segments: Segments, checkpoint_lock: Lock, *, has_changed: bool = False
+    ) -> None:
+        """Takes over the epochs of a log that was opened. `has_changed`: the checkpoint may lack some of them."""
         self.known = epochs
         self._segments = segments
         self._checkpoint_lock = checkpoint_lock
-        self._has_changed = False
+        self._has_changed = has_changed
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Starts `epoch` at `start_offset`. It need not be durable until a record is appended under it."""

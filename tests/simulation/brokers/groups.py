@@ -14,7 +14,7 @@ from tests.simulation.violation import Violation
 from klamm.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
-    from tests.simulation.brokers.world import BrokerWorld
+    from tests.simulation.brokers.client_world import ClientWorld
 
 __all__ = ["GroupLedger", "Shares"]
 
@@ -35,7 +35,7 @@ class _Holding(NamedTuple):
 class GroupLedger:
     """The ledger of one group."""
 
-    def __init__(self, world: BrokerWorld) -> None:
+    def __init__(self, world: ClientWorld) -> None:
         self._world = world
         self._shared: dict[tuple[int, str], list[frozenset[TopicPartition]]] = {}
         self._owners: dict[tuple[int, int], dict[TopicPartition, str]] = {}

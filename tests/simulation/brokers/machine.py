@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from tests.simulation.brokers.asyncio_loop import ProcessLoop, Threads
-from tests.simulation.brokers.metadata_store import MemoryStore, StoredMetadata
+from tests.simulation.brokers.clients.client import ClientConnection
 from tests.simulation.brokers.network import Door, Network
 from tests.simulation.logs.device import Device, Strike
-from tests.simulation.loop import Process
+from tests.simulation.loop import EventLoop, Process
 
 from klamm.broker import time_slices
 from klamm.broker.network import client_connection
@@ -24,6 +25,7 @@ from klamm.broker.network.listener import Listener
 from klamm.broker.partitions import fsync_batcher, partition_registry
 from klamm.broker.services import coordinator_ports, log_cleaning
 from klamm.broker.services.broker_services import BrokerServices
+from klamm.client.config import ClientConfig
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata import planning
 from klamm.protocol.types import Millis, TopicPartition
@@ -31,10 +33,12 @@ from klamm.storage import log_directory, log_opening
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
+    from klamm.broker.services.peers import PeerConnection
+    from klamm.client.config import Address
     from klamm.metadata.metadata_store import MetadataStore
     from klamm.storage.log import Log
 
-__all__ = ["START_MS", "Machine"]
+__all__ = ["START_MS", "Machine", "replaced"]
 
 START_MS = 1_600_000_000_000
 """The time of the wall clock when the world begins."""
@@ -44,8 +48,47 @@ _CLOCKS = (client_connection, partition_registry, planning, time_slices)
 """Modules that interrupt their work when one step has taken too long."""
 
 
+class Clock:
+    """The monotonic clock of all processes. With a step of a few milliseconds, divided work takes many steps."""
+
+    def __init__(self, events: EventLoop, step_ms: float) -> None:
+        self._events = events
+        self._step_ms = step_ms
+        """Every read of the clock advances it by so much."""
+        self._ahead_ms = 0.0
+
+    def __call__(self) -> float:
+        """Returns the time in seconds."""
+        self._ahead_ms += self._step_ms
+        return (self._events.now_ms + self._ahead_ms) / 1000
+
+
+@contextmanager
+def replaced(events: EventLoop, disks: AbstractContextManager[None], step_ms: float) -> Iterator[None]:
+    """Replaces files, threads, clocks and random ids by those of the world while the context is open."""
+    random, monotonic = Random(events.random.random()), Clock(events, step_ms)
+    with ExitStack() as stack:
+        stack.enter_context(disks)
+        for module in _POOLS:
+            stack.enter_context(patch.object(module, "ThreadPoolExecutor", _threads))
+        for module in _CLOCKS:
+            stack.enter_context(patch.object(module, "monotonic", monotonic))
+        stack.enter_context(patch("time.monotonic", monotonic))
+        stack.enter_context(patch.object(uuid, "uuid4", lambda: uuid.UUID(int=random.getrandbits(128), version=4)))
+        yield
+
+
+def _threads(max_workers: int | None = None, thread_name_prefix: str = "") -> Threads:
+    loop = asyncio._get_running_loop()
+    assert isinstance(loop, ProcessLoop)
+    return Threads(loop, thread_name_prefix)
+
+
 class Machine:
-    """The broker's process, and the disk and the metadata that outlast it."""
+    """A broker's process, and the disk that outlasts it.
+
+    `connect` returns the session of a new process with the metadata store.
+    """
 
     def __init__(
         self,
@@ -54,44 +97,24 @@ class Machine:
         network: Network,
         config: BrokerConfig,
         failed: Callable[[BaseException], None],
+        *,
+        address: Address,
+        connect: Callable[[ProcessLoop], Awaitable[MetadataStore]],
     ) -> None:
         self.device = device
         self.network = network
         self.config = config
         self.services: BrokerServices | None = None
+        self.address = address
+        self.loop: ProcessLoop | None = None
+        """The loop of the broker's process."""
         self.thread_ms: Callable[[str], float] = lambda name: 0.0
         """Returns the duration of the next job of a thread pool."""
-        self.step_ms = 0.0
-        """Every read of the clock advances it by so much. With a few milliseconds, divided work takes many steps."""
+        self._connect = connect
         self._root = root
         self._events = network.events
         self._failed = failed
-        self._metadata = StoredMetadata()
-        self._loop: ProcessLoop | None = None
         self._process: Process | None = None
-        self._clock_ms = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Replaces files, threads, clocks and random ids by those of the world while the context is open."""
-        random = Random(self._events.random.random())
-        with ExitStack() as stack:
-            stack.enter_context(self.device.attached())
-            for module in _POOLS:
-                stack.enter_context(patch.object(module, "ThreadPoolExecutor", self._threads))
-            for module in _CLOCKS:
-                stack.enter_context(patch.object(module, "monotonic", self._monotonic))
-            stack.enter_context(patch("time.monotonic", self._monotonic))
-            stack.enter_context(patch.object(uuid, "uuid4", lambda: uuid.UUID(int=random.getrandbits(128), version=4)))
-            yield
-
-    def _threads(self, max_workers: int | None = None, thread_name_prefix: str = "") -> Threads:
-        assert self._loop is not None
-        return Threads(self._loop, thread_name_prefix)
-
-    def _monotonic(self) -> float:
-        self._clock_ms += self.step_ms
-        return (self._events.now_ms + self._clock_ms) / 1000
 
     def now_ms(self) -> Millis:
         """Returns the time of the wall clock."""
@@ -103,9 +126,14 @@ class Machine:
         return self._process is not None
 
     @property
+    def is_serving(self) -> bool:
+        """Whether the broker accepts connections."""
+        return self.address in self.network.doors
+
+    @property
     def context(self) -> BrokerContext | None:
         """The context of the broker's handlers; None while the broker does not serve."""
-        return self.services.context if self.services is not None and self.network.door is not None else None
+        return self.services.context if self.services is not None and self.is_serving else None
 
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
@@ -119,18 +147,18 @@ class Machine:
         self.device.begin_life()
         self._set_times()
         self._process = process = Process(self._events, is_broker=True)
-        self._loop = loop = ProcessLoop(self._events, process, self._failed, thread_ms=self.thread_ms)
-        self.services = services = BrokerServices(self.config, self.now_ms, open_files=_OPEN_FILES)
-
-        async def open_store() -> MetadataStore:
-            return MemoryStore(self._metadata, latency_s=0.002)
+        self.loop = loop = ProcessLoop(self._events, process, self._failed, thread_ms=self.thread_ms)
+        asyncio._set_running_loop(loop)  # type: ignore[arg-type]
+        self.services = services = BrokerServices(
+            self.config, self.now_ms, open_files=_OPEN_FILES, open_peer_connection=self._open_peer_connection
+        )
 
         async def serve() -> None:
-            context = await services.start(open_store)
+            context = await services.start(lambda: self._connect(loop), {"PLAINTEXT": self.address})
             listener = Listener(
                 Dispatcher(context),
-                host="127.0.0.1",
-                port=9092,
+                host=self.address[0],
+                port=self.address[1],
                 advertised=None,
                 maximum_frame_bytes=self.config.socket_request_max_bytes,
                 maximum_connections=self.config.max_connections,
@@ -139,16 +167,26 @@ class Machine:
                 maximum_idle_s=self.config.connections_max_idle_ms / 1000,
                 unsent=context.unsent_answers,
             )
-            self.network.door = Door(loop, listener, Dispatcher(context))
+            self.network.doors[self.address] = Door(self.address, loop, listener, Dispatcher(context))
             started()
 
         loop.run(self._begin, serve)
 
     def _begin(self, coroutine: Callable[[], object]) -> None:
         """Runs a coroutine; the world receives its exceptions."""
-        assert self._loop is not None
-        task = self._loop.create_task(coroutine())
+        assert self.loop is not None
+        task = self.loop.create_task(coroutine())
         task.add_done_callback(lambda done: self._failed(error) if (error := done.exception()) is not None else None)
+
+    async def _open_peer_connection(self, address: Address, client_id: str, /) -> PeerConnection:
+        """Implements `OpenPeerConnection` with the simulated network."""
+        config = ClientConfig(
+            bootstrap_servers=(address,), client_id=client_id, request_timeout_ms=self.config.request_timeout_ms
+        )
+        assert self.loop is not None
+        connection = ClientConnection(self.network, config, {}, address=address, loop=self.loop)
+        await connection.open()
+        return connection
 
     def _set_times(self) -> None:
         """Gives all files the world's time, so that their age does not depend on the real machine."""
@@ -159,9 +197,9 @@ class Machine:
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """Stops the broker cleanly, and then calls `stopped`."""
-        services, door = self.services, self.network.door
+        services, door = self.services, self.network.doors.get(self.address)
         assert services is not None
-        assert self._loop is not None
+        assert self.loop is not None
 
         async def stop() -> None:
             if door is not None:
@@ -169,7 +207,7 @@ class Machine:
             await services.stop()
             stopped()
 
-        self._loop.run(self._begin, stop)
+        self.loop.run(self._begin, stop)
 
     def end(self, strike: Strike | None) -> None:
         """Ends the process. `strike` is the cause; it is None if the device was struck before, or after a clean stop of
@@ -180,13 +218,13 @@ class Machine:
         if strike is not None:
             self.device.strike(strike)
         self._process.kill()
-        self.network.close_door()
-        assert self._loop is not None
+        assert self.loop is not None
+        self.network.end(self.loop, self.address)
         if self.services is not None:
             self.services._stops.pop_all()  # Closing a coroutine must not continue a stop in progress.
-        self._loop.end()
+        self.loop.end()
         self._let_go_of_files()
-        self._process = self._loop = self.services = None
+        self._process = self.loop = self.services = None
 
     def _let_go_of_files(self) -> None:
         """Closes the files of an ended process, as the kernel does."""

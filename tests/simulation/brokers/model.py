@@ -45,6 +45,8 @@ class PartitionModel:
     """Leader epochs by offset, from the records that were read."""
     known: dict[int, bytes | None] = field(default_factory=dict)
     """Values by offset, from acknowledgements and readers; None for a control record."""
+    newest_epoch: int = -1
+    """The highest leader epoch of a record that was read."""
     synced_offset: int = 0
     end_offset: int = 0
     """The synced offset and the end offset when the last life ended."""
@@ -125,6 +127,8 @@ class Model:
     def see(self, where: TopicPartition, offset: int, value: bytes | None, epoch: int | None = None) -> None:
         """Records what a client learned about an offset: its value, and its leader epoch if it is known."""
         partition = self.partitions[where]
+        if epoch is not None:
+            partition.newest_epoch = max(partition.newest_epoch, epoch)
         if epoch is not None and partition.epochs.setdefault(offset, epoch) != epoch:
             raise Violation(1, f"{where} has epoch {epoch} at offset {offset}, and had {partition.epochs[offset]}")
         known = partition.known

@@ -1,4 +1,4 @@
-"""Connections between clients and the broker, without sockets: they carry bytes in both directions, in order, until
+"""Connections of clients and brokers to brokers, without sockets: they carry bytes in both directions, in order, until
 they break.
 
 The broker's side of each connection is a real `Connection` of its listener. Bytes may arrive in pieces or late. When
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from klamm.broker.network.dispatch import Dispatcher
     from klamm.broker.network.listener import Listener
+    from klamm.client.config import Address
     from klamm.client.conversation import Offers
 
 __all__ = ["ClientEnd", "Door", "Link", "Network"]
@@ -38,42 +39,58 @@ class ClientEnd(Protocol):
 
 
 class Door:
-    """The broker's entrance for connections during one life."""
+    """A broker's entrance for connections during one life."""
 
-    def __init__(self, loop: ProcessLoop, listener: Listener, dispatcher: Dispatcher) -> None:
+    def __init__(self, address: Address, loop: ProcessLoop, listener: Listener, dispatcher: Dispatcher) -> None:
+        self.address = address
         self.loop = loop
         self.listener = listener
         self.dispatcher = dispatcher
 
 
 class Network:
-    """All connections. `door` is None while no broker listens."""
+    """All connections. `doors` has the brokers that listen now, by address."""
 
     def __init__(self, events: EventLoop, client_loop: ProcessLoop, *, latency_ms: float, has_pieces: bool) -> None:
         self.events = events
         self.client_loop = client_loop
-        self.door: Door | None = None
+        self.doors: dict[Address, Door] = {}
         self.links: list[Link] = []
+        self.cuts: set[tuple[ProcessLoop, Address]] = set()
+        """Between these processes and brokers no connection is possible."""
         self.latency_ms = latency_ms
         self.has_pieces = has_pieces
         self.offers: Offers | None = None
         """The broker's answer to ApiVersions."""
         self._ports = 0
 
-    def connect(self, client: ClientEnd) -> Link | None:
-        """Returns a new connection, or None if it is refused."""
-        if self.door is None:
+    def connect(self, client: ClientEnd, loop: ProcessLoop, address: Address) -> Link | None:
+        """Returns a new connection of a process to a broker, or None if it is refused."""
+        door = self.doors.get(address)
+        if door is None or (loop, address) in self.cuts:
             return None
         self._ports += 1
-        link = Link(self, self.door, client, self._ports)
+        link = Link(self, door, client, loop, self._ports)
         self.links.append(link)
         return link
 
-    def close_door(self) -> None:
-        """Breaks all connections, because the broker's process has ended."""
-        self.door = None
+    def end(self, loop: ProcessLoop, address: Address) -> None:
+        """Breaks all connections of a broker's process, because it has ended."""
+        self.doors.pop(address, None)
         for link in list(self.links):
-            link.break_off()
+            if link.is_of(loop):
+                link.break_off()
+
+    def cut(self, loop: ProcessLoop, address: Address) -> None:
+        """Breaks the connections of a process to a broker, and refuses new ones until `heal`."""
+        self.cuts.add((loop, address))
+        for link in list(self.links):
+            if link.leads(loop, address):
+                link.break_off()
+
+    def heal(self) -> None:
+        """Ends all cuts."""
+        self.cuts.clear()
 
     def delay_ms(self) -> float:
         """Returns the time that some bytes are on their way."""
@@ -83,12 +100,13 @@ class Network:
 class Link(asyncio.Transport):
     """One connection. It is the transport of the broker's `Connection`."""
 
-    def __init__(self, network: Network, door: Door, client: ClientEnd, port: int) -> None:
+    def __init__(self, network: Network, door: Door, client: ClientEnd, loop: ProcessLoop, port: int) -> None:
         super().__init__()
         self._network = network
         self._events = network.events
         self._door = door
         self._client = client
+        self._client_loop = loop
         self._port = port
         self._connection: Connection | None = None
         self._up_ms = self._down_ms = 0.0
@@ -97,6 +115,14 @@ class Link(asyncio.Transport):
         self._is_paused = self._is_closing = False
         self.is_broken = False
         self._to_broker(self._accepted)
+
+    def is_of(self, loop: ProcessLoop) -> bool:
+        """Returns whether the process is at one of the ends."""
+        return loop is self._door.loop or loop is self._client_loop
+
+    def leads(self, loop: ProcessLoop, address: Address) -> bool:
+        """Returns whether the connection leads from that process to the broker at that address."""
+        return loop is self._client_loop and address == self._door.address
 
     # The client's side.
 
@@ -117,7 +143,7 @@ class Link(asyncio.Transport):
         self.is_broken = True
         self._network.links.remove(self)
         self._door.loop.call_later(self._network.delay_ms() / 1000, self._lose_connection)
-        self._network.client_loop.call_later(self._network.delay_ms() / 1000, self._client.lost)
+        self._client_loop.call_later(self._network.delay_ms() / 1000, self._client.lost)
 
     def stall(self, stall_ms: float, *, up: bool, down: bool) -> None:
         """Delays all bytes that are sent from now on."""
@@ -169,13 +195,13 @@ class Link(asyncio.Transport):
     # The broker's side: asyncio's transport.
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return {"peername": ("127.0.0.1", self._port), "sockname": ("127.0.0.1", 9092)}.get(name, default)
+        return {"peername": ("127.0.0.1", self._port), "sockname": self._door.address}.get(name, default)
 
     def write(self, data: Any) -> None:
         if self.is_broken or self._is_closing:
             return
         self._down_ms = max(self._down_ms, self._events.now_ms + self._network.delay_ms())
-        self._network.client_loop.call_at(self._down_ms / 1000, self._deliver, bytes(data))
+        self._client_loop.call_at(self._down_ms / 1000, self._deliver, bytes(data))
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.write(b"".join(list_of_data))
@@ -188,7 +214,7 @@ class Link(asyncio.Transport):
             self._is_closing = True
             self._door.loop.call_soon(self._lose_connection)
             at_ms = max(self._down_ms, self._events.now_ms) + _CLOSING_MS
-            self._network.client_loop.call_at(at_ms / 1000, self.break_off)
+            self._client_loop.call_at(at_ms / 1000, self.break_off)
 
     def abort(self) -> None:
         self.close()

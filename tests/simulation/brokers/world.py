@@ -15,76 +15,54 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from shutil import rmtree
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tests.simulation.brokers.asyncio_loop import ProcessLoop
-from tests.simulation.brokers.checks import check_all_read, check_batches
-from tests.simulation.brokers.clients.base import Participant
+from tests.simulation.brokers.client_world import ClientWorld
 from tests.simulation.brokers.clients.classic_member import ClassicMember
 from tests.simulation.brokers.clients.committer import Committer
 from tests.simulation.brokers.clients.consumer_member import ConsumerMember
 from tests.simulation.brokers.clients.lookups import Lookups
 from tests.simulation.brokers.clients.markers import Markers
 from tests.simulation.brokers.clients.offset_reader import OffsetReader
-from tests.simulation.brokers.clients.producer import Producer, ProducerIdentity
+from tests.simulation.brokers.clients.producer import Producer
 from tests.simulation.brokers.clients.reader import Reader
 from tests.simulation.brokers.clients.streams import StreamReader
 from tests.simulation.brokers.clients.topics import create_topics
 from tests.simulation.brokers.clients.transactional import TransactionalProducer
 from tests.simulation.brokers.groups import GroupLedger
-from tests.simulation.brokers.machine import Machine
-from tests.simulation.brokers.model import Batch, Model
-from tests.simulation.brokers.network import Network
+from tests.simulation.brokers.machine import Machine, replaced
+from tests.simulation.brokers.metadata_store import MemoryStore, StoredMetadata
 from tests.simulation.brokers.plan import broker_config, make_plan
 from tests.simulation.brokers.surroundings import listening, undisturbed
-from tests.simulation.brokers.transactions import Outcome, Transaction, Transactions
 from tests.simulation.logs.device import Device, Strike
-from tests.simulation.loop import EventLoop, Process
-from tests.simulation.notes import Notes
+from tests.simulation.loop import EventLoop
 from tests.simulation.violation import Violation
 
-from klamm.protocol.types import PartitionIndex, TopicId, TopicPartition
+from klamm.protocol.types import TopicPartition
 
-__all__ = ["BrokerWorld"]
+if TYPE_CHECKING:
+    from klamm.metadata.metadata_store import MetadataStore
+    from klamm.storage.log import Log
+
+__all__ = ["BROKER_ADDRESS", "BrokerWorld"]
+
+BROKER_ADDRESS: Final = ("broker", 9092)
 
 _MEMORY: Final = Path("/dev/shm")
 _START_MS: Final = 30_000
 """Longest duration of a start or a stop."""
-_END_MS: Final = 60_000
-"""Longest time that clients may need after the last fault."""
 _TROUBLE_MS: Final = 150
-_LATE_MS: Final = 2_000
-"""Longest time that a request is on its way."""
 
 
-class BrokerWorld:
+class BrokerWorld(ClientWorld):
     """The world of one seed."""
 
     def __init__(self, seed: int, *, listener: Callable[[str], None] | None = None, sums: bool = False) -> None:
-        self.seed = seed
-        self.loop = loop = EventLoop(seed)
-        self.notes = Notes(loop, listener, sums=sums)
-        self.sizes = Random(f"sizes of {seed}")
-        """Source of the random sizes of batches and answers. Worlds without large batches draw nothing from it."""
-        self.plan = plan = make_plan(loop.random, self.sizes)
-        self.partitions = [
-            TopicPartition(topic, PartitionIndex(index))
-            for topic, count in plan.topics.items()
-            for index in range(count)
-        ]
-        self.model = Model(self.partitions, waits_for_disk=plan.fsync == "ack")
-        self.transactions = Transactions(self.model)
-        self.topic_ids: dict[str, TopicId] = {}
-        self.is_ending = False
-        """Whether the faults have ended: writers finish now."""
-        self.is_quiet = False
-        """Whether the writers have finished: readers finish now."""
-        self.life = 0
-        self.is_over = False
-        self._failure: BaseException | None = None
-        self._clients = ProcessLoop(loop, Process(loop), self.fail)
-        self.network = Network(loop, self._clients, latency_ms=plan.latency_ms, has_pieces=plan.has_pieces)
-        self._participants: list[Participant] = []
+        loop, sizes = EventLoop(seed), Random(f"sizes of {seed}")
+        super().__init__(seed, make_plan(loop.random, sizes), loop, listener, sums=sums)
+        self.sizes = sizes
+        self.addresses = (BROKER_ADDRESS,)
         self._is_serving = self._is_stopped = False
         self._may_lose = False
         """Whether unsynced data may be lost, because the power or a sync failed."""
@@ -94,12 +72,28 @@ class BrokerWorld:
         folder = tempfile.mkdtemp(prefix="klamm-simulation-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None)
         self._root = Path(folder)
         self.device = Device(self._root, self.loop.random, self.notes.add)
-        self.machine = Machine(self._root, self.device, self.network, broker_config(self.plan, folder), self.fail)
+        metadata = StoredMetadata()
+
+        async def connect(loop: ProcessLoop) -> MetadataStore:
+            return MemoryStore(metadata, latency_s=0.002)
+
+        self.machine = Machine(
+            self._root,
+            self.device,
+            self.network,
+            broker_config(self.plan, folder),
+            self.fail,
+            address=BROKER_ADDRESS,
+            connect=connect,
+        )
         self.machine.thread_ms = self._thread_ms
-        self.machine.step_ms = self.plan.step_ms
         self.loop.after_step = self._after_step
         try:
-            with undisturbed(self.seed), listening(self.fail), self.machine.running():
+            with (
+                undisturbed(self.seed),
+                listening(self.fail),
+                replaced(self.loop, self.device.attached(), self.plan.step_ms),
+            ):
                 try:
                     self._begin()
                     for _ in range(self.plan.lives):
@@ -143,10 +137,6 @@ class BrokerWorld:
         self._run(_START_MS, lambda: len(self.topic_ids) == len(plan.topics))
         for participant in self._participants:
             self._clients.run(self._spawn, participant.live())
-
-    def _spawn(self, coroutine: object) -> None:
-        task = self._clients.create_task(coroutine)
-        task.add_done_callback(lambda done: self.fail(error) if (error := done.exception()) is not None else None)
 
     def _live(self) -> None:
         if not self.machine.is_alive:
@@ -236,36 +226,7 @@ class BrokerWorld:
         if not self.machine.is_alive:
             self._start(is_calm=True)
         self._heal()
-        self.is_ending = True
-        self.notes.add("nothing goes wrong any more")
-        self._wait_for(lambda participant: not participant.is_reader)
-        self._run(_LATE_MS if self.plan.has_stalled_links else 4 * self.plan.latency_ms)
-        self.is_quiet = True
-        self.notes.add("nothing is written any more")
-        self._wait_for(lambda participant: True)
-        self.transactions.settle()
-        for participant in self._participants:
-            if isinstance(participant, OffsetReader):
-                self.transactions.check_offsets(participant.found)
-            if isinstance(participant, StreamReader):
-                for where, shown in participant.found.items():
-                    check_all_read(self.model, participant.name, where, shown, is_committed=participant.is_committed)
-            if isinstance(participant, Reader):
-                for where in self.partitions:
-                    check_all_read(
-                        self.model,
-                        participant.name,
-                        where,
-                        participant.visible[where],
-                        is_committed=participant.is_committed,
-                    )
-        check_batches(self.model)
-
-    def _wait_for(self, is_meant: Callable[[Participant], bool]) -> None:
-        participants = [participant for participant in self._participants if is_meant(participant)]
-        if not self._run(_END_MS, lambda: all(participant.is_finished for participant in participants)):
-            late = [each.name for each in participants if not each.is_finished]
-            raise Violation(26, f"{', '.join(late)} did not come to an end in {_END_MS} ms")
+        self._finish()
 
     # Faults
 
@@ -301,98 +262,10 @@ class BrokerWorld:
         draw = self.loop.random.random()
         return draw * self.plan.sync_ms if name == "klamm-sync" else draw * 0.3
 
-    # Steps
-
-    def _run(self, duration_ms: float, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Lets time pass; returns whether `is_over` became true."""
-        end_ms = self.loop.now_ms + duration_ms
-        if is_over():
-            return True
-        self.loop.run_until(end_ms, is_over)
-        return is_over()
-
     def _after_step(self) -> None:
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        super()._after_step()
         if self.device.is_gone and self.machine.is_alive:
             self._die(None)
 
-    def fail(self, error: BaseException) -> None:
-        """Reports a finding; the world ends with this step."""
-        if self._failure is None and not self.is_over:
-            self._failure = error
-
-    # Calls from clients
-
-    def add(self, participant: Participant) -> None:
-        """Adds a participant."""
-        self._participants.append(participant)
-
-    async def think(self) -> None:
-        """Waits as long as a client pauses between two requests."""
-        patience = _LATE_MS / 4 if self.is_ending and not self.is_quiet else self.plan.think_ms
-        await asyncio.sleep(self.loop.random.random() * patience / 500)
-
-    def begin(self, batch: Batch) -> None:
-        """Records that a producer is about to write a batch."""
-        if self.plan.producer_expiry_ms < _LATE_MS and batch.transaction is None:
-            batch.is_idempotent = False  # A producer that the log has forgotten may write the batch again.
-        self.model.begin(batch)
-
-    def ended(self, transaction: Transaction, identity: ProducerIdentity, *, is_commit: bool) -> None:
-        """Tells the `Markers` clients that a transaction of version 2 has ended, and that its producer has the next
-        epoch.
-        """
-        for participant in self._participants:
-            if isinstance(participant, Markers):
-                participant.remember(transaction, identity, is_commit=is_commit)
-
-    def acknowledged(self, batch: Batch, first_offset: int) -> None:
-        """Records that a batch was acknowledged to its producer (I4)."""
-        self._check_synced(batch.where, first_offset + len(batch.values) - 1, 4)
-        self.model.acknowledge(batch, first_offset)
-
-    def saw(self, where: TopicPartition, offset: int, value: bytes | None, epoch: int) -> None:
-        """Records that a reader got a record (I5)."""
-        self._check_synced(where, offset, 5)
-        self.model.see(where, offset, value, epoch)
-
-    def told_high_watermark(self, where: TopicPartition, high_watermark: int) -> None:
-        """Records the high watermark in an answer to a reader."""
-        partition = self.model.partitions[where]
-        partition.high_watermark = max(partition.high_watermark, high_watermark)
-
-    def _check_synced(self, where: TopicPartition, offset: int, invariant: int) -> None:
-        if self.plan.fsync != "ack":
-            return
-        # A new process does not know yet what the last process has synced.
-        log, synced_offset = self.machine.logs.get(where), self.model.partitions[where].synced_offset
-        if offset >= (synced_offset if log is None else max(synced_offset, log.recovery_point)):
-            raise Violation(invariant, f"offset {offset} of {where} is known, and not on the disk")
-
-    def end_of(self, where: TopicPartition) -> int:
-        """Returns the end offset of the partition's log; a huge number if there is no log."""
-        log = self.machine.logs.get(where)
-        return 1 << 62 if log is None else log.log_end_offset
-
-    def may_have_lost_since(self, life: int) -> bool:
-        """Returns whether data that was acknowledged in that life may be lost."""
-        return self.plan.may_lose and self.life > life
-
-    def first_undecided(self, where: TopicPartition) -> int | None:
-        """Returns the first known offset of an open transaction that has not timed out, or None."""
-        offsets = (
-            batch.first_offset
-            for batch in self.model.partitions[where].batches
-            if batch.transaction is not None
-            and batch.transaction.outcome is Outcome.OPEN
-            and self.loop.now_ms < batch.transaction.began_ms + self.plan.transaction_timeout_ms
-            and batch.first_offset is not None
-        )
-        return min(offsets, default=None)
-
-    def stable_end_of(self, where: TopicPartition) -> int:
-        """Returns the partition's last stable offset, at most the known high watermark."""
-        log = self.machine.logs.get(where)
-        return 0 if log is None else min(log.last_stable_offset, self.model.partitions[where].high_watermark)
+    def log_of(self, where: TopicPartition) -> Log | None:
+        return self.machine.logs.get(where)

@@ -105,7 +105,18 @@ class Device:
     @contextmanager
     def attached(self) -> Iterator[None]:
         """Leads all calls through the device while the context is open."""
-        replacements: dict[str, Any] = {
+        replacements = self.replacements()
+        self.use({name: getattr(os, name) for name in replacements})
+        with patch.multiple(os, **replacements):
+            yield
+
+    def use(self, real: dict[str, Callable[..., Any]]) -> None:
+        """Sets the calls of the operating system, by name."""
+        self._real = real
+
+    def replacements(self) -> dict[str, Any]:
+        """Returns the device's calls by the name of the call that each of them replaces."""
+        return {
             "open": self._open,
             "write": lambda fd, data: self._write("write", fd, [data]),
             "pwrite": lambda fd, data, at: self._write("pwrite", fd, [data], at),
@@ -123,9 +134,6 @@ class Device:
             "listdir": lambda path=".": sorted(self._real["listdir"](path)),
             "scandir": lambda path=".": _Sorted(self._real["scandir"](path)),
         }
-        self._real = {name: getattr(os, name) for name in replacements}
-        with patch.multiple(os, **replacements):
-            yield
 
     @contextmanager
     def passing(self) -> Iterator[None]:
@@ -139,6 +147,10 @@ class Device:
     def arm(self, strike: Strike, calls: int) -> None:
         """Lets the process die in the middle of one of the next calls that change something."""
         self._strike = (self.calls + calls, strike)
+
+    def disarm(self) -> None:
+        """Lets the process live, if a strike was armed."""
+        self._strike = None
 
     def strike(self, strike: Strike) -> None:
         """Lets the process die now, between two calls; its later calls have no effect."""
@@ -178,6 +190,38 @@ class Device:
                 self._adopt_synced(item)
             else:
                 item.durable = item.content()
+
+    @property
+    def path(self) -> Path:
+        """The simulated folder."""
+        return Path(self._root)
+
+    def is_mine(self, path: object) -> bool:
+        """Returns whether the path is in the simulated folder."""
+        return isinstance(path, str | os.PathLike) and str(path).startswith(self._root)
+
+    def knows(self, inode: int) -> bool:
+        """Returns whether the file is in the simulated folder."""
+        return inode in self._inodes
+
+    def drop(self, path: str) -> None:
+        """Removes a file or a folder of files from the disk, for the world itself."""
+        with self.passing():
+            if os.path.isdir(path):
+                for name in self._real["listdir"](path):
+                    self._will_go(os.path.join(path, name))
+                rmtree(path)
+            else:
+                self._will_go(path)
+                self._real["unlink"](path)
+        for state in self._states.get(self._root, []):
+            state.pop(os.path.basename(path), None)
+
+    def adopt(self, folder: str) -> None:
+        """Syncs a new folder that the world itself has written, and its name."""
+        self._adopt_synced(folder)
+        for state in self._states.setdefault(self._root, [{}]):
+            state[os.path.basename(folder)] = folder
 
     def turn(self, path: Path, at: int, bit: int) -> None:
         """Flips a bit on the disk, and in the copy of the synced data."""
@@ -242,9 +286,6 @@ class Device:
 
     # Calls
 
-    def _is_mine(self, path: object) -> bool:
-        return isinstance(path, str | os.PathLike) and str(path).startswith(self._root)
-
     def _mine(self, descriptor: int) -> _File | str | None:
         return self._inodes.get(os.fstat(descriptor).st_ino)
 
@@ -267,7 +308,7 @@ class Device:
 
     def _open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         real = self._real["open"]
-        if self._is_passing or dir_fd is not None or not self._is_mine(path):
+        if self._is_passing or dir_fd is not None or not self.is_mine(path):
             return int(real(path, flags, mode, dir_fd=dir_fd))
         name = str(path)
         is_new = bool(flags & os.O_CREAT) and not os.path.exists(name)
@@ -358,12 +399,12 @@ class Device:
         self._real["ftruncate"](descriptor, length)
 
     def _truncate(self, path: Any, length: int) -> None:
-        if not self._is_passing and self._is_mine(path) and self._step():
+        if not self._is_passing and self.is_mine(path) and self._step():
             raise self._crash(f"truncate of {self._short(str(path))}")
         self._real["truncate"](path, length)
 
     def _rename(self, call: str, old: Any, new: Any, **options: Any) -> None:
-        if self._is_passing or not self._is_mine(old):
+        if self._is_passing or not self.is_mine(old):
             self._real[call](old, new, **options)
             return
         if self._step():
@@ -376,7 +417,7 @@ class Device:
         self._changed(os.path.dirname(str(old)))
 
     def _unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
-        if self._is_passing or dir_fd is not None or not self._is_mine(path):
+        if self._is_passing or dir_fd is not None or not self.is_mine(path):
             self._real["unlink"](path, dir_fd=dir_fd)
             return
         if self._step():
@@ -386,7 +427,7 @@ class Device:
         self._changed(os.path.dirname(str(path)))
 
     def _mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
-        if self._is_passing or dir_fd is not None or not self._is_mine(path):
+        if self._is_passing or dir_fd is not None or not self.is_mine(path):
             self._real["mkdir"](path, mode, dir_fd=dir_fd)
             return
         if self._step():

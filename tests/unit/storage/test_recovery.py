@@ -243,6 +243,18 @@ def test_leader_epochs_are_read_from_the_batches(tmp_path: Path) -> None:
     folder.close()
 
 
+def test_recovered_leader_epochs_are_there_after_a_clean_stop(tmp_path: Path) -> None:
+    """Leader epochs that recovery read from the batches are written when a log that nothing was appended to closes."""
+    folder = _filled(tmp_path, [1] * 9, leader_epochs=3)
+    epochs = folder.log().leader_epochs
+    folder.kill()
+    folder.forget_syncs()
+    (folder.path / "orders-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    folder.start()
+    folder.restart()
+    assert folder.log().leader_epochs == epochs
+
+
 def test_an_unreadable_epoch_checkpoint_is_made_up_for(tmp_path: Path) -> None:
     """An unreadable leader epoch checkpoint is rebuilt from all batches, even after a clean stop."""
     folder = _filled(tmp_path, [1] * 9, leader_epochs=3)

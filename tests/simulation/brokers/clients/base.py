@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tests.simulation.brokers.clients.client import Client
+from tests.simulation.brokers.clients.client import Destination
 from tests.simulation.brokers.model import Batch
 
 from klamm.client.cluster_view import error_code
@@ -19,7 +19,7 @@ from klamm.protocol.message import Message
 from klamm.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
-    from tests.simulation.brokers.world import BrokerWorld
+    from tests.simulation.brokers.client_world import ClientWorld
 
 __all__ = ["PASSING", "PAUSE_S", "Participant", "Refused"]
 
@@ -69,7 +69,7 @@ class Participant(ABC):
     is_reader = False
     """Whether the client finishes only after all writers have finished."""
 
-    def __init__(self, world: BrokerWorld, name: str, isolation_level: IsolationLevel = "read_uncommitted") -> None:
+    def __init__(self, world: ClientWorld, name: str, isolation_level: IsolationLevel = "read_uncommitted") -> None:
         self.name = name
         self.world = world
         self.random = world.loop.random
@@ -79,7 +79,7 @@ class Participant(ABC):
         if world.plan.has_large_batches:
             most_bytes, most_of_partition = (world.sizes.choice((70_000, 150_000, 1_000_000)) for _ in range(2))
         config = ClientConfig(
-            bootstrap_servers=(("broker", 9092),),
+            bootstrap_servers=world.addresses,
             client_id=name,
             request_timeout_ms=world.plan.request_timeout_ms,
             default_api_timeout_ms=600_000,
@@ -91,7 +91,7 @@ class Participant(ABC):
             fetch_min_bytes=draw.choice((1, 1, min(400, most_bytes, most_of_partition))),
             isolation_level=isolation_level,
         )
-        self.client = Client(world.network, config, self.ceilings())
+        self.client = world.make_client(config, self.ceilings())
         world.add(self)
 
     def ceilings(self) -> Mapping[int, int]:
@@ -114,13 +114,19 @@ class Participant(ABC):
         await asyncio.sleep(PAUSE_S)
 
     async def until_answered(
-        self, request: Message, answer: type[M], codes_of: Callable[[M], Iterable[int]] = error_code_of
+        self,
+        request: Message,
+        answer: type[M],
+        codes_of: Callable[[M], Iterable[int]] = error_code_of,
+        *,
+        to: Destination | None = None,
     ) -> M:
         """Repeats a request until the answer has no temporary error. Raises `Refused` for other errors."""
         while True:
             try:
-                found = await self.client.ask(request, answer)
+                found = await self.client.ask(request, answer, to)
             except ConnectionFailed as error:
+                self.client.forget(to)
                 await self.rest(error)
                 continue
             codes = {error_code(code) for code in codes_of(found)} - {ErrorCode.NONE}
@@ -128,6 +134,7 @@ class Participant(ABC):
                 return found
             if not codes <= PASSING:
                 raise Refused(type(request).__name__, min(codes - PASSING))
+            self.client.forget(to)
             await self.rest(min(codes))
 
     def note(self, template: str, *values: object) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tests.simulation.brokers.network import Link, Network
 
@@ -14,8 +14,14 @@ from klamm.client.conversation import Conversation, Frame, Pending
 from klamm.client.errors import ConnectionFailed
 from klamm.client.operations import Ask, Pause, Refresh, Steps
 from klamm.protocol.message import Message
+from klamm.protocol.types import BrokerId, TopicPartition
 
-__all__ = ["Client", "ClientConnection"]
+if TYPE_CHECKING:
+    from tests.simulation.brokers.asyncio_loop import ProcessLoop
+
+    from klamm.client.config import Address
+
+__all__ = ["Client", "ClientConnection", "Coordinator", "Destination", "Leader"]
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -47,16 +53,25 @@ class ClientConnection:
     `ConnectionFailed`.
     """
 
-    def __init__(self, network: Network, config: ClientConfig, ceilings: Mapping[int, int]) -> None:
-        self.peer = "broker:9092"
+    def __init__(
+        self,
+        network: Network,
+        config: ClientConfig,
+        ceilings: Mapping[int, int],
+        *,
+        address: Address,
+        loop: ProcessLoop | None = None,
+    ) -> None:
+        """Creates the connection. `loop`: the loop of the client's process, by default that of all clients."""
+        self.peer = f"{address[0]}:{address[1]}"
         self.is_closed = False
         self._network = network
-        self._loop = network.client_loop
+        self._loop = loop = loop or network.client_loop
         self._config = config
         self._conversation = _Conversation(self.peer, config, self._loop.time)
         self._conversation.ceilings = ceilings
         self._waiting: dict[int, _Waiting] = {}
-        self._link: Link | None = network.connect(self)
+        self._link: Link | None = network.connect(self, loop, address)
 
     async def open(self) -> None:
         """Exchanges the supported API versions with the broker."""
@@ -113,6 +128,10 @@ class ClientConnection:
         finally:
             timer.cancel()
             self._waiting.pop(pending.correlation_id, None)
+
+    async def request(self, request: Message, answer: type[M], /) -> M:
+        """See `PeerConnection`."""
+        return await self.ask(request, answer)
 
     async def ask(self, request: Message, answer: type[M]) -> M:
         """Sends a request and returns its answer."""
@@ -171,8 +190,26 @@ class ClientConnection:
             self.close()
 
 
+class Leader(NamedTuple):
+    """The broker that leads a partition, as the destination of a request."""
+
+    where: TopicPartition
+
+
+class Coordinator(NamedTuple):
+    """The coordinator of a group or a transactional id, as the destination of a request."""
+
+    key_type: int
+    key: str
+
+
+Destination = Leader | Coordinator
+
+
 class Client(ClusterView):
-    """One client's view of the cluster, and its connection."""
+    """One client's view of a cluster of one broker, and its connection. See `ClusterClient` for several brokers."""
+
+    has_one_broker = True
 
     def __init__(self, network: Network, config: ClientConfig, ceilings: Mapping[int, int]) -> None:
         super().__init__(config)
@@ -180,23 +217,38 @@ class Client(ClusterView):
         self._ceilings = ceilings
         self._connection: ClientConnection | None = None
 
-    async def connection(self) -> ClientConnection:
-        """Returns an open connection. Raises `ConnectionFailed`."""
+    async def connection(self, to: Destination | None = None) -> ClientConnection:
+        """Returns an open connection to a destination, by default any broker. Raises `ConnectionFailed`."""
         connection = self._connection
         if connection is None or connection.is_closed:
-            connection = self._connection = ClientConnection(self._network, self.config, self._ceilings)
+            connection = self._connection = self._connect(self.config.bootstrap_servers[0])
             await connection.open()
         return connection
 
+    def _connect(self, address: Address) -> ClientConnection:
+        return ClientConnection(self._network, self.config, self._ceilings, address=address)
+
+    async def connections(
+        self, wheres: Collection[TopicPartition]
+    ) -> list[tuple[ClientConnection, Collection[TopicPartition]]]:
+        """Returns connections to the leaders of these partitions, with the partitions of each leader.
+
+        Raises `ConnectionFailed`.
+        """
+        return [(await self.connection(), wheres)]
+
+    def forget(self, to: Destination | None) -> None:
+        """Forgets which broker is the destination, because a request to it has failed."""
+
     def disconnect(self) -> None:
-        """Closes the connection."""
+        """Closes all connections."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    async def ask(self, request: Message, answer: type[M]) -> M:
+    async def ask(self, request: Message, answer: type[M], to: Destination | None = None) -> M:
         """Sends a request and returns its answer. Raises `ConnectionFailed`."""
-        return await (await self.connection()).ask(request, answer)
+        return await (await self.connection(to)).ask(request, answer)
 
     async def run(self, steps: Steps[T]) -> T:
         """Runs the steps of one of klamm's operations, as `AsyncCluster.run` does."""
@@ -209,14 +261,17 @@ class Client(ClusterView):
                 return result
             reply = None
             if isinstance(step, Ask):
-                reply = [await self._try(request, step.answer) for _, request in step.questions]
+                reply = [await self._try(broker, request, step.answer) for broker, request in step.questions]
             elif isinstance(step, Refresh):
                 await self.run(self.refreshing(step.topics))
             elif isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)
 
-    async def _try(self, request: Message, answer: type[M]) -> M | ConnectionFailed:
+    async def _try(self, broker: BrokerId | None, request: Message, answer: type[M]) -> M | ConnectionFailed:
         try:
-            return await self.ask(request, answer)
+            return await (await self._connection_to(broker)).ask(request, answer)
         except ConnectionFailed as error:
             return error
+
+    async def _connection_to(self, broker: BrokerId | None) -> ClientConnection:
+        return await self.connection()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from tests.simulation.brokers.clients.base import Participant
+from tests.simulation.brokers.clients.client import Coordinator
 from tests.simulation.violation import Violation
 
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
@@ -24,6 +26,8 @@ from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
 
 __all__ = ["Committer"]
 
+_GROUP: Final = 0
+
 
 class Committer(Participant):
     """A client that must find the last offset that it committed (I17)."""
@@ -36,7 +40,7 @@ class Committer(Participant):
         await self.until_answered(
             request, FindCoordinatorResponse, lambda answer: (one.error_code for one in answer.coordinators)
         )
-        where = self.world.partitions[0]
+        where, coordinator = self.world.partitions[0], Coordinator(_GROUP, self.name)
         asked = 0
         while True:
             is_last = self.world.is_ending
@@ -45,13 +49,17 @@ class Committer(Participant):
             topic = OffsetCommitRequestTopic(name=where.topic, partitions=[partition])
             life = self.world.life
             await self.until_answered(
-                OffsetCommitRequest(group_id=self.name, topics=[topic]), OffsetCommitResponse, _codes_of_commit
+                OffsetCommitRequest(group_id=self.name, topics=[topic]),
+                OffsetCommitResponse,
+                _codes_of_commit,
+                to=coordinator,
             )
             wanted = OffsetFetchRequestTopics(name=where.topic, partition_indexes=[where.partition])
             answer = await self.until_answered(
                 OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=self.name, topics=[wanted])]),
                 OffsetFetchResponse,
                 lambda answer: (group.error_code for group in answer.groups),
+                to=coordinator,
             )
             found = answer.groups[0].topics[0].partitions[0].committed_offset
             self.note("has committed %d, and finds %d", asked, found)

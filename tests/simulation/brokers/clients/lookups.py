@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.brokers.clients.base import PASSING, Participant
+from tests.simulation.brokers.clients.client import Leader
 from tests.simulation.violation import Violation
 
 from klamm.client.cluster_view import error_code
@@ -20,8 +21,6 @@ from klamm.protocol.types import Millis, TopicPartition
 __all__ = ["Lookups"]
 
 _MAX_TIMESTAMP = Millis(-3)
-_MARKERS_MS = 500.0
-"""Without disk faults, markers are written within this time."""
 
 
 class Lookups(Participant):
@@ -41,6 +40,7 @@ class Lookups(Participant):
                 else:
                     await self._look_up_epoch(where)
             except (ConnectionFailed, RequestRefused) as error:
+                self.client.forget(Leader(where))
                 await self.rest(error)
         for where in world.partitions:
             for is_committed in (False, True):
@@ -106,7 +106,7 @@ class Lookups(Participant):
             ended = None if batch.transaction is None else batch.transaction.ended
             if batch.first_offset == stable_offset and ended is not None:
                 life, ended_ms = ended
-                if life == self.world.life and asked_ms > ended_ms + _MARKERS_MS:
+                if life == self.world.life and asked_ms > ended_ms + self.world.markers_ms:
                     raise Violation(14, f"{batch.transaction} has ended, and holds {where} at {stable_offset}")
 
     async def _ask(self, where: TopicPartition, time_ms: Millis, *, is_committed: bool = False) -> ListedOffset | None:
@@ -132,7 +132,7 @@ class Lookups(Participant):
                 )
             ],
         )
-        answer = await self.client.ask(request, OffsetForLeaderEpochResponse)
+        answer = await self.client.ask(request, OffsetForLeaderEpochResponse, Leader(where))
         found = answer.topics[0].partitions[0]
         code = error_code(found.error_code)
         if code is ErrorCode.NONE and life == self.world.life:

@@ -31,6 +31,7 @@ class Markers(Participant):
 
     def __init__(self, world: BrokerWorld, name: str) -> None:
         super().__init__(world, name)
+        self._world = world
         self._known: list[WritableTxnMarker] = []
 
     def remember(self, transaction: Transaction, identity: ProducerIdentity, *, is_commit: bool) -> None:
@@ -51,7 +52,7 @@ class Markers(Participant):
     async def live(self) -> None:
         while not self.world.is_quiet:
             await self.world.think()
-            context = self.world.machine.context
+            context = self._world.machine.context
             if not self._known or context is None or self.random.random() < 0.5:
                 continue
             marker = self.random.choice(self._known[-3:])

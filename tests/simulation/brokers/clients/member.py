@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tests.simulation.brokers.clients.base import PASSING, Participant, error_code_of
+from tests.simulation.brokers.clients.client import Coordinator, Leader
 from tests.simulation.brokers.groups import GroupLedger
 from tests.simulation.brokers.visibility import Visible
 from tests.simulation.violation import Violation
@@ -42,7 +43,7 @@ from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
 if TYPE_CHECKING:
-    from tests.simulation.brokers.world import BrokerWorld
+    from tests.simulation.brokers.client_world import ClientWorld
 
 __all__ = ["GROUP", "Member"]
 
@@ -55,7 +56,7 @@ M = TypeVar("M", bound=Message)
 class Member(Participant, ABC):
     """One process of the group, with all its restarts."""
 
-    def __init__(self, world: BrokerWorld, name: str, ledger: GroupLedger) -> None:
+    def __init__(self, world: ClientWorld, name: str, ledger: GroupLedger) -> None:
         super().__init__(world, name)
         self.ledger = ledger
         self.member_id = ""
@@ -135,12 +136,14 @@ class Member(Participant, ABC):
 
     async def ask(self, request: Message, answer: type[M]) -> M:
         """Repeats a request until the answer has no temporary error."""
+        to = Coordinator(_KEY_TYPE, GROUP)
         while True:
             try:
-                connection = await self.client.connection()
+                connection = await self.client.connection(to)
                 life = self.world.life
                 found = await connection.ask(request, answer)
             except ConnectionFailed as error:
+                self.client.forget(to)
                 await self.rest(error)
                 continue
             (code,) = error_code_of(found)
@@ -148,6 +151,7 @@ class Member(Participant, ABC):
                 if life != self.life:
                     self.life, self.safe_until_ms = life, 0.0
                 return found
+            self.client.forget(to)
             await self.rest(error_code(code))
 
     # Offsets
@@ -161,7 +165,9 @@ class Member(Participant, ABC):
         if not topics:
             return
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=list(topics.values()))])
-        answer = await self.until_answered(request, OffsetFetchResponse, _codes_of_fetch)
+        answer = await self.until_answered(
+            request, OffsetFetchResponse, _codes_of_fetch, to=Coordinator(_KEY_TYPE, GROUP)
+        )
         for found in answer.groups[0].topics:
             for partition in found.partitions:
                 where = TopicPartition(found.name, PartitionIndex(partition.partition_index))
@@ -188,10 +194,11 @@ class Member(Participant, ABC):
             topics=list(topics.values()),
         )
         try:
-            connection = await self.client.connection()
+            connection = await self.client.connection(Coordinator(_KEY_TYPE, GROUP))
             life = self.world.life
             answer = await connection.ask(request, OffsetCommitResponse)
         except ConnectionFailed as error:
+            self.client.forget(Coordinator(_KEY_TYPE, GROUP))
             await self.rest(error)
             return
         codes = set()
@@ -215,10 +222,12 @@ class Member(Participant, ABC):
         try:
             partition = await self._fetch(where, position)
         except ConnectionFailed as error:
+            self.client.forget(Leader(where))
             await self.rest(error)
             return
         code = error_code(partition.error_code)
         if code in PASSING:
+            self.client.forget(Leader(where))
             await self.client.run(self.client.refreshing(self.world.plan.topics))
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if not self.world.plan.may_lose:
@@ -231,8 +240,8 @@ class Member(Participant, ABC):
 
     async def _fetch(self, where: TopicPartition, position: Offset) -> FetchPartitionResponse:
         topic_id = self.world.topic_ids[where.topic]
+        connection = await self.client.connection(Leader(where))
         wanted = partition_wanted(self.client, where, position)
-        connection = await self.client.connection()
         pending = send_fetch(
             connection,
             fetch_version(connection, [topic_id]),

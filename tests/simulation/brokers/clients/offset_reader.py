@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tests.simulation.brokers.clients.base import Participant
+from tests.simulation.brokers.clients.client import Coordinator
 
 from klamm.protocol.schema.offset_fetch_request import (
     OffsetFetchRequest,
@@ -13,6 +16,8 @@ from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
 from klamm.protocol.types import PartitionIndex, TopicPartition
 
 __all__ = ["OffsetReader"]
+
+_GROUP: Final = 0
 
 
 class OffsetReader(Participant):
@@ -42,10 +47,11 @@ class OffsetReader(Participant):
             groups.append(OffsetFetchRequestGroup(group_id=group_id, topics=list(topics.values())))
         if not groups:
             return found
-        answer = await self.until_answered(
-            OffsetFetchRequest(groups=groups, require_stable=require_stable), OffsetFetchResponse, _codes
-        )
-        for group in answer.groups:
+        if self.client.has_one_broker:
+            answers = [await self._ask(groups, require_stable=require_stable)]
+        else:
+            answers = [await self._ask([group], require_stable=require_stable) for group in groups]
+        for group in (group for answer in answers for group in answer.groups):
             for one in group.topics:
                 for partition in one.partitions:
                     where = TopicPartition(one.name, PartitionIndex(partition.partition_index))
@@ -54,6 +60,14 @@ class OffsetReader(Participant):
                     found[group.group_id, where] = offset
         self.note("finds %s", sorted((group_id, str(where), offset) for (group_id, where), offset in found.items()))
         return found
+
+    async def _ask(self, groups: list[OffsetFetchRequestGroup], *, require_stable: bool) -> OffsetFetchResponse:
+        return await self.until_answered(
+            OffsetFetchRequest(groups=groups, require_stable=require_stable),
+            OffsetFetchResponse,
+            _codes,
+            to=Coordinator(_GROUP, groups[0].group_id),
+        )
 
 
 def _codes(answer: OffsetFetchResponse) -> list[int]:

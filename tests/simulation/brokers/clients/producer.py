@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.simulation.brokers.clients.base import PASSING, Participant
+from tests.simulation.brokers.clients.client import Leader
 from tests.simulation.brokers.model import Batch
 from tests.simulation.violation import Violation
 
@@ -23,8 +24,8 @@ from klamm.protocol.schema.produce_response import PartitionProduceResponse, Pro
 from klamm.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
+    from tests.simulation.brokers.client_world import ClientWorld
     from tests.simulation.brokers.clients.client import ClientConnection
-    from tests.simulation.brokers.world import BrokerWorld
 
     from klamm.client.conversation import Pending
 
@@ -50,7 +51,7 @@ class Unsent(NamedTuple):
 
 
 def produce_request(
-    world: BrokerWorld,
+    world: ClientWorld,
     unsent: Unsent,
     identity: ProducerIdentity,
     *,
@@ -113,7 +114,7 @@ async def send_in_order(
 class Producer(Participant):
     """One producer. An idempotent producer writes each record once; another producer may write a record again."""
 
-    def __init__(self, world: BrokerWorld, name: str) -> None:
+    def __init__(self, world: ClientWorld, name: str) -> None:
         super().__init__(world, name)
         self._is_idempotent = self.random.random() < 0.8
         self._acks = ALL if self._is_idempotent else self.random.choice((1, ALL))
@@ -148,6 +149,7 @@ class Producer(Participant):
             return
         code = error_code(answer.error_code)
         if code is ErrorCode.NONE:
+            self.world.gave_producer_id(self.name, answer.producer_id)
             self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
             self._sequences.clear()
             self.note("is producer %d", answer.producer_id)
@@ -161,7 +163,7 @@ class Producer(Participant):
         for _ in range(self.random.choice((1, 1, 2, 5))):
             self._written += 1
             values.append(b"%s/%d" % (self.name.encode(), self._written))
-        now_ms = self.world.machine.now_ms()
+        now_ms = self.world.now_ms()
         sequence = self._sequences.get(where, 0) if self._is_idempotent else -1
         self._sequences[where] = sequence + len(values)
         batch = Batch(where, self.name, tuple(values), now_ms, self._is_idempotent)
@@ -178,10 +180,11 @@ class Producer(Participant):
         life, count = self.world.life, len(unsent)
         while unsent:
             try:
-                connection = await self.client.connection()
+                connection = await self.client.connection(Leader(where))
                 requests = [produce_request(self.world, each, self._identity, acks=self._acks) for each in unsent]
                 outcomes = await send_in_order(connection, requests, partial(self._answered, unsent))
             except ConnectionFailed as error:
+                self.client.forget(Leader(where))
                 await self.rest(error)
                 continue
             unsent, reason = self._sort_out(unsent, outcomes)
@@ -191,6 +194,7 @@ class Producer(Participant):
             if unsent and not self._may_go_on(where, reason, may_be_lost=may_be_lost):
                 return
             if unsent:
+                self.client.forget(Leader(where))
                 await self.rest(reason)
 
     def _answered(self, unsent: list[Unsent], place: int, answer: PartitionProduceResponse) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.brokers.clients.base import PASSING, Participant
@@ -32,8 +32,8 @@ from klamm.protocol.schema.offset_for_leader_epoch_response import OffsetForLead
 from klamm.protocol.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
+    from tests.simulation.brokers.client_world import ClientWorld
     from tests.simulation.brokers.clients.client import ClientConnection
-    from tests.simulation.brokers.world import BrokerWorld
 
     from klamm.client.config import IsolationLevel
 
@@ -41,6 +41,11 @@ __all__ = ["Reader"]
 
 _FETCH: Final = 1
 _FLEXIBLE_FROM: Final = 12
+_WITH_EPOCH: Final = 9
+"""The first version with the leader epoch that the client knows (KIP-320)."""
+
+_Asked = tuple[TopicPartition, int, int, dict[int, int]]
+"""A partition to validate, its leader's epoch, the position, and the epochs that were known before the request."""
 
 
 class Reader(Participant):
@@ -48,7 +53,7 @@ class Reader(Participant):
 
     is_reader = True
 
-    def __init__(self, world: BrokerWorld, name: str, isolation_level: IsolationLevel) -> None:
+    def __init__(self, world: ClientWorld, name: str, isolation_level: IsolationLevel) -> None:
         super().__init__(world, name, isolation_level)
         self.is_committed = isolation_level == "read_committed"
         self.positions = dict.fromkeys(world.partitions, 0)
@@ -58,10 +63,7 @@ class Reader(Participant):
         """The leader epoch of the last record that was read."""
         self._validated: dict[TopicPartition, int] = {}
         """The leader epoch under which the position was validated."""
-        self._session = FetchSession()
-        self._of_connection: ClientConnection | None = None
-        self._told: dict[TopicPartition, FetchPartition] = {}
-        """The partitions in the broker's fetch session, as far as the client knows."""
+        self._sessions: dict[ClientConnection, _Session] = {}
         self._is_paused: set[TopicPartition] = set()
 
     def ceilings(self) -> dict[int, int]:
@@ -79,8 +81,8 @@ class Reader(Participant):
                     await self.client.run(self.client.refreshing(world.plan.topics))
                     await self._validate()
                     is_fresh = True
-                connection = await self.client.connection()
-                await self._fetch(connection)
+                for connection, wheres in await self.client.connections(self.positions):
+                    await self._fetch(connection, wheres)
             except (ConnectionFailed, Passing) as error:
                 is_fresh = False
                 await self.rest(error)
@@ -101,43 +103,50 @@ class Reader(Participant):
 
     # Fetching
 
-    async def _fetch(self, connection: ClientConnection) -> None:
-        if connection is not self._of_connection:
-            self._session, self._of_connection, self._told = FetchSession(), connection, {}
+    async def _fetch(self, connection: ClientConnection, wheres: Collection[TopicPartition]) -> None:
+        session = self._sessions.get(connection)
+        if session is None:
+            self._sessions = {each: known for each, known in self._sessions.items() if not each.is_closed}
+            session = self._sessions[connection] = _Session()
         world = self.world
         topic_ids = [world.topic_ids[topic] for topic in world.plan.topics]
         version = fetch_version(connection, topic_ids)
-        place = self._session.next_place()
+        place = session.fetches.next_place()
         wanted = {
-            where: partition_wanted(self.client, where, Offset(position))
-            for where, position in self.positions.items()
+            where: partition_wanted(self.client, where, Offset(self.positions[where]))
+            for where in wheres
             if where not in self._is_paused
         }
         if not wanted:
             self._is_paused.clear()
             return
-        request = self._request(place, wanted)
+        request = self._request(place, wanted, session.told)
         body = encode_fetch_request(version, request)
         pending = connection.send_body(_FETCH, version, body, flexible=version >= _FLEXIBLE_FROM)
         answer = read_answer(connection, pending, await connection.receive(pending))
         code = error_code(answer.error_code)
-        if self._session.answered(place, code, answer.session_id):
-            self._told = {}
+        if session.fetches.answered(place, code, answer.session_id):
+            session.told = {}
             return
         if code is not ErrorCode.NONE:
             raise Violation(0, f"a fetch of {self.name} was answered {code.name}")
-        self._told = wanted if answer.session_id else {}
+        session.told = wanted if answer.session_id else {}
         errors = [error for each in self._partitions_of(answer) if (error := self._take(*each)) is not None]
         if errors:
             raise Passing(*errors)
 
-    def _request(self, place: SessionPlace, wanted: Mapping[TopicPartition, FetchPartition]) -> FetchRequest:
+    def _request(
+        self,
+        place: SessionPlace,
+        wanted: Mapping[TopicPartition, FetchPartition],
+        told: Mapping[TopicPartition, FetchPartition],
+    ) -> FetchRequest:
         is_incremental = place != WITHOUT_SESSION and place.is_incremental
         named = wanted
         forgotten: dict[str, list[int]] = {}
         if is_incremental:
-            named = {where: each for where, each in wanted.items() if self._told.get(where) != each}
-            for where in self._told:
+            named = {where: each for where, each in wanted.items() if told.get(where) != each}
+            for where in told:
                 if where not in wanted:
                     forgotten.setdefault(where.topic, []).append(where.partition)
         topics: dict[str, list[FetchPartition]] = {}
@@ -158,8 +167,9 @@ class Reader(Participant):
         )
 
     def _partitions_of(self, answer: FetchResponse) -> Iterator[tuple[TopicPartition, FetchPartitionResponse]]:
+        names = {topic_id: name for name, topic_id in self.world.topic_ids.items()}
         for topic in answer.topics:
-            name = topic.name if topic.topic_id is None else self.client.name_of(topic.topic_id)
+            name = topic.name if topic.topic_id is None else names.get(topic.topic_id)
             for partition in topic.partitions:
                 where = TopicPartition(name or "", partition.index)  # type: ignore[arg-type]
                 if where not in self.positions:
@@ -211,25 +221,34 @@ class Reader(Participant):
 
     async def _validate(self) -> None:
         """Validates the positions, and goes back where the log was truncated below the position."""
-        topics: dict[str, OffsetForLeaderTopic] = {}
-        asked = []
+        asked: list[_Asked] = []
         for where, position in self.positions.items():
             leader = self.client.leader_of(where)
             if leader is None:
-                raise Passing("no leader")
+                if self.client.has_one_broker:
+                    raise Passing("no leader")
+                continue  # The other partitions have leaders.
             if self._validated.get(where) == leader.epoch or where not in self._epochs:
                 continue
-            topic = topics.setdefault(where.topic, OffsetForLeaderTopic(topic=where.topic))
-            topic.partitions.append(
-                OffsetForLeaderPartition(
-                    partition=where.partition, current_leader_epoch=leader.epoch, leader_epoch=self._epochs[where]
-                )
-            )
             asked.append((where, leader.epoch, position, dict(self.world.model.partitions[where].epochs)))
         if not asked:
             return
+        for connection, wheres in await self.client.connections([where for where, *_ in asked]):
+            await self._validate_at(connection, [each for each in asked if each[0] in wheres])
+
+    async def _validate_at(self, connection: ClientConnection, asked: list[_Asked]) -> None:
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for where, leader_epoch, _, _ in asked:
+            topic = topics.setdefault(where.topic, OffsetForLeaderTopic(topic=where.topic))
+            topic.partitions.append(
+                OffsetForLeaderPartition(
+                    partition=where.partition,
+                    current_leader_epoch=leader_epoch,
+                    leader_epoch=self._epochs[where],
+                )
+            )
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
-        answer = await self.client.ask(request, OffsetForLeaderEpochResponse)
+        answer = await connection.ask(request, OffsetForLeaderEpochResponse)
         found = {
             TopicPartition(topic.topic, partition.partition): partition  # type: ignore[arg-type]
             for topic in answer.topics
@@ -252,6 +271,15 @@ class Reader(Participant):
             raise Violation(8, f"{self.name} is told that {where} was cut at {offset}, and it was not")
         self.positions[where] = offset
         self.visible[where] = {at: value for at, value in self.visible[where].items() if at < offset}  # type: ignore[index]
+
+
+class _Session:
+    """The fetch session with one broker."""
+
+    def __init__(self) -> None:
+        self.fetches = FetchSession()
+        self.told: dict[TopicPartition, FetchPartition] = {}
+        """The partitions in the broker's fetch session, as far as the client knows."""
 
 
 class Passing(Exception):

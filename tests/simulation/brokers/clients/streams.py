@@ -8,6 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tests.simulation.brokers.clients.base import Participant
+from tests.simulation.brokers.clients.client import Leader
 from tests.simulation.brokers.visibility import Visible
 from tests.simulation.violation import Violation
 
@@ -18,8 +19,8 @@ from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
+    from tests.simulation.brokers.client_world import ClientWorld
     from tests.simulation.brokers.clients.client import ClientConnection
-    from tests.simulation.brokers.world import BrokerWorld
 
     from klamm.client.config import IsolationLevel
     from klamm.client.partition_stream import FetchUnderWay
@@ -32,7 +33,7 @@ class StreamReader(Participant):
 
     is_reader = True
 
-    def __init__(self, world: BrokerWorld, name: str, isolation_level: IsolationLevel) -> None:
+    def __init__(self, world: ClientWorld, name: str, isolation_level: IsolationLevel) -> None:
         super().__init__(world, name, isolation_level)
         self.is_committed = isolation_level == "read_committed"
         self.found: dict[TopicPartition, dict[int, bytes]] = {}
@@ -101,7 +102,7 @@ class StreamReader(Participant):
         if self.client.missing([where.topic]):
             await self.client.run(self.client.refreshing([where.topic]))
         stream.leader()
-        connection = await self.client.connection()
+        connection = await self.client.connection(Leader(where))
         return connection, stream.send(connection)
 
     def _take(

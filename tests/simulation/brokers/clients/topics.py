@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.simulation.brokers.clients.client import Client
-
 from klamm.client.config import ClientConfig
 from klamm.client.errors import ConnectionFailed
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -15,14 +13,14 @@ from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
 from klamm.protocol.types import TopicId
 
 if TYPE_CHECKING:
-    from tests.simulation.brokers.world import BrokerWorld
+    from tests.simulation.brokers.client_world import ClientWorld
 
 __all__ = ["create_topics"]
 
 
-async def create_topics(world: BrokerWorld) -> None:
+async def create_topics(world: ClientWorld) -> None:
     """Creates the world's topics, and stores their ids."""
-    client = Client(world.network, ClientConfig(bootstrap_servers=(("broker", 9092),)), {})
+    client = world.make_client(ClientConfig(bootstrap_servers=world.addresses), {})
     request = CreateTopicsRequest(
         timeout_ms=10_000,
         topics=[

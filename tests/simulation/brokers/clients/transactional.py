@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.brokers.clients.base import PASSING, Participant, Refused
+from tests.simulation.brokers.clients.client import Coordinator, Leader
 from tests.simulation.brokers.clients.producer import ProducerIdentity, Unsent, produce_request, send_in_order
 from tests.simulation.brokers.model import Batch
 from tests.simulation.brokers.transactions import Outcome, Transaction
@@ -38,7 +39,7 @@ from klamm.protocol.schema.txn_offset_commit_response import TxnOffsetCommitResp
 from klamm.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
-    from tests.simulation.brokers.world import BrokerWorld
+    from tests.simulation.brokers.client_world import ClientWorld
 
 __all__ = ["TransactionalProducer"]
 
@@ -60,9 +61,10 @@ _OVER: Final = frozenset(
 class TransactionalProducer(Participant):
     """One transactional id, with all restarts of its producer. Its group has the same name."""
 
-    def __init__(self, world: BrokerWorld, name: str, version: int) -> None:
+    def __init__(self, world: ClientWorld, name: str, version: int) -> None:
         self._version = version
         super().__init__(world, name)
+        self._coordinator = Coordinator(_TRANSACTION, name)
         self._identity = ProducerIdentity()
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
@@ -104,11 +106,13 @@ class TransactionalProducer(Participant):
         request = InitProducerIdRequest(
             transactional_id=self.name, transaction_timeout_ms=self.world.plan.transaction_timeout_ms
         )
-        answer = await self.until_answered(request, InitProducerIdResponse)
+        answer = await self.until_answered(request, InitProducerIdResponse, to=self._coordinator)
         self._take(answer.producer_id, answer.producer_epoch)
 
     def _take(self, producer_id: int, epoch: int) -> None:
         if (producer_id, epoch) != self._identity:
+            if producer_id != self._identity.producer_id:
+                self.world.gave_producer_id(self.name, producer_id)
             self._identity = ProducerIdentity(producer_id, epoch)
             self._sequences.clear()
             self.note("is producer %d with epoch %d", producer_id, epoch)
@@ -151,7 +155,7 @@ class TransactionalProducer(Participant):
         for _ in range(self.random.choice((1, 1, 3))):
             self._written += 1
             values.append(b"%s/%d/%d" % (self.name.encode(), transaction.number, self._written))
-        now_ms = self.world.machine.now_ms()
+        now_ms = self.world.now_ms()
         batch = Batch(where, self.name, tuple(values), now_ms, is_idempotent=True, transaction=transaction)
         transaction.batches.append(batch)
         self.world.begin(batch)
@@ -160,7 +164,7 @@ class TransactionalProducer(Participant):
         request = produce_request(self.world, unsent, self._identity, transactional_id=self.name)
         while True:
             try:
-                connection = await self.client.connection()
+                connection = await self.client.connection(Leader(where))
                 (outcome,) = await send_in_order(connection, [request], partial(self._answered, batch))
             except ConnectionFailed as error:
                 outcome = error
@@ -168,6 +172,7 @@ class TransactionalProducer(Participant):
                 break
             if isinstance(outcome, ErrorCode) and outcome not in PASSING:
                 raise Refused("Produce", outcome)
+            self.client.forget(Leader(where))
             await self.rest(outcome)
         self._sequences[where] = sequence + len(values)
 
@@ -183,7 +188,7 @@ class TransactionalProducer(Participant):
             v3_and_below_producer_epoch=self._identity.epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=where.topic, partitions=[where.partition])],
         )
-        await self.until_answered(request, AddPartitionsToTxnResponse, _codes_of_addition)
+        await self.until_answered(request, AddPartitionsToTxnResponse, _codes_of_addition, to=self._coordinator)
         self._added.add(where)
 
     async def _commit_offsets(self, transaction: Transaction) -> None:
@@ -192,7 +197,7 @@ class TransactionalProducer(Participant):
             addition = AddOffsetsToTxnRequest(
                 transactional_id=self.name, producer_id=producer_id, producer_epoch=epoch, group_id=self.name
             )
-            await self.until_answered(addition, AddOffsetsToTxnResponse)
+            await self.until_answered(addition, AddOffsetsToTxnResponse, to=self._coordinator)
         wheres = self.world.partitions[:2]
         topics: dict[str, TxnOffsetCommitRequestTopic] = {}
         for where in wheres:
@@ -208,7 +213,7 @@ class TransactionalProducer(Participant):
             producer_epoch=epoch,
             topics=list(topics.values()),
         )
-        await self.until_answered(request, TxnOffsetCommitResponse, _codes_of_commit)
+        await self.until_answered(request, TxnOffsetCommitResponse, _codes_of_commit, to=Coordinator(_GROUP, self.name))
 
     async def _end(self, transaction: Transaction, *, is_commit: bool) -> None:
         request = EndTxnRequest(
@@ -219,7 +224,7 @@ class TransactionalProducer(Participant):
         )
         transaction.outcome = Outcome.IN_DOUBT if is_commit else Outcome.ABORTED
         self.note("%s %s", "commits" if is_commit else "aborts", transaction)
-        answer = await self.until_answered(request, EndTxnResponse)
+        answer = await self.until_answered(request, EndTxnResponse, to=self._coordinator)
         if is_commit:
             transaction.outcome = Outcome.COMMITTED
         transaction.ended = self.world.life, self.world.loop.now_ms

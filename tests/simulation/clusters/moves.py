@@ -1,0 +1,155 @@
+"""Moves partitions from broker to broker while they are in use, as an administrator would.
+
+A move has two steps. First the partition has no leader, under a new leader epoch. When the old leader has seen that and
+has resigned, or when its process is dead, its log is copied to the new leader's disk. Then the new leader is written,
+under one more epoch. So the new leader has all that the old one has acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.simulation.clusters.disks import copy_folder
+
+from klamm.metadata.entries import apply, put_partition
+from klamm.metadata.image import EMPTY_IMAGE, NO_BROKER, MetadataImage, PartitionImage
+from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from klamm.storage.loaded_log import LoadRequest
+from klamm.storage.log import Log
+from klamm.storage.log_opening import load_logs
+from klamm.storage.log_services import segment_settings
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers.machine import Machine
+    from tests.simulation.clusters.world import ClusterWorld
+
+__all__ = ["Moves"]
+
+
+class _Move(NamedTuple):
+    """A partition without a leader, on its way to another broker."""
+
+    where: TopicPartition
+    source: BrokerId
+    target: BrokerId
+    revision: int
+    """The revision in which the old leader lost its partition."""
+
+
+class Moves:
+    """The moves of a world."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self._world = world
+        self._moves: list[_Move] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no partition is on its way."""
+        return not self._moves
+
+    def begin(self) -> None:
+        """Takes a partition from its leader. Any partition may move, of internal topics too."""
+        world = self._world
+        image = self._image()
+        moving = {move.where for move in self._moves}
+        partitions = [
+            (topic.topic_id, TopicPartition(topic.name, partition.index), partition)
+            for _, topic in sorted(image.topics.items())
+            if topic.is_internal or topic.name in world.plan.topics
+            for partition in topic.partitions
+            if TopicPartition(topic.name, partition.index) not in moving
+        ]
+        if not partitions:
+            return
+        topic_id, where, partition = world.loop.random.choice(partitions)
+        target = world.loop.random.choice(sorted(set(world.machines) - {partition.leader}))
+        revision = self._write(topic_id, partition, NO_BROKER, partition.replicas)
+        world.notes.add("%s has no leader, and goes from broker %d to %d", where, partition.leader, target)
+        self._moves.append(_Move(where, partition.leader, target, revision))
+
+    def go_on(self) -> None:
+        """Completes the moves whose old leader has resigned or is dead."""
+        for move in list(self._moves):
+            if self._has_resigned(move) and self._can_take(move.target):
+                self._moves.remove(move)
+                self._complete(move)
+
+    def _has_resigned(self, move: _Move) -> bool:
+        machine = self._world.machines[move.source]
+        if not machine.is_alive:
+            return True
+        context = None if machine.services is None else machine.services.context
+        return context is not None and context.metadata.image.revision >= move.revision
+
+    def _can_take(self, number: BrokerId) -> bool:
+        machine = self._world.machines[number]
+        return not machine.is_alive or (machine.is_serving and not self._world.is_stopping(number))
+
+    def _complete(self, move: _Move) -> None:
+        world, where = self._world, move.where
+        source, target = world.machines[move.source], world.machines[move.target]
+        topic = self._image().topics[where.topic]
+        if source.is_alive:
+            world.note_synced(source, where)
+        if world.has_folder(source, where):
+            self._copy(source, target, where, topic.topic_id)
+        self._write(topic.topic_id, topic.partitions[where.partition], move.target, (move.target,))
+        world.life += 1
+        world.notes.add("%s is led by broker %d", where, move.target)
+
+    def _copy(self, source: Machine, target: Machine, where: TopicPartition, topic_id: TopicId) -> None:
+        directory = target.services.log_directory if target.is_alive and target.services is not None else None
+        if directory is None:
+            if target.device.image is not None:
+                target.device.begin_life()  # Writes what a power failure has left.
+            mark = target.device.path / CLEAN_SHUTDOWN_FILE
+            if mark.exists():
+                target.device.drop(str(mark))  # The new log was not closed.
+        if directory is not None:
+            directory.cleaner.abort(where)
+            old = directory.logs.pop(where, None)
+            if old is not None:
+                old.leave(old.directory, "is replaced")
+        copy_folder(str(where), source.device, target.device)
+        if directory is None:
+            return
+        loop = target.loop
+        assert loop is not None
+        before = asyncio._get_running_loop()
+        asyncio._set_running_loop(loop)  # type: ignore[arg-type]
+        folder = directory.path / str(where)
+        config = target.services.dynamic_config.topic_config_of(None)  # type: ignore[union-attr]
+        request = LoadRequest(
+            folder,
+            where,
+            segment_settings(config, directory._services),
+            Offset(0),
+            None,
+            had_clean_shutdown=False,
+            has_gaps=where.topic.startswith("__"),
+            producer_id_expiration_ms=directory._services.producer_id_expiration_ms,
+            now_ms=target.now_ms(),
+        )
+        with target.device.passing():
+            (loaded,) = load_logs([request], directory.path, threads=1)
+            directory.logs[where] = Log(
+                where, topic_id, config, directory._services, loaded, now_ms=target.now_ms(), has_new_names=True
+            )
+        target.device.adopt(str(folder))
+        asyncio._set_running_loop(before)
+
+    # The store
+
+    def _image(self) -> MetadataImage:
+        return apply(EMPTY_IMAGE, self._world.metadata.revision, self._world.metadata.entries)
+
+    def _write(
+        self, topic_id: TopicId, partition: PartitionImage, leader: BrokerId, replicas: tuple[BrokerId, ...]
+    ) -> int:
+        epoch = LeaderEpoch(partition.leader_epoch + 1)
+        changed = replace(partition, leader=leader, leader_epoch=epoch, replicas=replicas, isr=replicas)
+        return self._world.metadata.write([put_partition(topic_id, changed)])
