@@ -132,8 +132,8 @@ def _never_resume() -> Iterator[None]:
     """A paused partition is not resumed."""
     flow = RecordDelivery.flow
 
-    def without_resume(delivery: RecordDelivery) -> Flow:
-        return Flow(flow(delivery).pause, [])
+    def without_resume(delivery: RecordDelivery, now_ms: float) -> Flow:
+        return Flow(flow(delivery, now_ms).pause, [])
 
     with patch.object(RecordDelivery, "flow", without_resume):
         yield

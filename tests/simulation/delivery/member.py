@@ -138,16 +138,16 @@ class Member:
             return
         now_ms = self._loop.now_ms
         for partition, ownership in self._ownerships.items():
-            if partition in self._paused or partition in self._revoking:
+            if partition in self._paused or partition in self._revoking or self._delivery.is_full:
                 continue
             received = ownership.log.read(self._positions[partition], self._plan.poll_records, now_ms)
             if received:
                 self._positions[partition] = Offset(received[-1].offset + 1)
                 self._delivery.receive(partition, received, now_ms)
-        flow = self._delivery.flow()
+        flow = self._delivery.flow(now_ms)
         self._paused.update(flow.pause)
         self._paused.difference_update(flow.resume)
-        most = self._plan.window_records + len(self._ownerships) * self._plan.poll_records
+        most = self._plan.window_records + self._plan.poll_records
         if self._delivery.unfinished > most:
             raise Violation(0, f"{self.name} holds {self._delivery.unfinished} records, more than {most}")
         self._pump()
@@ -222,6 +222,6 @@ class Member:
         is_lost = self.is_cut or (world.has_trouble and self._plan.has_lost_commits and self._loop.chance(0.2))
         if not is_lost:
             world.notes.add("%s commits %s", self.name, commit)
-        if is_lost or not world.group.commit(self, epoch, commit, known):
-            if ownership is None or not ownership.is_over:
-                self._delivery.commit_failed([commit.partition])
+        is_accepted = not is_lost and world.group.commit(self, epoch, commit, known)
+        if not is_accepted and (ownership is None or not ownership.is_over):
+            self._delivery.commit_failed([commit.partition])

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from klamm.core.delivery.commit_text import KEPT_KEY_BYTES, CommitNote, RangeRoom
 from klamm.core.delivery.range_bytes import OffsetRange
+from klamm.core.delivery.record_window import PATIENCE_MS, RecordWindow
 from klamm.protocol.types import Millis, Offset, TopicPartition
 
 __all__ = ["PartitionLanes", "Received", "Work"]
@@ -73,7 +74,6 @@ class PartitionLanes:
         "_pending",
         "_ready",
         "_recovered",
-        "_room",
         "_started",
         "changes",
         "committed_changes",
@@ -84,6 +84,7 @@ class PartitionLanes:
         "is_revoked",
         "name",
         "ready_since_ms",
+        "room",
         "running",
         "size_bytes",
         "unfinished",
@@ -111,7 +112,7 @@ class PartitionLanes:
         self.has_turn = False
         """Whether the partition is in the queue of partitions with ready records."""
         self.ready_since_ms = 0.0
-        self._room = room
+        self.room = room
         self._recovered = deque(finished)
         """Finished records that were not received yet: an earlier owner finished them."""
         self._pending: deque[Work] = deque()
@@ -217,8 +218,8 @@ class PartitionLanes:
         return (
             work.is_begun
             or work.offset == position
-            or max(self._far, work.offset) - position < self._room.offsets
-            or self._started + len(self._recovered) < self._room.records
+            or max(self._far, work.offset) - position < self.room.offsets
+            or self._started + len(self._recovered) < self.room.records
         )
 
     # Records end
@@ -326,6 +327,17 @@ class PartitionLanes:
         """Returns the beginning of the key with the most unfinished records, and how many; None if no key has two."""
         key, queue = max(self._lanes.items(), key=lambda lane: len(lane[1] or ()), default=(b"", None))
         return (key[:KEPT_KEY_BYTES], len(queue) + 1) if queue else (None, 0)
+
+    def is_over_share(self, window: RecordWindow, partitions: int, now_ms: float) -> bool:
+        """Returns whether the partition is to be paused, as one of so many partitions.
+
+        A partition whose records soon have their turn is not paused: a client drops what it has fetched of a paused
+        partition, and fetches it again.
+        """
+        if not window.is_full(self.unfinished, self.size_bytes, partitions):
+            return False
+        is_slow = now_ms - self._pending[0].received_ms >= PATIENCE_MS
+        return is_slow or (partitions > 1 and window.is_full(self.unfinished, self.size_bytes, 2))
 
     def revoke(self) -> None:
         """Lets no further record start; those that run go on."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Literal, NamedTuple
 
@@ -204,6 +205,14 @@ class RecordDelivery:
         lanes.ready_since_ms = now_ms
         self._give_turn(lanes)
 
+    def abandon(self, work: Work) -> None:
+        """Takes a record that `fail` has returned and that is written nowhere. It stays unfinished, and so do the later
+        records of its key.
+        """
+        self.runs_outside -= 1
+        if not work.partition.is_gone:
+            work.partition.running -= 1
+
     def cancel(self, run: Sequence[Work]) -> None:
         """Takes a run of a dropped partition that was stopped."""
         assert run[0].partition.is_gone, "a run of an owned partition ends with success or failure"
@@ -264,17 +273,32 @@ class RecordDelivery:
             if partition in self._partitions:
                 self._partitions[partition].committed_changes = -1
 
-    def flow(self) -> Flow:
+    @property
+    def is_full(self) -> bool:
+        """Whether the partitions together hold as many records as they may: the caller reads no more for now."""
+        records = size_bytes = 0
+        for lanes in self._partitions.values():
+            records += lanes.unfinished
+            size_bytes += lanes.size_bytes
+        return self.window.is_full(records, size_bytes)
+
+    def flow(self, now_ms: float) -> Flow:
         """Returns which partitions to pause and to resume, and counts on it that this is done."""
         flow = Flow([], [])
-        count = len(self._partitions)
-        # The shares shrink when a partition is added, so the partitions may hold more than their shares.
-        is_full = self.window.is_full(self.unfinished, sum(each.size_bytes for each in self._partitions.values()), 1)
+        window, count, is_full = self.window, len(self._partitions), self.is_full
         for partition, lanes in self._partitions.items():
-            if not lanes.is_paused and (is_full or self.window.is_full(lanes.unfinished, lanes.size_bytes, count)):
+            if not lanes.is_paused and (is_full or lanes.is_over_share(window, count, now_ms)):
                 lanes.is_paused = True
                 flow.pause.append(partition)
-            elif lanes.is_paused and not is_full and self.window.has_room(lanes.unfinished, lanes.size_bytes, count):
+            elif lanes.is_paused and not is_full and window.has_room(lanes.unfinished, lanes.size_bytes, count):
                 lanes.is_paused = False
                 flow.resume.append(partition)
         return flow
+
+    def limit_notes(self, characters: int) -> None:
+        """Lets the text of commits be no longer than this, because the broker refuses longer ones."""
+        self.window = replace(self.window, note_characters=characters)
+        self._room = RangeRoom.within(characters)
+        for lanes in self._partitions.values():
+            lanes.room = self._room
+            lanes.committed_changes = -1
