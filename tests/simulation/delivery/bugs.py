@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 from unittest.mock import patch
 
-from klamm.core.delivery import commit_text
+from klamm.core.delivery import commit_text, range_bytes
 from klamm.core.delivery.partition_lanes import PartitionLanes, Work
 from klamm.core.delivery.range_bytes import OffsetRange
 from klamm.core.delivery.record_delivery import Flow, RecordDelivery
@@ -70,7 +70,7 @@ def _let_a_retry_be_overtaken() -> Iterator[None]:
 @contextmanager
 def _read_ranges_wrongly() -> Iterator[None]:
     """The ranges of a commit are read with one offset too many."""
-    read_ranges = commit_text.read_ranges
+    read_ranges = range_bytes.read_ranges
 
     def read_more(position: Offset, data: bytes) -> tuple[OffsetRange, ...]:
         return tuple((first, Offset(end + 1)) for first, end in read_ranges(position, data))
@@ -82,7 +82,7 @@ def _read_ranges_wrongly() -> Iterator[None]:
 @contextmanager
 def _read_fewer_ranges() -> Iterator[None]:
     """The last range of a commit is not read."""
-    read_ranges = commit_text.read_ranges
+    read_ranges = range_bytes.read_ranges
 
     def read_fewer(position: Offset, data: bytes) -> tuple[OffsetRange, ...]:
         return read_ranges(position, data)[:-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -59,8 +59,8 @@ class Member:
         """Whether the group can talk to the member."""
         return self.process.is_alive and not self.is_cut
 
-    def _later(self, delay_ms: float, callback: object, *arguments: object) -> Event:
-        return self._loop.call_later(delay_ms, partial(callback, *arguments), self.process)  # type: ignore[arg-type]
+    def _later(self, delay_ms: float, callback: Callable[..., None], *arguments: object) -> Event:
+        return self._loop.call_later(delay_ms, partial(callback, *arguments), self.process)
 
     # Partitions come and go
 
