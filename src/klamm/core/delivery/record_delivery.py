@@ -274,6 +274,11 @@ class RecordDelivery:
                 self._partitions[partition].committed_changes = -1
 
     @property
+    def has_more(self) -> bool:
+        """Whether the next `take` may return a run."""
+        return bool(self._turns)
+
+    @property
     def is_full(self) -> bool:
         """Whether the partitions together hold as many records as they may: the caller reads no more for now."""
         records = size_bytes = 0
