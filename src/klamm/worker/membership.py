@@ -83,7 +83,8 @@ class Membership:
     # Records
 
     def _poll(self) -> None:
-        if any([runs.wait_for_room() for runs in self._all_runs]):
+        full = [runs for runs in self._all_runs if runs.wait_for_room()]
+        if full:
             self._room.wait(_ROOM_SECONDS)
             self._room.clear()
         self._change_flow()

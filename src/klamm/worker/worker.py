@@ -123,7 +123,8 @@ class Worker:
             if both := taken.intersection(topics):
                 raise WorkerError(f"{', '.join(sorted(both))}: a topic has one handler")
             self._plans.append(plan)
-            function.__klamm_plan__ = plan  # type: ignore[attr-defined]  # the processes of a pool find it there
+            if pool is not None:
+                function.__klamm_plan__ = plan  # type: ignore[attr-defined]  # the processes of the pool find it there
             return function
 
         return declare
