@@ -35,6 +35,7 @@ from tests.simulation.brokers.groups import GroupLedger
 from tests.simulation.brokers.machine import Machine, replaced
 from tests.simulation.brokers.surroundings import listening, undisturbed
 from tests.simulation.clusters.client import ClusterClient
+from tests.simulation.clusters.clients.commit_reader import CommitReader
 from tests.simulation.clusters.clients.new_topics import NewTopics, NewTopicsLedger, TopicWatcher
 from tests.simulation.clusters.disks import attached
 from tests.simulation.clusters.metadata_store import Faults, Session, SharedMetadata
@@ -207,7 +208,7 @@ class ClusterWorld(ClientWorld):
         if plan.has_lookups:
             Lookups(self, "lookups")
         if plan.has_committer:
-            Committer(self, "committer")
+            CommitReader(self, "commit-reader", Committer(self, "committer"))
         for number in range(plan.readers):
             is_committed = bool(plan.transactional) and number == 0
             Reader(self, f"reader-{number}", "read_committed" if is_committed else "read_uncommitted")
