@@ -172,8 +172,8 @@ class ClusterWorld(ClientWorld):
             partition.synced_offset = max(partition.synced_offset, log.recovery_point)
 
     def _check_synced(self, where: TopicPartition, offset: int, invariant: int) -> None:
-        if self.plan.fsync != "ack":
-            return
+        if self.plan.fsync != "ack" or self._stopping:
+            return  # A broker that stops has closed its logs.
         logs = [log for machine in self.machines.values() if (log := machine.logs.get(where)) is not None]
         synced = max([self.model.partitions[where].synced_offset, *(log.recovery_point for log in logs)])
         if offset >= synced:
