@@ -85,6 +85,7 @@ class ClusterWorld(ClientWorld):
         self.machines: dict[BrokerId, Machine] = {}
         self.new_topics = NewTopicsLedger()
         self.markers_ms = 1e9 if plan.has_stalled_links or plan.has_cut_links or cluster.has_cuts else 3_000.0
+        self.has_slow_loads = cluster.load_step_ms > 0
         self._sessions: dict[BrokerId, Session] = {}
         self._moves = Moves(self)
         self._refused: set[BrokerId] = set()
