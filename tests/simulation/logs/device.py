@@ -59,8 +59,11 @@ class _File:
     def content(self) -> bytes:
         if self.last is not None:
             return self.last
-        with open(self.path, "rb") as file:
-            return file.read()
+        try:
+            with open(self.path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return self.durable  # It was removed with its folder, not by a call that the device sees.
 
 
 _READ_IN_PLACE: Final = (".log", ".index", ".timeindex")
@@ -475,7 +478,7 @@ class Device:
         for entry in self._real["scandir"](folder):
             inode = entry.inode()
             item = inodes.get(inode)
-            if item is None:
+            if item is None or isinstance(item, str) != entry.is_dir():  # The number may be used again.
                 item = inodes[inode] = entry.path if entry.is_dir() else _File(entry.path)
             names[entry.name] = entry.path if isinstance(item, str) else item
         return names
