@@ -21,8 +21,9 @@ class Workers:
     def __init__(self, folder: Path, *words: str, listen: str = "127.0.0.1:0") -> None:
         """Starts the command with data and log in `folder`. With an empty `listen`, `words` say where it listens."""
         environ = {name: text for name, text in os.environ.items() if not name.startswith("KLAMM_")}
+        self.data = folder / "data"
         self.log = folder / "log"
-        command = [_KLAMM, "serve", "--data-dir", str(folder / "data"), "--profile", "test"]
+        command = [_KLAMM, "serve", "--data-dir", str(self.data), "--profile", "test"]
         command += ["--listen", listen] if listen else []
         with self.log.open("a") as log:
             self.process = subprocess.Popen(

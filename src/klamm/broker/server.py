@@ -22,17 +22,18 @@ from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.broker.network.request_memory import RequestMemory
 from klamm.broker.services.broker_services import BrokerServices
 from klamm.broker.start_failure import address_failure, directory_failure
+from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.types import Millis
 from klamm.storage.lost_metadata import is_lost, refuse_lost_metadata
 from klamm.storage.metadata_files import METADATA_FILE
+from klamm.storage.worker_directories import WORKERS_FOLDER
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
     from klamm.broker.services.peers import OpenPeerConnection
     from klamm.client.config import Address
-    from klamm.config.broker_config import BrokerConfig
     from klamm.config.listeners import Listener as ListenerAddress
     from klamm.metadata.image import MetadataImage
     from klamm.metadata.metadata_store import MetadataStore
@@ -47,12 +48,25 @@ def now_ms() -> Millis:
     return Millis(time.time_ns() // 1_000_000)
 
 
-async def _open_store(directory: Path) -> SqliteStore:
-    """Opens the metadata store of the broker. Raises MetadataLost instead of replacing a lost file with a new one."""
+async def _open_store(directory: Path, node_id: int) -> SqliteStore:
+    """Opens the metadata store of a single broker. Raises MetadataLost instead of replacing a lost file with a new
+    one.
+
+    If there were several workers before, the broker takes over their partitions.
+    """
     path = directory / METADATA_FILE
     if is_lost(path):
         refuse_lost_metadata(directory)
-    return await SqliteStore.open(path)
+    store = await SqliteStore.open(path)
+    if node_id == BrokerConfig().node_id and (directory / WORKERS_FOLDER).exists():
+        from klamm.broker.workers.redistribution import redistribute
+
+        try:
+            await redistribute(store, directory, workers=1, is_locked=True)
+        except BaseException:
+            await store.close()
+            raise
+    return store
 
 
 @contextmanager
@@ -95,7 +109,7 @@ class BrokerServer:
         )
         self._clock = clock
         self._before_serving = before_serving
-        self._open_store = open_store or partial(_open_store, Path(config.data_directory))
+        self._open_store = open_store or partial(_open_store, Path(config.data_directory), config.node_id)
         self._listeners: list[Listener] = []
         self._stops = AsyncExitStack()
 

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from klamm.broker.services.allocator import keep_freed_buffers
 from klamm.cli.arguments import key_value, listen_address, natural_number
@@ -22,6 +23,15 @@ from klamm.errors import KlammError
 __all__ = ["configure", "run"]
 
 _logger = logging.getLogger(__name__)
+
+
+class _Worker(NamedTuple):
+    """What one of several workers has in addition to its configuration."""
+
+    number: int
+    metadata_socket: Path
+    waits_for: int
+    """The number of live workers to wait for before it serves."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,9 +66,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="serve with N processes, brokers 1 to N, on the port of --listen and the ports above it (default 1)",
     )
-    # How the command starts each of several workers: its number, and the socket of the metadata store.
+    # How the command starts each of several workers.
     parser.add_argument("--worker", type=natural_number, help=argparse.SUPPRESS)
+    parser.add_argument("--worker-port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--metadata-socket", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--supervisor", type=natural_number, help=argparse.SUPPRESS)
+    parser.add_argument("--wait-for-others", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-v", "--verbose", action="store_true", help="log more")
 
 
@@ -86,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
             check_config(config, arguments.workers)
         if worker is not None:
-            flags |= flags_of(config, worker)
+            flags |= flags_of(config, worker, arguments.worker_port)
             config = BrokerConfig.load(
                 flags=flags, environ=os.environ, file=arguments.config, profile=arguments.profile
             )
@@ -96,7 +109,14 @@ def run(arguments: argparse.Namespace) -> int:
         if worker is None and arguments.workers > 1:
             return runner.run(_supervise(config, arguments.workers))
         keep_freed_buffers()
-        return runner.run(_serve(config, worker, arguments.workers, arguments.metadata_socket))
+        if worker is None:
+            return runner.run(_serve(config))
+        from klamm.broker.workers.end_with_supervisor import signal_when_supervisor_dies
+
+        signal_when_supervisor_dies(arguments.supervisor)
+        # A worker that starts again does not wait: the others serve, or are away for a reason of their own.
+        others = arguments.workers if arguments.wait_for_others else 0
+        return runner.run(_serve(config, _Worker(worker, arguments.metadata_socket, others)))
 
 
 def _fast_event_loop() -> type[asyncio.AbstractEventLoop] | None:
@@ -115,22 +135,35 @@ def _on_stop_signal(callback: Callable[[], object]) -> None:
 
 
 async def _supervise(config: BrokerConfig, workers: int) -> int:
-    from klamm.broker.workers.supervisor import Supervisor
+    from klamm.broker.start_failure import directory_failure
+    from klamm.broker.workers.supervisor import Supervisor, WorkerStart
 
-    def command_of(worker: int, metadata_socket: Path) -> list[str]:
-        options = ["--worker", str(worker), "--metadata-socket", str(metadata_socket)]
-        return [sys.executable, "-m", "klamm.cli", *sys.argv[1:], *options]
+    gc.enable()
 
-    supervisor = Supervisor(Path(config.data_directory), workers, command_of)
+    def command_of(start: WorkerStart) -> list[str]:
+        options = {
+            "--worker": start.number,
+            "--worker-port": start.port,
+            "--metadata-socket": start.metadata_socket,
+            "--supervisor": os.getpid(),
+        }
+        words = [str(word) for option in options.items() for word in option]
+        waiting = ["--wait-for-others"] if start.waits_for_others else []
+        # -P: the working directory may have any Python files, so it must not be on the path of imports.
+        return [sys.executable, "-P", "-m", "klamm.cli", *sys.argv[1:], *words, *waiting]
+
+    directory = Path(config.data_directory)
+    supervisor = Supervisor(directory, workers, command_of)
     _on_stop_signal(supervisor.stop)
     try:
         return await supervisor.run()
     except (KlammError, OSError) as error:
-        print(f"klamm serve: {error}", file=sys.stderr)
+        failure = error if isinstance(error, KlammError) else directory_failure(error, directory) or error
+        print(f"klamm serve: {failure}", file=sys.stderr)
         return 1
 
 
-async def _serve(config: BrokerConfig, worker: int | None, workers: int, metadata_socket: Path | None) -> int:
+async def _serve(config: BrokerConfig, worker: _Worker | None = None) -> int:
     stopped = asyncio.Event()
     _on_stop_signal(stopped.set)
     from klamm.broker.server import BrokerServer
@@ -141,13 +174,13 @@ async def _serve(config: BrokerConfig, worker: int | None, workers: int, metadat
     else:
         from klamm.broker.workers.worker_server import worker_server
 
-        assert metadata_socket is not None
-        server = worker_server(config, workers, metadata_socket, stopped.set)
+        server = worker_server(config, worker.waits_for, worker.metadata_socket, stopped)
     try:
         addresses = await server.start()
     except KlammError as error:
         await server.stop()
-        print(f"klamm serve: {error}", file=sys.stderr)
+        place = "" if worker is None else f"worker {worker.number}: "
+        print(f"klamm serve: {place}{error}", file=sys.stderr)
         return 1
     collection = GarbageCollection()
     collection.start()

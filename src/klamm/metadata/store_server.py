@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +29,7 @@ __all__ = ["StoreServer"]
 _logger = logging.getLogger(__name__)
 
 _UNSENT_BYTES: Final = 64 * 1024 * 1024
-"""A session that has more bytes to read than this is ended: its process does not read any more."""
+"""A session that has more bytes to read than this, and than the content, is ended: its process does not read."""
 
 
 class StoreServer:
@@ -43,29 +44,37 @@ class StoreServer:
         self._sessions: set[_Session] = set()
         self._leases: dict[str, _Session] = {}
         """The session that has leased each leased key."""
-        self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
 
     async def start(self) -> None:
         """Begins to serve. Raises MetadataStoreError if the store can't be read, and OSError."""
         await self._store.watch(self._on_commit)
         self._path.unlink(missing_ok=True)
+        self._listening = listening = socket.socket(socket.AF_UNIX)
+        listening.setblocking(False)
         mask = os.umask(0o077)
         try:
-            self._server = await asyncio.start_unix_server(self._serve, self._path)
+            listening.bind(str(self._path))
         finally:
             os.umask(mask)
+        listening.listen()
+        # asyncio's own servers forget connections that they accept just before `close`, and leave them open.
+        asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
     async def stop(self) -> None:
         """Ends all sessions, and waits until their leased keys are removed."""
-        if self._server is None:
+        if self._listening is None:
             return
-        self._server.close()
-        sessions = list(self._sessions)
-        for session in sessions:
-            session.end()
-        await asyncio.gather(*(session.ended.wait() for session in sessions))
+        self._is_stopping = True
+        asyncio.get_running_loop().remove_reader(self._listening)
+        self._listening.close()
+        self._listening = None
         self._path.unlink(missing_ok=True)
-        self._server = None
+        for session in self._sessions:
+            session.end()
+        await asyncio.gather(*self._serving)
 
     def _on_commit(self, commit: Commit) -> None:
         for key, entry in commit.entries.items():
@@ -80,11 +89,26 @@ class StoreServer:
             for session in watching:
                 session.send(frame)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            connection, _ = listening.accept()
+        except OSError:  # the client has gone again
+            return
+        connection.setblocking(False)
+        task = asyncio.get_running_loop().create_task(self._serve(connection))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=connection)
+        if self._is_stopping:  # accepted just before
+            writer.close()
+            return
         session = _Session(writer)
         self._sessions.add(session)
         try:
-            while (message := await _read(reader)) is not None and "end" not in message:
+            # What a client has sent before its session was ended must not happen later: it was told of the end.
+            while (message := await _read(reader)) is not None and "end" not in message and not session.is_over:
                 await self._handle(session, message)
         except (OSError, ValueError, KeyError, TypeError) as error:
             _logger.warning("a session with the metadata store is ended: %s", error)
@@ -93,13 +117,14 @@ class StoreServer:
             # A client that waits for the end of the connection then knows that its keys are gone.
             await self._remove_leased(session)
             session.end()
-            session.ended.set()
 
     async def _handle(self, session: _Session, message: Mapping[str, Any]) -> None:
         if "watch" in message:
             session.is_watching = True
             content = entries_of(dict(sorted(self._entries.items())))
-            session.send(encode({"content": message["watch"], "revision": self._revision, "entries": content}))
+            frame = encode({"content": message["watch"], "revision": self._revision, "entries": content})
+            session.unsent_limit += len(frame)
+            session.send(frame)
             return
         answer: dict[str, Any] = {"done": message["transact"]}
         changes = decode_changes(message["changes"])
@@ -133,16 +158,20 @@ class _Session:
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.is_watching = False
-        self.ended = asyncio.Event()
-        """Whether the session's leased keys are removed."""
+        self.unsent_limit = _UNSENT_BYTES
         self._writer = writer
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection is closed, or is about to be closed."""
+        return self._writer.is_closing()
 
     def send(self, frame: bytes) -> None:
         """Sends a frame, or ends the session if its client does not read."""
-        if self._writer.is_closing():
+        if self.is_over:
             return
         self._writer.write(frame)
-        if self._writer.transport.get_write_buffer_size() > _UNSENT_BYTES:
+        if self._writer.transport.get_write_buffer_size() > self.unsent_limit:
             _logger.error("a session with the metadata store is ended: its process does not read")
             self._writer.transport.abort()
 

@@ -10,9 +10,9 @@ from typing import Final
 from klamm.errors import KlammError
 from klamm.storage.atomic_file import FILE_MODE
 
-__all__ = ["DataDirectoryInUse", "FileLock"]
+__all__ = ["LOCK_FILE", "DataDirectoryInUse", "FileLock"]
 
-_LOCK_FILE: Final = ".lock"
+LOCK_FILE: Final = ".lock"
 
 
 class DataDirectoryInUse(KlammError):
@@ -30,7 +30,7 @@ class FileLock:
 
     def __init__(self, directory: Path) -> None:
         """Takes the lock. Raises `DataDirectoryInUse`, OSError."""
-        self._descriptor: int | None = os.open(directory / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        self._descriptor: int | None = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,6 +8,7 @@ from klamm.errors import KlammError
 from klamm.storage.log_files import parse_directory_name
 from klamm.storage.meta_properties import META_PROPERTIES_FILE, MetaProperties
 from klamm.storage.metadata_files import METADATA_FILE
+from klamm.storage.worker_directories import existing_workers, worker_directory
 
 __all__ = ["MetadataLost", "is_lost", "refuse_lost_metadata"]
 
@@ -22,7 +23,8 @@ def is_lost(path: Path) -> bool:
 
 
 def refuse_lost_metadata(directory: Path) -> None:
-    """Raises `MetadataLost` for a directory with a cluster id and partitions. Called if no metadata was found.
+    """Raises `MetadataLost` for a directory with a cluster id and partitions, also of other workers. Called if no
+    metadata was found.
 
     A first start writes the metadata before `meta.properties`, so a directory with this file once had metadata. Raises
     OSError, InconsistentDataDirectory.
@@ -30,7 +32,11 @@ def refuse_lost_metadata(directory: Path) -> None:
     properties = MetaProperties.read(directory)
     if properties is None:
         return
-    partitions = sum(parse_directory_name(path.name) is not None and path.is_dir() for path in directory.iterdir())
+    partitions = sum(
+        parse_directory_name(path.name) is not None and path.is_dir()
+        for worker in existing_workers(directory)
+        for path in worker_directory(directory, worker).iterdir()
+    )
     if partitions:
         path = directory / METADATA_FILE
         raise MetadataLost(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.integration.cli.conftest import PATIENCE_S
+from tests.integration.cli.conftest import KLAMM, PATIENCE_S
 from tests.support.workers import Workers
 
 TOPIC = "orders"
@@ -84,13 +86,16 @@ def test_a_killed_worker_is_back_with_its_partitions(start: Start) -> None:
             os.kill(killed[2], signal.SIGKILL)
     assert producer.flush(PATIENCE_S) == 0
     assert workers.children()[2] != killed[2]
-    # The new process has a new port, because the test lets each pick a free one; the other workers tell it.
+    # The new process has the same port, although the test lets each pick a free one.
+    brokers = AdminClient(_client(addresses)).list_topics(timeout=PATIENCE_S).brokers.values()
+    assert {f"{broker.host}:{broker.port}" for broker in brokers} == set(addresses.split(","))
     assert _read(addresses, 3_000) == values
     assert workers.stop() == 0
 
 
 def test_workers_stop_when_their_supervisor_dies(start: Start) -> None:
-    """After a kill of the supervisor its workers stop by themselves, and a new supervisor finds everything."""
+    """A second supervisor is refused. After a kill of the first its workers stop by themselves, and then a new
+    supervisor finds everything."""
     workers = start("--workers", "2")
     addresses = workers.ready(2)
     _create(addresses, TOPIC, PARTITIONS)
@@ -98,6 +103,9 @@ def test_workers_stop_when_their_supervisor_dies(start: Start) -> None:
     for number in range(PARTITIONS):
         producer.produce(TOPIC, str(number), partition=number)
     assert producer.flush(PATIENCE_S) == 0
+    second = start("--workers", "2")
+    assert second.process.wait(PATIENCE_S) == 1
+    assert "in use by another process" in second.log.read_text()
     children = workers.children()
     assert set(children) == {1, 2}
     workers.process.kill()
@@ -108,23 +116,70 @@ def test_workers_stop_when_their_supervisor_dies(start: Start) -> None:
     assert again.stop() == 0
 
 
-def test_a_single_broker_becomes_several_workers_and_not_fewer(start: Start) -> None:
-    """The data of a single broker are worker 1's. A start with fewer workers is refused while others have partitions,
-    and names them."""
-    single = start()
-    address = single.ready(1)
-    _create(address, TOPIC, 2)
-    assert single.stop() == 0
-    workers = start("--workers", "2")
-    addresses = workers.ready(2)
-    assert _leaders(addresses) == [1, 1]
-    _create(addresses, "more", 4)
-    assert workers.stop() == 0
-    for words in ((), ("--workers", "1")):
-        fewer = start(*words)
-        assert fewer.process.wait(PATIENCE_S) == 1
-        assert "broker 2 has 2 partitions, which would be away" in fewer.log.read_text()
-    assert start("--workers", "2").ready(2)
+def _committed(bootstrap_servers: str) -> list[int]:
+    consumer = Consumer(_client(bootstrap_servers, group_id="billing"))
+    positions = consumer.committed([TopicPartition(TOPIC, index) for index in range(PARTITIONS)], PATIENCE_S)
+    consumer.close()
+    return [position.offset for position in positions]
+
+
+def _check_with_commands(data: Path) -> None:
+    """Checks that `klamm log verify` looks at the logs of all workers, and that Kafka does not get those of one."""
+    for directory, count in ((data, 3), (data / "workers" / "2", 1)):
+        checked = subprocess.run([KLAMM, "log", "verify", directory], capture_output=True, text=True, check=False)
+        assert checked.stdout.count("no problems") == count, checked
+    exported = subprocess.run([KLAMM, "log", "export-kafka", data], capture_output=True, text=True, check=False)
+    assert exported.returncode
+    assert "start a single broker" in exported.stderr
+
+
+def test_partitions_follow_the_number_of_workers(start: Start) -> None:
+    """A single broker becomes three workers, two, and a single broker again. Each start spreads the partitions over its
+    workers; all records and committed offsets stay, and each step adds to them."""
+    written: list[str] = []
+    for step, (words, leaders) in enumerate(
+        [
+            ((), [1, 1, 1, 1, 1, 1]),
+            (("--workers", "3"), [1, 1, 2, 2, 3, 3]),
+            (("--workers", "2"), [1, 1, 1, 2, 2, 2]),
+            ((), [1, 1, 1, 1, 1, 1]),
+        ]
+    ):
+        workers = start(*words)
+        addresses = workers.ready(int(words[-1]) if words else 1)
+        if not step:
+            _create(addresses, TOPIC, PARTITIONS)
+        assert sorted(_leaders(addresses)) == leaders
+        assert _read(addresses, len(written)) == written
+        if step:
+            assert _committed(addresses) == [step * 10 + index for index in range(PARTITIONS)]
+        producer = Producer(_client(addresses))
+        for index in range(PARTITIONS):
+            producer.produce(TOPIC, value := f"{step} {index}", partition=index)
+            written.append(value)
+        assert producer.flush(PATIENCE_S) == 0
+        consumer = Consumer(_client(addresses, group_id="billing"))
+        positions = [TopicPartition(TOPIC, index, (step + 1) * 10 + index) for index in range(PARTITIONS)]
+        consumer.commit(offsets=positions, asynchronous=False)
+        consumer.close()
+        assert workers.stop() == 0
+        if max(leaders) == 3:
+            _check_with_commands(workers.data)
+    assert not (workers.data / "workers").exists()
+
+
+def test_a_worker_that_can_not_start_ends_the_command(tmp_path: Path) -> None:
+    """If a worker fails again and again before it has ever served, all workers stop and the command says why."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        workers = Workers(tmp_path, "--workers", "2", listen=f"127.0.0.1:{port - 1}")
+        assert workers.process.wait(PATIENCE_S) == 1
+    assert workers.process.stdout is not None
+    assert workers.process.stdout.read() == ""
+    workers.process.stdout.close()
+    log = workers.log.read_text()
+    assert f"klamm serve: worker 2: 127.0.0.1:{port} is in use" in log
+    assert "worker 2 has ended with status 1. It has failed 3 times, so the command ends" in log
 
 
 @pytest.mark.parametrize(

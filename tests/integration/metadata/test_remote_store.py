@@ -26,10 +26,10 @@ from tests.unit.metadata.test_metadata_store import (  # noqa: F401 - the contra
     watched,
 )
 
-from klamm.metadata.metadata_store import Change, Commit, MetadataStoreError, OutcomeUnknown
+from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
 from klamm.metadata.remote_store import RemoteStore
 from klamm.metadata.sqlite_store import SqliteStore
-from klamm.metadata.store_frames import LENGTH
+from klamm.metadata.store_frames import LENGTH, encode
 from klamm.metadata.store_server import StoreServer
 
 
@@ -104,6 +104,9 @@ def test_each_session_sees_the_commits_of_all(open_store: OpenStore) -> None:
             revision = await writer.transact({}, [Change(f"k{number % 7}", b"\xff%d" % number)])
             assert seen[number % 2][-1].revision == revision
         await asyncio.gather(*(store.transact({}, [Change("last", b"")]) for store in (one, two)))
+        for store in (one, two):  # the last commit of the other session may be on its way
+            with pytest.raises(ConditionFailed):
+                await store.transact({"last": 1}, [])
         assert [commit.revision for commit in seen[0]] == list(range(53))
         assert seen[0] == seen[1]
         assert set(threads) == {False}
@@ -226,11 +229,63 @@ def test_a_client_that_talks_nonsense_is_let_go(supervisor: _Supervisor, open_st
     _within(scenario())
 
 
+def test_a_client_that_does_not_read_is_let_go(
+    supervisor: _Supervisor, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that reads no commits holds up neither the store nor other workers. Its session ends at a
+    limit."""
+    monkeypatch.setattr("klamm.metadata.store_server._UNSENT_BYTES", 1_000_000)
+    asleep = socket.socket(socket.AF_UNIX)
+    asleep.settimeout(30)
+    asleep.connect(str(supervisor.path))
+    asleep.sendall(encode({"watch": 1}))
+
+    async def scenario() -> None:
+        store = await open_store()
+        seen = await watched(store)
+        await store.transact({}, [Change("live/1", b"", is_leased=True)])
+        while "its process does not read" not in caplog.text:
+            await store.transact({}, [Change("k", bytes(100_000))])
+        assert await store.transact({}, [Change("after", b"")]) == seen[-1].revision
+        await store.close()
+
+    _within(scenario())
+    while asleep.recv(1 << 20):
+        pass  # what was sent before the end
+    asleep.close()
+
+
 def test_without_a_server_the_error_names_the_socket(tmp_path: Path) -> None:
     """A session can't be opened where no server listens."""
 
     async def scenario() -> None:
         with pytest.raises(MetadataStoreError, match=r"no\.socket"):
             await RemoteStore.open(tmp_path / "no.socket")
+
+    _within(scenario())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_stop_ends_sessions_that_are_about_to_begin(tmp_path: Path, turns: int) -> None:
+    """A client that connects some turns of the loop before the server stops sees the end of its connection."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "metadata.sqlite")
+        path = tmp_path / "store.socket"
+        server = StoreServer(store, path)
+        await server.start()
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(path))
+        connection.setblocking(False)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await server.stop()
+        try:
+            received = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(connection, 1), 10)
+        except ConnectionResetError:
+            received = b""
+        assert received == b""
+        connection.close()
+        await store.close()
 
     _within(scenario())

@@ -42,11 +42,16 @@ def _parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 
 
 def test_every_command_and_option_is_told() -> None:
-    """Each option is documented in the section of its command; shared options are documented once."""
+    """Each option is documented in the section of its command; shared options are documented once.
+
+    Options without help are for processes that a command starts.
+    """
     sections = _sections()
     for name, parser in _parsers():
         assert name in sections, name
         for action in parser._actions:
+            if action.help is argparse.SUPPRESS:
+                continue
             told = PAGE if set(action.option_strings) & SHARED else sections[name]
             for option in action.option_strings:
                 assert re.search(rf"`{re.escape(option)}\b", told) or option in {"-h", "--help"}, (name, option)

@@ -1,4 +1,4 @@
-"""Refuses a start without brokers that have partitions: after a start with fewer workers, their data would be away."""
+"""Refuses the start of a single broker whose metadata give partitions to other brokers: their data would be away."""
 
 from __future__ import annotations
 
@@ -25,5 +25,6 @@ def refuse_other_brokers(image: MetadataImage, started: Container[int]) -> None:
     if others:
         told = ", ".join(f"broker {broker} has {count} partitions" for broker, count in others.items())
         raise KlammError(
-            f"{told}, which would be away. Nothing was changed: start with --workers {max(others)} as before"
+            f"{told}, which this broker does not find in its data directory. Nothing was changed: start klamm with the "
+            f"node.id and the folders of the last start"
         )

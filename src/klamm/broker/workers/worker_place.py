@@ -1,7 +1,6 @@
 """Where each of several workers stores its logs and listens, from the configuration that they share.
 
-Worker 1 has the data directory itself, as a single broker, so a broker can become several workers. The others have
-folders in it. Worker N listens N - 1 ports above worker 1; with port 0 each picks a free one.
+Worker N listens N - 1 ports above worker 1; with port 0 each picks a free one, and keeps it when it starts again.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from typing import Final
 from klamm.config.broker_config import BrokerConfig
 from klamm.config.errors import ConfigurationError
 from klamm.config.listeners import Listener
+from klamm.storage.worker_directories import worker_directory
 
 __all__ = ["check_config", "flags_of", "socket_path"]
 
-_FOLDER: Final = "workers"
 _SOCKET: Final = "metadata.socket"
+_HIGHEST_PORT: Final = 65_535
 _LONGEST_SOCKET_PATH: Final = 100
 """Unix sockets have short paths: 107 bytes on Linux, fewer elsewhere."""
 
@@ -33,20 +33,31 @@ def check_config(config: BrokerConfig, workers: int) -> None:
         raise ConfigurationError(
             f"--workers {workers} goes without node.id={config.node_id}: the workers are brokers 1 to {workers}"
         )
-    for listener in (*config.listeners, *config.advertised_listeners):
-        if listener.port and listener.port + workers - 1 > 65_535:
-            raise ConfigurationError(
-                f"{workers} workers need the ports {listener.port} to {listener.port + workers - 1}"
-            )
+    for port in _ports(config):
+        if port and port + workers - 1 > _HIGHEST_PORT:
+            raise ConfigurationError(f"{workers} workers need the ports {port} to {port + workers - 1}")
 
 
-def flags_of(config: BrokerConfig, worker: int) -> dict[str, str]:
-    """Returns the settings that differ for this worker, by key."""
-    directory = Path(config.data_directory)
+def _ports(config: BrokerConfig) -> list[int]:
+    ports = [listener.port for listener in (*config.listeners, *config.advertised_listeners)]
+    if not config.klamm_metrics_listener:
+        return ports
+    from klamm.broker.services.metrics import MetricsUnavailable, parse_address
+
+    try:
+        _, port = parse_address(config.klamm_metrics_listener)
+    except MetricsUnavailable as error:
+        raise ConfigurationError(str(error)) from None
+    return [*ports, port]
+
+
+def flags_of(config: BrokerConfig, worker: int, earlier_port: int = 0) -> dict[str, str]:
+    """Returns the settings that differ for this worker, by key. `earlier_port`: that of the worker's last run, or 0."""
+    listener = _moved(config.listeners[0], worker)
     flags = {
         "node.id": str(worker),
-        "log.dirs": str(directory if worker == 1 else directory / _FOLDER / str(worker)),
-        "listeners": str(_moved(config.listeners[0], worker)),
+        "log.dirs": str(worker_directory(Path(config.data_directory), worker)),
+        "listeners": str(listener if listener.port else listener._replace(port=earlier_port)),
     }
     if config.advertised_listeners:
         flags["advertised.listeners"] = str(_moved(config.advertised_listeners[0], worker))

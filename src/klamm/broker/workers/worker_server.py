@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.server import BrokerServer
+from klamm.broker.workers.end_with_supervisor import end_soon
 from klamm.metadata.remote_store import RemoteStore
 
 if TYPE_CHECKING:
@@ -25,18 +24,18 @@ _OTHERS_S: Final = 10.0
 """How long a worker waits for the others before it serves."""
 
 
-def worker_server(
-    config: BrokerConfig, workers: int, metadata_socket: Path, on_session_lost: Callable[[], None]
-) -> BrokerServer:
-    """Returns the server of one of `workers` workers.
+def worker_server(config: BrokerConfig, waits_for: int, metadata_socket: Path, stopped: asyncio.Event) -> BrokerServer:
+    """Returns the server of one of several workers.
 
-    It serves when all workers are alive, or after ten seconds: topics that clients create are then spread over all of
-    them. `on_session_lost` is called when the supervisor is gone: the worker must stop.
+    It serves when `waits_for` workers are alive, or after ten seconds: topics that clients create are then spread over
+    all of them. `stopped` is set when the supervisor is gone: the worker must stop, and is killed if it does not. When
+    it is set, the worker waits no longer.
     """
 
     def lost() -> None:
         _logger.error("the supervisor is gone: this worker stops")
-        on_session_lost()
+        end_soon()
+        stopped.set()
 
     async def open_store() -> RemoteStore:
         store = await RemoteStore.open(metadata_socket)
@@ -47,12 +46,14 @@ def worker_server(
         are_there = asyncio.Event()
 
         def look(old: MetadataImage, new: MetadataImage) -> None:
-            if len(new.brokers) >= workers:
+            if len(new.brokers) >= waits_for:
                 are_there.set()
 
         context.metadata.subscribe(look)
         look(context.metadata.image, context.metadata.image)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(are_there.wait(), _OTHERS_S)
+        waiting = [asyncio.create_task(event.wait()) for event in (are_there, stopped)]
+        await asyncio.wait(waiting, timeout=_OTHERS_S, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
 
     return BrokerServer(config, open_store=open_store, before_serving=wait_for_others)

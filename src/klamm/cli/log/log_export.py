@@ -25,6 +25,7 @@ from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, read_topic_id
 from klamm.storage.file_lock import FileLock
 from klamm.storage.meta_properties import MetaProperties
 from klamm.storage.metadata_files import METADATA_FILE, METADATA_FOLDER
+from klamm.storage.worker_directories import WORKERS_FOLDER
 
 __all__ = ["ExportRefused", "export"]
 
@@ -77,6 +78,11 @@ def _hand_over(directory: Path, records: Sequence[MetadataRecord], voter: Voter)
 
 
 def _check_folder(directory: Path) -> None:
+    if (directory / WORKERS_FOLDER).exists():
+        raise ExportRefused(
+            f"some partitions are in {directory / WORKERS_FOLDER}: start a single broker (klamm serve --data-dir "
+            f"{directory}), which takes them over, stop it, and try again"
+        )
     if not (directory / METADATA_FILE).exists():
         raise ExportRefused(f"{directory} is no data directory of klamm: there is no {METADATA_FILE} in it")
 

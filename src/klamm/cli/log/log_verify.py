@@ -37,7 +37,8 @@ from klamm.storage.inspection.verification import KnownOfPartition, verify_missi
 from klamm.storage.log_files import parse_directory_name
 from klamm.storage.lost_metadata import MetadataLost, is_lost, refuse_lost_metadata
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
-from klamm.storage.metadata_files import METADATA_FILE, METADATA_FOLDER
+from klamm.storage.metadata_files import METADATA_FOLDER
+from klamm.storage.worker_directories import existing_workers, metadata_file, worker_directory
 
 __all__ = ["verify"]
 
@@ -53,21 +54,26 @@ def verify(arguments: argparse.Namespace) -> int:
     """
     given: Path = arguments.directory.absolute()
     if is_data_directory(given):
-        directory, folders = given, partition_folders(given)
-    elif given.is_dir() and parse_directory_name(given.name) is not None:
-        directory, folders = given.parent, [given]
-    else:
-        raise NothingToVerify(f"{given} is neither a data directory nor the folder of a partition")
+        workers = [worker_directory(given, number) for number in existing_workers(given)]
+        # Each is checked, also after one with damage.
+        return max([_verify(directory, partition_folders(directory), arguments) for directory in workers])
+    if given.is_dir() and parse_directory_name(given.name) is not None:
+        return _verify(given.parent, [given], arguments, is_whole=False)
+    raise NothingToVerify(f"{given} is neither a data directory nor the folder of a partition")
+
+
+def _verify(directory: Path, folders: list[Path], arguments: argparse.Namespace, *, is_whole: bool = True) -> int:
+    """Checks a data directory, or some partitions of it."""
     lock, is_live = _lock(directory, is_needed=arguments.repair)
     try:
         verifier = _Verifier(directory, arguments, is_live=is_live)
         if lock is not None:
             verifier.read_metadata()
-        if directory == given:
+        if is_whole:
             verifier.check_directory()
         for folder in folders:
             verifier.check_partition(folder)
-        if directory == given:
+        if is_whole:
             verifier.check_missing(set(folders))
         verifier.finish()
     finally:
@@ -117,7 +123,7 @@ class _Verifier:
 
     def read_metadata(self) -> None:
         """Reads which partitions exist, and which of them are compacted."""
-        path = self._directory / METADATA_FILE
+        path = metadata_file(self._directory)
         if is_lost(path):
             if not (self._directory / METADATA_FOLDER).is_dir():  # Apache Kafka's directories are checked, too
                 self._check_lost_metadata(path)

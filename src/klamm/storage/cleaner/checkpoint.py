@@ -17,11 +17,11 @@ from klamm.protocol.types import Offset, TopicPartition
 from klamm.storage.atomic_file import write_atomically
 from klamm.storage.checkpoints import MalformedCheckpoint, encode_offsets, read_offsets
 
-__all__ = ["CleanerCheckpoint"]
+__all__ = ["CLEANER_OFFSET_FILE", "CleanerCheckpoint"]
 
 _logger = logging.getLogger(__name__)
 
-_CLEANER_OFFSET_FILE: Final = "cleaner-offset-checkpoint"
+CLEANER_OFFSET_FILE: Final = "cleaner-offset-checkpoint"
 
 
 class CleanerCheckpoint:
@@ -30,7 +30,7 @@ class CleanerCheckpoint:
     __slots__ = ("_lock", "_offsets", "_path")
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / _CLEANER_OFFSET_FILE
+        self._path = directory / CLEANER_OFFSET_FILE
         self._lock = Lock()
         self._offsets: dict[TopicPartition, Offset] = {}
 
