@@ -77,7 +77,7 @@ def make_cluster_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, Cluste
         has_broken_watches=chance(0.5),
         has_lost_sessions=chance(0.3),
         has_cuts=chance(0.5),
-        has_new_topics=chance(0.4),
+        has_new_topics=chance(0.6),
         load_step_ms=random.choice((0, 0.5, 5)),
     )
     return plan, cluster

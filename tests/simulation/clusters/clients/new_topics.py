@@ -87,7 +87,7 @@ class NewTopics(Participant):
         is_sure = await self._until(request, CreateTopicsResponse, _DONE, "creation")
         self._ledger.last[name] = count
         self.note("has created %s with %d partitions", name, count)
-        if self.random.random() < 0.4:
+        if self.random.random() < 0.6:
             more = count + self.random.choice((1, 5, 12))
             self._ledger.counts[name].add(more)
             growth = CreatePartitionsRequest(
