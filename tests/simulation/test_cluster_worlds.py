@@ -37,10 +37,10 @@ SEEDS_UNTIL_FOUND = {
     "answer after the resignation": 40,
     "send no marker again": 150,
     "forget waiting markers": 200,
-    "repeat blindly": 60,
-    "take unknown for done": 80,
-    "show parts": 150,
-    "serve any epoch": 200,
+    "repeat blindly": 50,
+    "take unknown for done": 120,
+    "show parts": 70,
+    "serve any epoch": 160,
 }
 """The number of seeds within which each planted bug is found: about three times the longest run of seeds that did not
 find it.
