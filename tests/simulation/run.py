@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Final
+from typing import Final, TypeAlias
 
 from tests.simulation.brokers.world import BrokerWorld
 from tests.simulation.bugs import BUGS_OF
 from tests.simulation.clusters.world import ClusterWorld
+from tests.simulation.delivery.world import DeliveryWorld
 from tests.simulation.logs.world import LogWorld
 from tests.simulation.notes import field_names, in_words, shorten, without_addresses
 from tests.simulation.violation import Violation
@@ -20,14 +21,17 @@ from tests.simulation.world import World
 
 __all__ = ["WORLDS", "Outcome", "run_seed", "run_seeds"]
 
-WORLDS: Final[Mapping[str, type[World | LogWorld | BrokerWorld | ClusterWorld]]] = {
+AnyWorld: TypeAlias = World | LogWorld | BrokerWorld | ClusterWorld | DeliveryWorld
+
+WORLDS: Final[Mapping[str, type[AnyWorld]]] = {
     "groups": World,
     "log": LogWorld,
     "broker": BrokerWorld,
     "cluster": ClusterWorld,
+    "delivery": DeliveryWorld,
 }
-"""Kinds of worlds by name: coordinators on simulated logs, real logs on a simulated disk, and a broker that is real
-from its connections to its files.
+"""Kinds of worlds by name: coordinators on simulated logs, real logs on a simulated disk, a broker that is real from
+its connections to its files, several of them, and workers that handle the records of a topic.
 """
 
 _SEEDS_PER_TASK: Final = 8
@@ -66,7 +70,7 @@ class _ErrorsOfRuntime(logging.Handler):
 
 
 @contextmanager
-def _listening(world: World | LogWorld | BrokerWorld | ClusterWorld) -> Iterator[None]:
+def _listening(world: AnyWorld) -> Iterator[None]:
     if not isinstance(world, World):
         yield
         return
@@ -115,7 +119,7 @@ def run_seed(
         return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum)
 
 
-def _report(world: World | LogWorld | BrokerWorld | ClusterWorld, what: str, bug: str | None) -> str:
+def _report(world: AnyWorld, what: str, bug: str | None) -> str:
     loop = world.loop
     kind = next(name for name, each in WORLDS.items() if isinstance(world, each))
     again = f"python -m tests.simulation --world {kind} --seeds {world.seed}" + (f" --bug '{bug}'" if bug else "")
