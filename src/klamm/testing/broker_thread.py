@@ -60,10 +60,32 @@ class BrokerThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def call_soon(self, callback: Callable[[], object]) -> None:
-        """Calls `callback` on the broker's loop, and does not wait."""
+    def pause(self) -> Callable[[bool], None]:
+        """Blocks the broker's loop, and returns the function that ends the pause.
+
+        The function is called with whether the broker is killed: then it reads and answers no request that came in
+        during the pause, and `stop` follows.
+        """
         assert self._loop is not None, "it has been started"
-        self._loop.call_soon_threadsafe(callback)
+        assert self._server is not None, "it has been started"
+        server = self._server
+        stopped, goes_on = threading.Event(), threading.Event()
+        is_killed = False
+
+        def block() -> None:
+            stopped.set()
+            goes_on.wait()
+            if is_killed:
+                server.disconnect()
+
+        def end(is_kill: bool) -> None:
+            nonlocal is_killed
+            is_killed = is_kill
+            goes_on.set()
+
+        self._loop.call_soon_threadsafe(block)
+        stopped.wait()
+        return end
 
     def run(self, function: Callable[[BrokerServer], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine on the broker's loop and returns its result. Raises KlammError after a stop."""
