@@ -115,3 +115,11 @@ def pytest_runtest_call() -> Generator[None, object, object]:
         _GUARD.stop()
     _GUARD.check()
     return result
+
+
+@pytest.fixture(autouse=True)
+def _no_session_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hides the session that a Spark test left in this process: functions like `udf` ask it for its settings."""
+    sessions = sys.modules.get("pyspark.sql.session")
+    if sessions is not None:
+        monkeypatch.setattr(sessions.SparkSession, "_instantiatedSession", None)

@@ -146,6 +146,11 @@ class BrokerServer:
         """
         await self._stops.aclose()
 
+    def disconnect(self) -> None:
+        """Lets no client get another answer; `kill` or `stop` follows."""
+        for listener in self._listeners:
+            listener.disconnect()
+
     async def kill(self) -> None:
         """Ends the broker as if its process had been killed: no client gets another answer, and the next start recovers
         the logs. What was written to the files stays.

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import wait
 from typing import Any, Final, TypeVar
 
 from klamm.broker.server import BrokerServer
@@ -18,6 +19,8 @@ T = TypeVar("T")
 OPEN_FILES: Final = 256
 """The limit of open log files. Code of the application that calls `select()`, such as py4j for PySpark's callbacks,
 can't use descriptors above 1,023."""
+_LOOK_INTERVAL_S: Final = 0.1
+_NOT_RUNNING: Final = "the broker is not running"
 
 
 class BrokerThread:
@@ -60,16 +63,49 @@ class BrokerThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def call_soon(self, callback: Callable[[], object]) -> None:
-        """Calls `callback` on the broker's loop, and does not wait."""
+    def pause(self) -> Callable[[bool], None]:
+        """Blocks the broker's loop, and returns the function that ends the pause.
+
+        The function is called with whether the broker is killed: then it reads and answers no request that came in
+        during the pause, and `stop` follows.
+        """
         assert self._loop is not None, "it has been started"
-        self._loop.call_soon_threadsafe(callback)
+        assert self._server is not None, "it has been started"
+        server = self._server
+        stopped, goes_on = threading.Event(), threading.Event()
+        is_killed = False
+
+        def block() -> None:
+            stopped.set()
+            goes_on.wait()
+            if is_killed:
+                server.disconnect()
+
+        def end(is_kill: bool) -> None:
+            nonlocal is_killed
+            is_killed = is_kill
+            goes_on.set()
+
+        self._loop.call_soon_threadsafe(block)
+        stopped.wait()
+        return end
 
     def run(self, function: Callable[[BrokerServer], Coroutine[Any, Any, T]]) -> T:
-        """Runs a coroutine on the broker's loop and returns its result. Raises KlammError after a stop."""
+        """Runs a coroutine on the broker's loop and returns its result. Raises KlammError if the broker stops."""
         if self._loop is None or self._server is None or not self._thread.is_alive():
-            raise KlammError("the broker is not running")
-        return asyncio.run_coroutine_threadsafe(function(self._server), self._loop).result()
+            raise KlammError(_NOT_RUNNING)
+        coroutine = function(self._server)
+        try:
+            running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:  # the loop has closed just now
+            coroutine.close()
+            raise KlammError(_NOT_RUNNING) from None
+        while True:
+            wait([running], timeout=_LOOK_INTERVAL_S)
+            if running.done():
+                return running.result()
+            if not self._thread.is_alive():  # the loop's last turn came before the coroutine
+                raise KlammError(_NOT_RUNNING)
 
     def _serve(self) -> None:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:

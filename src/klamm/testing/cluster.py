@@ -92,8 +92,7 @@ class Cluster:
             try:
                 for member in self._brokers.values():
                     self._begin(member)
-                for member in self._brokers.values():
-                    self._wait(member)
+                self._wait_for_all()
             except BaseException:
                 self.stop()
                 raise
@@ -179,11 +178,12 @@ class Cluster:
         """Ends a broker as `kill -9` would, and returns when the other brokers know that it is gone.
 
         Its clients lose their connections without an answer. What it wrote to its files stays; the next start recovers
-        its logs. Raises KlammError if it is not running.
+        its logs. A paused broker reads nothing that was sent to it during the pause. Raises KlammError if it is not
+        running.
         """
         with self._lock:
             member = self._expect_running(broker)
-            self._unblock(member)
+            self._unblock(member, is_kill=True)
             self._end(member, is_kill=True)
             self._let_all_know()
 
@@ -213,15 +213,7 @@ class Cluster:
             if member.is_paused:
                 raise KlammError(f"broker {broker} is paused already")
             assert member.thread is not None
-            stopped, goes_on = threading.Event(), threading.Event()
-
-            def block() -> None:
-                stopped.set()
-                goes_on.wait()
-
-            member.goes_on = goes_on
-            member.thread.call_soon(block)
-            stopped.wait()
+            member.end_pause = member.thread.pause()
             assert member.session is not None
             member.lease = threading.Timer(self._session_timeout_ms / 1000, member.session.lose)
             member.lease.daemon = True
@@ -349,6 +341,17 @@ class Cluster:
             member.thread = None
             raise
 
+    def _wait_for_all(self) -> None:
+        """Waits until each broker has started or failed, so that no start is broken off. Raises the first failure."""
+        failures = []
+        for member in self._brokers.values():
+            try:
+                self._wait(member)
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
     def _broker_at(self, address: Address) -> int | None:
         return next((number for number, member in self._brokers.items() if member.port == address[1]), None)
 
@@ -360,13 +363,13 @@ class Cluster:
             session.lose()
         thread.stop(is_kill=is_kill)
 
-    def _unblock(self, member: ClusterMember) -> None:
+    def _unblock(self, member: ClusterMember, *, is_kill: bool = False) -> None:
         if member.lease is not None:
             member.lease.cancel()
             member.lease = None
-        if member.goes_on is not None:
-            member.goes_on.set()
-            member.goes_on = None
+        if member.end_pause is not None:
+            member.end_pause(is_kill)
+            member.end_pause = None
 
     def _revive_soon(self, member: ClusterMember, session: MemoryStore) -> None:
         """Starts a broker again whose session has ended, as the supervisor of a real broker does."""

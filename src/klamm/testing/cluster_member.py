@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from klamm.metadata.memory_store import MemoryStore
@@ -21,12 +22,12 @@ class ClusterMember:
         self.thread: BrokerThread | None = None
         """None while the broker is away."""
         self.session: MemoryStore | None = None
-        self.goes_on: threading.Event | None = None
-        """Ends the pause of a paused broker."""
+        self.end_pause: Callable[[bool], None] | None = None
+        """Ends the pause of a paused broker; see `BrokerThread.pause`."""
         self.lease: threading.Timer | None = None
         """Ends the session of a paused broker."""
 
     @property
     def is_paused(self) -> bool:
         """Whether the broker is paused."""
-        return self.goes_on is not None
+        return self.end_pause is not None

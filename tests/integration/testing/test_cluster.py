@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from klamm import KlammError
+from klamm.broker.start_failure import StartFailed
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.testing import Broker, Cluster
 
@@ -122,6 +125,10 @@ def _causes(broker: Broker, group: str) -> list[str]:
     return causes
 
 
+def _broker_threads() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name.startswith("klamm-broker-")}
+
+
 class TestLife:
     """Starts and stops."""
 
@@ -145,6 +152,20 @@ class TestLife:
             cluster.kill(1)
         with pytest.raises(KlammError, match="the cluster has"):
             cluster.address_of(3)
+
+    def test_brokers_that_can_not_start(self, tmp_path: Path) -> None:
+        """The start raises what the first broker could not do, ends the others, and works when it is mended."""
+        for name in ("broker-1", "broker-3"):
+            (tmp_path / name).touch()
+        running = _broker_threads()
+        cluster = Cluster(brokers=3, data_dir=tmp_path)
+        with pytest.raises(StartFailed, match="broker-1 is a file"):
+            cluster.start()
+        assert _broker_threads() == running
+        for name in ("broker-1", "broker-3"):
+            (tmp_path / name).unlink()
+        with cluster:
+            assert AdminClient(_client(cluster)).list_topics(timeout=PATIENCE_S).brokers.keys() == {1, 2, 3}
 
 
 class TestFailures:
@@ -188,6 +209,27 @@ class TestFailures:
         shared_cluster.resume(3)
         _wait(lambda: shared_cluster.leader_of(TOPIC, partition) == 3)
         _write(shared_cluster, ["paused-0"] * PARTITIONS)
+
+    def test_a_paused_broker_that_is_killed_answers_nothing(self, shared_cluster: Cluster) -> None:
+        """A record that is sent to a paused broker is neither acknowledged nor written when the broker is killed."""
+        partition = next(index for index in range(PARTITIONS) if shared_cluster.leader_of(TOPIC, index) == 2)
+        producer = Producer(_client(shared_cluster, message_timeout_ms=1500, retries=0, linger_ms=0))
+        producer.produce(TOPIC, "stopped-1", partition=partition)
+        assert producer.flush(PATIENCE_S) == 0
+        shared_cluster.pause(2)
+        errors: list[object] = []
+        producer.produce(
+            TOPIC, "stopped-2", partition=partition, on_delivery=lambda error, message: errors.append(error)
+        )
+        producer.poll(0.2)
+        shared_cluster.kill(2)
+        assert producer.flush(PATIENCE_S) == 0
+        assert len(errors) == 1
+        assert errors[0] is not None
+        shared_cluster.restart(2)
+        producer.produce(TOPIC, "stopped-3", partition=partition)
+        assert producer.flush(PATIENCE_S) == 0
+        assert _read_all(shared_cluster, 2, "stopped-") == ["stopped-1", "stopped-3"]
 
     def test_a_transaction_waits_for_a_broker_that_is_cut_off(self, shared_cluster: Cluster) -> None:
         """A commit whose markers can't be delivered is not lost: they are written when the cut is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.page_code import page_code
 
 QUIET = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider")
 
@@ -74,3 +75,10 @@ def test_the_plugin_can_be_turned_off(pytester: pytest.Pytester) -> None:
     """pytest's option `-p no:klamm` disables the plugin."""
     pytester.makepyfile("def test_one(klamm_topic): pass")
     pytester.runpytest_subprocess(*QUIET, "-p", "no:klamm").assert_outcomes(errors=1)
+
+
+def test_the_guide_to_clusters_works(pytester: pytest.Pytester) -> None:
+    """The first tests of the page "Test with a cluster" pass as a reader copies them."""
+    kill, pause, *_ = page_code("how-to/test-with-a-cluster.md")
+    pytester.makepyfile(test_kill=kill, test_pause=pause)
+    pytester.runpytest_subprocess(*QUIET).assert_outcomes(passed=2)

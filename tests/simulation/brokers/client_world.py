@@ -47,6 +47,10 @@ class ClientWorld(ABC):
     plan: BrokerPlan
     markers_ms = 500.0
     """Without disk faults, the markers of an ended transaction are written within this time."""
+    has_slow_loads = False
+    """Whether coordinators take some time to load. A heartbeat of a classic group then succeeds without a check, as in
+    Kafka.
+    """
     addresses: tuple[Address, ...]
     """The addresses of the brokers."""
 
@@ -222,6 +226,7 @@ class ClientWorld(ABC):
             for batch in self.model.partitions[where].batches
             if batch.transaction is not None
             and batch.transaction.outcome is Outcome.OPEN
+            and not batch.transaction.may_be_fenced
             and self.loop.now_ms < batch.transaction.began_ms + self.plan.transaction_timeout_ms
             and batch.first_offset is not None
         )

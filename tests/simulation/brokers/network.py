@@ -26,6 +26,8 @@ __all__ = ["ClientEnd", "Door", "Link", "Network"]
 
 _LARGEST_FRAME_BYTES = 104_857_600
 _CLOSING_MS = 1.0
+_LONGEST_STALL_MS = 1_900.0
+"""At the end, worlds wait a little longer than this for delayed requests."""
 
 
 class ClientEnd(Protocol):
@@ -146,12 +148,12 @@ class Link(asyncio.Transport):
         self._client_loop.call_later(self._network.delay_ms() / 1000, self._client.lost)
 
     def stall(self, stall_ms: float, *, up: bool, down: bool) -> None:
-        """Delays all bytes that are sent from now on."""
+        """Delays all bytes that are sent from now on. Several delays together have a limit."""
         now_ms = self._events.now_ms
         if up:
-            self._up_ms = max(self._up_ms, now_ms) + stall_ms
+            self._up_ms = max(self._up_ms, min(max(self._up_ms, now_ms) + stall_ms, now_ms + _LONGEST_STALL_MS))
         if down:
-            self._down_ms = max(self._down_ms, now_ms) + stall_ms
+            self._down_ms = max(self._down_ms, min(max(self._down_ms, now_ms) + stall_ms, now_ms + _LONGEST_STALL_MS))
 
     def hang_up(self) -> None:
         """Closes the client's end: its bytes still arrive, but the client reads no more answers."""

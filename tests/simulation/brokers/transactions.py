@@ -40,6 +40,8 @@ class Transaction:
         self.outcome = Outcome.OPEN
         self.ended: tuple[int, float] | None = None
         """The life and the time in which the producer learned that the transaction has ended."""
+        self.may_be_fenced = False
+        """Whether a delayed request of its producer may abort the transaction."""
         self.is_seen = False
         """Whether a client has seen that the transaction was committed."""
 

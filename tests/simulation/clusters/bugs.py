@@ -1,63 +1,130 @@
-"""Planted bugs that worlds of several brokers must find."""
+"""Planted bugs in what several brokers do together: they show that worlds of several brokers find such bugs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
 
-from tests.simulation.brokers.bugs import BROKER_BUGS
-
 from klamm.broker.partitions.led_topic import LedTopic
 from klamm.broker.partitions.partition import Partition
-from klamm.metadata import plan_writer
+from klamm.broker.services.marker_delivery import MarkerDelivery
+from klamm.broker.services.peers import PeerUnavailable
+from klamm.broker.services.waiting_markers import WaitingMarkers
+from klamm.core.txn.markers import TransactionMarker
 from klamm.metadata.entries import put_writer
-from klamm.metadata.image import TopicImage
-from klamm.metadata.metadata_store import Change, OutcomeUnknown, Plan
+from klamm.metadata.image import MetadataImage, TopicImage
+from klamm.metadata.metadata_store import Change, OutcomeUnknown
 from klamm.metadata.plan_writer import PlanWriter
-from klamm.protocol.types import PartitionIndex
-from klamm.runtime.coordinator_runtime import CoordinatorRuntime
+from klamm.metadata.topic_fold import TopicFold
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.types import BrokerId, PartitionIndex, TopicId, TopicPartition
+from klamm.runtime.coordinator_facade import CoordinatorFacade
+from klamm.runtime.led_partition import PartitionState
+from klamm.runtime.load_queue import LoadQueue
 
 __all__ = ["CLUSTER_BUGS"]
 
 
 @contextmanager
-def _do_not_resign() -> Iterator[None]:
-    """A leader does not resign when another broker leads its partition."""
+def _keep_leading() -> Iterator[None]:
+    """A broker does not resign from a partition when another broker leads it."""
+    follow = LedTopic.follow
 
-    def follow(led: LedTopic, image: TopicImage) -> list[Partition]:
-        led.image = image
-        led.partitions += [None] * (len(image.partitions) - len(led.partitions))
+    def keep(led: LedTopic, image: TopicImage) -> list[Partition]:
+        before = list(led.partitions)
+        for partition in follow(led, image):
+            partition.leads = True
+            led.partitions[partition.index] = before[partition.index]
         return []
 
-    with patch.object(LedTopic, "follow", follow):
+    with patch.object(LedTopic, "follow", keep):
         yield
 
 
 @contextmanager
-def _coordinate_after_the_resignation() -> Iterator[None]:
-    """A coordinator answers from memory after it has resigned."""
+def _answer_before_the_load() -> Iterator[None]:
+    """A coordinator answers before it has read its partition."""
+    add = LoadQueue.add
 
-    def unload(runtime: CoordinatorRuntime[Any], partition: PartitionIndex) -> None:
-        pass
+    def early(queue: LoadQueue[Any], led: Any, steps: Iterator[Any]) -> None:
+        led.state = PartitionState.ACTIVE
+        add(queue, led, steps)
 
-    with patch.object(CoordinatorRuntime, "unload", unload):
+    with patch.object(LoadQueue, "add", early):
         yield
 
 
 @contextmanager
-def _believe_in_an_unknown_outcome() -> Iterator[None]:
-    """A metadata transaction of unknown outcome counts as done, so two brokers give out the same producer ids."""
+def _answer_after_the_resignation() -> Iterator[None]:
+    """A coordinator continues to answer when another broker leads its partition."""
+
+    def stay(coordinator: CoordinatorFacade[Any], partition: PartitionIndex) -> None:
+        return
+
+    with patch.object(CoordinatorFacade, "on_resignation", stay):
+        yield
+
+
+@contextmanager
+def _send_no_marker_again() -> Iterator[None]:
+    """A marker for another broker counts as written although the request failed."""
+
+    async def deliver(
+        delivery: MarkerDelivery, broker_id: BrokerId, marker: TransactionMarker
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        try:
+            return await delivery._batches.ask(broker_id, marker.producer_id, marker)
+        except PeerUnavailable:
+            return dict.fromkeys(marker.partitions, ErrorCode.NONE)
+
+    with patch.object(MarkerDelivery, "_deliver", deliver):
+        yield
+
+
+@contextmanager
+def _forget_waiting_markers() -> Iterator[None]:
+    """Markers that wait for a leader are not sent when the leader is back."""
+
+    def sleep_on(waiting: WaitingMarkers, old: MetadataImage, new: MetadataImage) -> None:
+        return
+
+    with patch.object(WaitingMarkers, "on_metadata_update", sleep_on):
+        yield
+
+
+@contextmanager
+def _repeat_blindly() -> Iterator[None]:
+    """A transaction with the metadata store whose outcome is unknown is repeated without conditions."""
+
+    async def transact(writer: PlanWriter, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
+        while True:
+            writer._number += 1
+            try:
+                mark = put_writer(writer._incarnation, writer._number)
+                return await writer._store.transact(conditions, [*changes, mark])
+            except OutcomeUnknown:
+                conditions = {}
+
+    with patch.object(PlanWriter, "_transact", transact):
+        yield
+
+
+@contextmanager
+def _take_unknown_for_done() -> Iterator[None]:
+    """A transaction with the metadata store whose outcome is unknown counts as done."""
+    real = PlanWriter._transact
 
     async def transact(writer: PlanWriter, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
         writer._number += 1
-        written = [*changes, put_writer(writer._incarnation, writer._number)]
         try:
-            return await writer._store.transact(conditions, written)
+            mark = put_writer(writer._incarnation, writer._number)
+            return await writer._store.transact(conditions, [*changes, mark])
         except OutcomeUnknown:
-            return writer._seen[1]
+            if all(change.key == "producer-ids" for change in changes):
+                return writer._seen[1]
+            return await real(writer, conditions, changes)
 
     with patch.object(PlanWriter, "_transact", transact):
         yield
@@ -65,20 +132,39 @@ def _believe_in_an_unknown_outcome() -> Iterator[None]:
 
 @contextmanager
 def _show_parts() -> Iterator[None]:
-    """The topic's entry is written first, and its partitions in later transactions."""
-    split = plan_writer._split
+    """A topic has all partitions that are in the store, even if the topic does not count them yet."""
+    load = TopicFold._load
 
-    def wrong(plan: Plan[Any], size: int) -> Any:
-        return split(replace(plan, commit_key=None, changes=list(reversed(plan.changes))), size)
+    def load_all(fold: TopicFold, topic_id: TopicId) -> Any:
+        known = load(fold, topic_id)
+        if topic_id in fold._counts:
+            fold._counts[topic_id] = None
+        return known
 
-    with patch.object(plan_writer, "_split", wrong):
+    with patch.object(TopicFold, "_load", load_all):
+        yield
+
+
+@contextmanager
+def _serve_any_epoch() -> Iterator[None]:
+    """Requests of clients with a former leader epoch are served."""
+
+    def check(partition: Partition, current_leader_epoch: int) -> None:
+        partition.check_leads()
+
+    with patch.object(Partition, "check_leader_epoch", check):
         yield
 
 
 CLUSTER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
-    "do not resign": _do_not_resign,
-    "coordinate after the resignation": _coordinate_after_the_resignation,
-    "believe in an unknown outcome": _believe_in_an_unknown_outcome,
+    "keep leading": _keep_leading,
+    "answer before the load": _answer_before_the_load,
+    "answer after the resignation": _answer_after_the_resignation,
+    "send no marker again": _send_no_marker_again,
+    "forget waiting markers": _forget_waiting_markers,
+    "repeat blindly": _repeat_blindly,
+    "take unknown for done": _take_unknown_for_done,
     "show parts": _show_parts,
-    "forget a marker": BROKER_BUGS["forget a marker"],
+    "serve any epoch": _serve_any_epoch,
 }
+"""Bugs that worlds of several brokers must find."""

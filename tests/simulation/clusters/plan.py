@@ -58,8 +58,9 @@ def make_cluster_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, Cluste
         latency_ms=min(plan.latency_ms, 3),
         sync_ms=min(plan.sync_ms, 5),
         topic_config=replace(plan.topic_config, segment_bytes=max(plan.topic_config.segment_bytes, 3_000)),
-        transactional=plan.transactional or (random.choice((1, 2)),) * chance(0.4),
+        transactional=plan.transactional or (random.choice((1, 2)),) * chance(0.7),
         producer_expiry_ms=86_400_000,
+        has_committer=plan.has_committer or chance(0.4),
     )
     if plan.has_stalled_links:
         plan = plan._replace(transactional=(2,) * len(plan.transactional))
@@ -76,7 +77,7 @@ def make_cluster_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, Cluste
         has_broken_watches=chance(0.5),
         has_lost_sessions=chance(0.3),
         has_cuts=chance(0.5),
-        has_new_topics=chance(0.4),
+        has_new_topics=chance(0.6),
         load_step_ms=random.choice((0, 0.5, 5)),
     )
     return plan, cluster

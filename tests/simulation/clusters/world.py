@@ -35,6 +35,7 @@ from tests.simulation.brokers.groups import GroupLedger
 from tests.simulation.brokers.machine import Machine, replaced
 from tests.simulation.brokers.surroundings import listening, undisturbed
 from tests.simulation.clusters.client import ClusterClient
+from tests.simulation.clusters.clients.commit_reader import CommitReader
 from tests.simulation.clusters.clients.new_topics import NewTopics, NewTopicsLedger, TopicWatcher
 from tests.simulation.clusters.disks import attached
 from tests.simulation.clusters.metadata_store import Faults, Session, SharedMetadata
@@ -84,6 +85,7 @@ class ClusterWorld(ClientWorld):
         self.machines: dict[BrokerId, Machine] = {}
         self.new_topics = NewTopicsLedger()
         self.markers_ms = 1e9 if plan.has_stalled_links or plan.has_cut_links or cluster.has_cuts else 3_000.0
+        self.has_slow_loads = cluster.load_step_ms > 0
         self._sessions: dict[BrokerId, Session] = {}
         self._moves = Moves(self)
         self._refused: set[BrokerId] = set()
@@ -171,8 +173,8 @@ class ClusterWorld(ClientWorld):
             partition.synced_offset = max(partition.synced_offset, log.recovery_point)
 
     def _check_synced(self, where: TopicPartition, offset: int, invariant: int) -> None:
-        if self.plan.fsync != "ack":
-            return
+        if self.plan.fsync != "ack" or self._stopping:
+            return  # A broker that stops has closed its logs.
         logs = [log for machine in self.machines.values() if (log := machine.logs.get(where)) is not None]
         synced = max([self.model.partitions[where].synced_offset, *(log.recovery_point for log in logs)])
         if offset >= synced:
@@ -207,7 +209,7 @@ class ClusterWorld(ClientWorld):
         if plan.has_lookups:
             Lookups(self, "lookups")
         if plan.has_committer:
-            Committer(self, "committer")
+            CommitReader(self, "commit-reader", Committer(self, "committer"))
         for number in range(plan.readers):
             is_committed = bool(plan.transactional) and number == 0
             Reader(self, f"reader-{number}", "read_committed" if is_committed else "read_uncommitted")

@@ -59,8 +59,11 @@ class _File:
     def content(self) -> bytes:
         if self.last is not None:
             return self.last
-        with open(self.path, "rb") as file:
-            return file.read()
+        try:
+            with open(self.path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return self.durable  # It was removed with its folder, not by a call that the device sees.
 
 
 _READ_IN_PLACE: Final = (".log", ".index", ".timeindex")
@@ -247,19 +250,20 @@ class Device:
 
     def _survivors(self) -> Image:
         image: Image = {}
-        self._gather(self._root, image)
+        self._gather(self._root, "", image)
         return image
 
-    def _gather(self, folder: str, image: Image) -> None:
+    def _gather(self, folder: str, shown: str, image: Image) -> None:
+        """Adds the content of a folder, whose name is `shown` in the image."""
         states = self._states.get(folder) or [{}]
         draw = self._random.random()
         state = states[-1] if draw < 0.4 else states[0] if draw < 0.65 else self._random.choice(states)
         for name in sorted(state):
             item = state[name]
-            where = os.path.relpath(os.path.join(folder, name), self._root)
+            where = os.path.join(shown, name)
             if isinstance(item, str):
                 image[where] = None
-                self._gather(item, image)
+                self._gather(item, where, image)
             else:
                 image[where] = self._surviving(item)
 
@@ -414,7 +418,22 @@ class Device:
         item = self._inodes.get(os.stat(new).st_ino)
         if isinstance(item, _File):
             item.path = str(new)
+        elif str(old) in self._states:
+            self._rename_folder(str(old), str(new))
         self._changed(os.path.dirname(str(old)))
+
+    def _rename_folder(self, old: str, new: str) -> None:
+        """Takes over the new name of a folder of files."""
+        self._states[new] = self._states.pop(old)
+        for inode, item in self._inodes.items():
+            if item == old:
+                self._inodes[inode] = new
+            elif isinstance(item, _File) and os.path.dirname(item.path) == old:
+                item.path = os.path.join(new, os.path.basename(item.path))
+        for state in self._states.get(os.path.dirname(old), []):
+            for name, item in state.items():
+                if item == old:
+                    state[name] = new
 
     def _unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
         if self._is_passing or dir_fd is not None or not self.is_mine(path):
@@ -459,7 +478,7 @@ class Device:
         for entry in self._real["scandir"](folder):
             inode = entry.inode()
             item = inodes.get(inode)
-            if item is None:
+            if item is None or isinstance(item, str) != entry.is_dir():  # The number may be used again.
                 item = inodes[inode] = entry.path if entry.is_dir() else _File(entry.path)
             names[entry.name] = entry.path if isinstance(item, str) else item
         return names

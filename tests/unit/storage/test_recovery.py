@@ -253,6 +253,7 @@ def test_recovered_leader_epochs_are_there_after_a_clean_stop(tmp_path: Path) ->
     folder.start()
     folder.restart()
     assert folder.log().leader_epochs == epochs
+    folder.close()
 
 
 def test_an_unreadable_epoch_checkpoint_is_made_up_for(tmp_path: Path) -> None:

@@ -109,8 +109,8 @@ class Listener:
         if self._server is not None:
             self._server.close()
 
-    async def stop(self) -> None:
-        """Stops accepting connections, closes every connection and cancels the unfinished tasks of handlers."""
+    def disconnect(self) -> None:
+        """Stops accepting connections, and closes every connection before it reads or answers another request."""
         self._is_stopping = True
         if self._reaper is not None:
             self._reaper.cancel()
@@ -119,6 +119,10 @@ class Listener:
         for connection in (*self._held, *self._connections):
             connection.close()
         self._held.clear()
+
+    async def stop(self) -> None:
+        """Stops accepting connections, closes every connection and cancels the unfinished tasks of handlers."""
+        self.disconnect()
         if self._server is not None:
             await self._server.wait_closed()
         for task in tuple(self._unfinished):

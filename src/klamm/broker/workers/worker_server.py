@@ -28,12 +28,13 @@ def worker_server(config: BrokerConfig, waits_for: int, metadata_socket: Path, s
     """Returns the server of one of several workers.
 
     It serves when `waits_for` workers are alive, or after ten seconds: topics that clients create are then spread over
-    all of them. `stopped` is set when the supervisor is gone: the worker must stop, and is killed if it does not. When
-    it is set, the worker waits no longer.
+    all of them. When the supervisor is gone, the server answers nothing more, and `stopped` is set: the worker must
+    stop, and is killed if it does not. When it is set, the worker waits no longer.
     """
 
     def lost() -> None:
         _logger.error("the supervisor is gone: this worker stops")
+        server.disconnect()
         end_soon()
         stopped.set()
 
@@ -56,4 +57,5 @@ def worker_server(config: BrokerConfig, waits_for: int, metadata_socket: Path, s
         for task in waiting:
             task.cancel()
 
-    return BrokerServer(config, open_store=open_store, before_serving=wait_for_others)
+    server = BrokerServer(config, open_store=open_store, before_serving=wait_for_others)
+    return server

@@ -74,6 +74,8 @@ class Participant(ABC):
         self.world = world
         self.random = world.loop.random
         self.is_finished = False
+        self.unanswered = 0
+        """Number of requests that were repeated because their connection failed. The broker may handle them later."""
         draw = self.random
         most_bytes, most_of_partition = draw.choice((300, 2_000, 1_000_000)), draw.choice((100, 1_000, 1_000_000))
         if world.plan.has_large_batches:
@@ -126,6 +128,7 @@ class Participant(ABC):
             try:
                 found = await self.client.ask(request, answer, to)
             except ConnectionFailed as error:
+                self.unanswered += 1
                 self.client.forget(to)
                 await self.rest(error)
                 continue

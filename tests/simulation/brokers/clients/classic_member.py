@@ -99,7 +99,8 @@ class ClassicMember(Member):
         answer = await self.ask(request, HeartbeatResponse)
         code = error_code(answer.error_code)
         if code is ErrorCode.NONE:
-            self.safe_until_ms = asked_ms + MEMBER_TIMEOUT_MS
+            if not self.world.has_slow_loads:
+                self.safe_until_ms = asked_ms + MEMBER_TIMEOUT_MS
             return
         is_safe = self.life == life and self.world.loop.now_ms < self.safe_until_ms
         if code is ErrorCode.UNKNOWN_MEMBER_ID and is_safe:

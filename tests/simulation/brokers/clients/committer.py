@@ -32,6 +32,11 @@ _GROUP: Final = 0
 class Committer(Participant):
     """A client that must find the last offset that it committed (I17)."""
 
+    asked = 0
+    """The last offset that the client has sent."""
+    acknowledged = 0
+    """The last offset whose commit was acknowledged."""
+
     def ceilings(self) -> dict[int, int]:
         return {8: 9, 9: 9}
 
@@ -41,10 +46,9 @@ class Committer(Participant):
             request, FindCoordinatorResponse, lambda answer: (one.error_code for one in answer.coordinators)
         )
         where, coordinator = self.world.partitions[0], Coordinator(_GROUP, self.name)
-        asked = 0
         while True:
             is_last = self.world.is_ending
-            asked += 1
+            self.asked = asked = self.asked + 1
             partition = OffsetCommitRequestPartition(partition_index=where.partition, committed_offset=asked)
             topic = OffsetCommitRequestTopic(name=where.topic, partitions=[partition])
             life = self.world.life
@@ -54,6 +58,7 @@ class Committer(Participant):
                 _codes_of_commit,
                 to=coordinator,
             )
+            self.acknowledged = asked
             wanted = OffsetFetchRequestTopics(name=where.topic, partition_indexes=[where.partition])
             answer = await self.until_answered(
                 OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=self.name, topics=[wanted])]),

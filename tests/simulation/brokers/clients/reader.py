@@ -121,6 +121,7 @@ class Reader(Participant):
             self._is_paused.clear()
             return
         request = self._request(place, wanted, session.told)
+        newest = {where: world.model.partitions[where].newest_epoch for where in wanted}
         body = encode_fetch_request(version, request)
         pending = connection.send_body(_FETCH, version, body, flexible=version >= _FLEXIBLE_FROM)
         answer = read_answer(connection, pending, await connection.receive(pending))
@@ -131,6 +132,12 @@ class Reader(Participant):
         if code is not ErrorCode.NONE:
             raise Violation(0, f"a fetch of {self.name} was answered {code.name}")
         session.told = wanted if answer.session_id else {}
+        for where, partition in self._partitions_of(answer):
+            epoch = wanted[where].current_leader_epoch
+            if partition.error_code == ErrorCode.NONE and version >= _WITH_EPOCH and 0 <= epoch < newest[where]:
+                raise Violation(
+                    6, f"a fetch from {where} was answered in leader epoch {epoch}, and {newest[where]} was known"
+                )
         errors = [error for each in self._partitions_of(answer) if (error := self._take(*each)) is not None]
         if errors:
             raise Passing(*errors)

@@ -64,6 +64,8 @@ class TransactionalProducer(Participant):
     def __init__(self, world: ClientWorld, name: str, version: int) -> None:
         self._version = version
         super().__init__(world, name)
+        self._may_be_fenced = False
+        """Whether an InitProducerId that got no answer may still fence a later transaction."""
         self._coordinator = Coordinator(_TRANSACTION, name)
         self._identity = ProducerIdentity()
         self._sequences: dict[TopicPartition, int] = {}
@@ -84,6 +86,7 @@ class TransactionalProducer(Participant):
                     await self._begin()
                     is_ready = True
                 transaction = self.world.transactions.begin(self.name, self.world.loop.now_ms)
+                transaction.may_be_fenced = self._may_be_fenced
                 is_ready = await self._transact(transaction)
             except Refused as error:
                 if error.code not in _OVER:
@@ -106,7 +109,10 @@ class TransactionalProducer(Participant):
         request = InitProducerIdRequest(
             transactional_id=self.name, transaction_timeout_ms=self.world.plan.transaction_timeout_ms
         )
+        unanswered = self.unanswered
         answer = await self.until_answered(request, InitProducerIdResponse, to=self._coordinator)
+        if self.unanswered > unanswered and not self.client.has_one_broker:
+            self._may_be_fenced = True
         self._take(answer.producer_id, answer.producer_epoch)
 
     def _take(self, producer_id: int, epoch: int) -> None:

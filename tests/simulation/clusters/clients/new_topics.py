@@ -84,10 +84,10 @@ class NewTopics(Participant):
         self._ledger.counts[name] = {count}
         topic = CreatableTopic(name=name, num_partitions=count, replication_factor=1)
         request = CreateTopicsRequest(timeout_ms=5_000, topics=[topic])
-        await self._until(request, CreateTopicsResponse, _DONE, "creation")
+        is_sure = await self._until(request, CreateTopicsResponse, _DONE, "creation")
         self._ledger.last[name] = count
         self.note("has created %s with %d partitions", name, count)
-        if self.random.random() < 0.4:
+        if self.random.random() < 0.6:
             more = count + self.random.choice((1, 5, 12))
             self._ledger.counts[name].add(more)
             growth = CreatePartitionsRequest(
@@ -97,26 +97,30 @@ class NewTopics(Participant):
             self._ledger.last[name] = more
             self.note("has widened %s to %d partitions", name, more)
         # A delayed request for the creation could create the topic again.
-        if self.random.random() < 0.3 and not self.world.plan.has_stalled_links:
+        if self.random.random() < 0.3 and is_sure and not self.world.plan.has_stalled_links:
             removal = DeleteTopicsRequest(timeout_ms=5_000, topics=[DeleteTopicState(name=name)])
             await self._until(removal, DeleteTopicsResponse, _GONE, "deletion")
             self._ledger.last[name] = 0
             self.note("has deleted %s", name)
 
-    async def _until(self, request: Message, answer: type[Any], done: frozenset[ErrorCode], what: str) -> None:
-        """Repeats a request until it is done. A broker that lags behind may not know the topic yet."""
-        unknown = 0
+    async def _until(self, request: Message, answer: type[Any], done: frozenset[ErrorCode], what: str) -> bool:
+        """Repeats a request until it is done. A broker that lags behind may not know the topic yet.
+
+        Returns whether all requests were answered.
+        """
+        unknown, is_sure = 0, True
         while True:
             try:
                 found = await self.client.ask(request, answer)
             except ConnectionFailed as error:
+                is_sure = False
                 await self.rest(error)
                 continue
             results = getattr(found, "topics", None) or getattr(found, "results", None) or found.responses
             code = error_code(results[0].error_code)
             unknown += code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if code in done or unknown > _TIMES_UNKNOWN:
-                return
+                return is_sure
             if code not in _PASSING:
                 raise Violation(0, f"the {what} of a topic was answered {code.name}: {results[0].error_message}")
             await self.rest(code)
