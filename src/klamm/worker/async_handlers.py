@@ -29,6 +29,7 @@ class AsyncHandlers:
         self._fenced: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
         runs.wake = self.wake_soon
 
     def start(self) -> None:
@@ -56,6 +57,7 @@ class AsyncHandlers:
 
     async def close(self) -> None:
         """Cancels all slots."""
+        self._is_closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -63,39 +65,54 @@ class AsyncHandlers:
             self._timer.cancel()
 
     async def _slot(self) -> None:
+        try:
+            await self._serve()
+        except Exception as error:
+            self._runs.crash(error)
+
+    async def _serve(self) -> None:
         runs, task = self._runs, asyncio.current_task()
         assert task is not None
         finished: Sequence[Work] = ()
         turn_ends_ms = 0.0
-        while True:
+        while not self._is_closed:
             taken = runs.next_run(finished)
             finished = ()
             if taken is None:
                 await self._wait()
                 turn_ends_ms = runs.clock_ms() + _TURN_MS
                 continue
-            if self._idle and runs.delivery.has_more:
-                self._wake()
+            if self._idle:
+                self._hand_on()
             run, records = taken
             self._outside[task] = run
             try:
                 await self._call(run, records)
                 finished = run
-                if task in self._fenced:  # the coroutine ended all the same
-                    task.uncancel()
-            except asyncio.CancelledError:
-                if task not in self._fenced:
+            except asyncio.CancelledError as error:
+                if task in self._fenced:
+                    runs.cancelled(run)
+                elif self._is_closed:
                     raise
-                task.uncancel()
-                runs.cancelled(run)
-            except Exception as error:
+                else:  # something that the handler has waited for was cancelled
+                    runs.fail(run, error)
+            except (Exception, SystemExit, KeyboardInterrupt) as error:
                 runs.fail(run, error)
             finally:
                 del self._outside[task]
-                self._fenced.discard(task)
+                if task in self._fenced:
+                    self._fenced.discard(task)
+                    task.uncancel()
             if (now_ms := runs.clock_ms()) > turn_ends_ms:
                 await asyncio.sleep(0)
                 turn_ends_ms = now_ms + _TURN_MS
+
+    def _hand_on(self) -> None:
+        """Lets an idle slot take the next run, now or when a failed record has waited for its time."""
+        if self._runs.delivery.has_more:
+            self._wake()
+        elif self._runs.delivery.has_waiting:
+            self._set_timer()
 
     async def _call(self, run: list[Work], records: list[Record]) -> None:
         argument: Any = records[0] if self._plan.batch == 1 else records
@@ -107,14 +124,18 @@ class AsyncHandlers:
 
     async def _wait(self) -> None:
         """Waits until a run may start."""
-        next_ms = self._runs.next_ms()
-        if next_ms is not None:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._loop.call_later(max(0.0, next_ms - self._runs.clock_ms()) / 1000, self._wake)
+        self._set_timer()
         future = self._loop.create_future()
         self._idle.append(future)
         await future
+
+    def _set_timer(self) -> None:
+        """Wakes an idle slot when a run may start without any other event."""
+        if (next_ms := self._runs.next_ms()) is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(max(0.0, next_ms - self._runs.clock_ms()) / 1000, self._wake)
 
 
 def first_deadline_ms(run: Sequence[Work]) -> float | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 __all__ = ["EventLoopThread"]
+
+_logger = logging.getLogger(__name__)
 
 _CLOSE_SECONDS: Final = 5.0
 
@@ -26,8 +29,11 @@ class EventLoopThread:
         self.loop.call_soon_threadsafe(function)
 
     def wait_for(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Waits for a coroutine on the loop."""
-        asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(_CLOSE_SECONDS)
+        """Waits for a coroutine on the loop, but not longer than some seconds."""
+        try:
+            asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(_CLOSE_SECONDS)
+        except TimeoutError:
+            _logger.warning("a handler still runs %g seconds after it was cancelled", _CLOSE_SECONDS)
 
     def close(self) -> None:
         """Ends the thread."""

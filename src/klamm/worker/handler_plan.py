@@ -15,7 +15,7 @@ from klamm.worker.errors import WorkerError
 __all__ = ["HandlerPlan"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HandlerPlan:
     """A function with the topics that it handles, and how."""
 
@@ -36,6 +36,10 @@ class HandlerPlan:
     def __post_init__(self) -> None:
         if not self.topics or not all(isinstance(topic, str) for topic in self.topics):
             raise WorkerError("name the topics: @app.handler('orders')")
+        if any(topic.startswith("^") for topic in self.topics):
+            raise WorkerError("a handler reads topics by name, not by pattern")
+        if self.pool is not None and "<locals>" in self.function.__qualname__:
+            raise WorkerError(f"{self.name} is not at the top of its module, where the processes of pool= find it")
         if self.order not in ("key", "partition", "none"):
             raise WorkerError(f"order={self.order!r}: choose 'key', 'partition' or 'none'")
         if self.concurrency < 1 or self.batch < 1 or (self.pool is not None and self.pool < 1):

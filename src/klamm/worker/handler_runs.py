@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from klamm.core.delivery.partition_lanes import Received, Work
 from klamm.core.delivery.record_delivery import Commit, Flow, RecordDelivery
 from klamm.protocol.types import TopicPartition
-from klamm.worker.errors import RecordFailed
+from klamm.worker.errors import RecordFailed, WorkerError
 from klamm.worker.handler_plan import HandlerPlan
 from klamm.worker.record import Record
 
@@ -144,7 +144,16 @@ class HandlerRuns:
                 self._stop(problem)
             self.wake()
 
-        self._bury(self.plan, record, error, done)
+        try:
+            self._bury(self.plan, record, error, done)
+        except Exception as problem:  # for example, the producer refuses a record that is too large
+            failure = WorkerError(f"the dead letter of {record} can't be written to {self.plan.dead_letters}: {problem}")
+            failure.__cause__ = problem
+            done(failure)
+
+    def crash(self, error: BaseException) -> None:
+        """Ends the worker, because a slot can't go on."""
+        self._stop(error)
 
     def cancelled(self, run: Sequence[Work]) -> None:
         """Takes a run that was stopped because its partition is gone."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConsumerPartition
 
+from klamm.client.commit_metadata import metadata_of
 from klamm.core.delivery.commit_text import decode_note
 from klamm.core.delivery.partition_lanes import Received
 from klamm.core.delivery.record_delivery import Commit
@@ -34,6 +35,13 @@ _ROOM_SECONDS: Final = 0.1
 _MOST_AT_ONCE: Final = 500
 _ANSWER_SECONDS: Final = 30.0
 _LEAST_NOTE: Final = 64
+_HOPELESS: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+)
+"""Errors after which the consumer can't go on without a change by a person."""
 
 
 class Membership:
@@ -57,6 +65,8 @@ class Membership:
         self._on_gone = on_gone
         self._on_turn = on_turn
         self._room = Event()
+        self._gathered: list[Message] = []
+        """The messages of the current poll that the handlers do not have yet."""
         self._is_cooperative = is_cooperative(settings)
         self._names: dict[str, dict[int, TopicPartition]] = {topic: {} for topic in handlers}
         for runs in self._all_runs:
@@ -84,14 +94,20 @@ class Membership:
 
     def _poll(self) -> None:
         full = [runs for runs in self._all_runs if runs.wait_for_room()]
-        if full:
+        if len(full) == len(self._all_runs):
             self._room.wait(_ROOM_SECONDS)
             self._room.clear()
         self._change_flow()
-        # `consume` alone would wait until it has all records that it may return.
-        first = self._consumer.poll(_POLL_SECONDS)
-        if first is not None:
-            self._receive([first, *self._consumer.consume(_MOST_AT_ONCE - 1, timeout=0)])
+        # One by one: `consume` may call the callbacks below between two messages that it returns together. A message of
+        # a partition that went and came back in between would look like one of the new assignment.
+        poll, gathered = self._consumer.poll, self._gathered
+        message = poll(_POLL_SECONDS)
+        while message is not None:
+            gathered.append(message)
+            message = poll(0) if len(gathered) < _MOST_AT_ONCE else None
+        if gathered:
+            self._receive(gathered)
+            gathered.clear()
 
     def _receive(self, messages: Sequence[Message]) -> None:
         received: dict[TopicPartition, list[Received]] = {}
@@ -120,7 +136,7 @@ class Membership:
             self._handlers[topic].wake()
 
     def _check(self, error: KafkaError) -> None:
-        if error.fatal() or error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION):
+        if error.fatal() or error.code() in _HOPELESS:
             raise WorkerError(f"the consumer can't go on: {error.str()}")
         _logger.warning("the consumer reports: %s", error.str())
 
@@ -139,10 +155,10 @@ class Membership:
         for committed in self._committed_offsets(partitions):
             name = _name_of(committed)
             position = Offset(committed.offset) if committed.offset >= 0 else None
-            finished = decode_note(position or Offset(0), committed.metadata).finished
+            text = metadata_of(committed)
+            finished = decode_note(position or Offset(0), text).finished
             if finished:
-                end = self._end_of(committed)
-                finished = decode_note(position or Offset(0), committed.metadata, end).finished
+                finished = decode_note(position or Offset(0), text, self._end_of(committed)).finished
             runs = self._handlers[name.topic]
             with runs.lock:
                 runs.delivery.assign(name, position, finished)
@@ -156,14 +172,21 @@ class Membership:
     def _committed_offsets(self, partitions: list[ConsumerPartition]) -> list[ConsumerPartition]:
         if not partitions:
             return []
-        found = self._consumer.committed(partitions, timeout=_ANSWER_SECONDS)
+        try:
+            found = self._consumer.committed(partitions, timeout=_ANSWER_SECONDS)
+        except KafkaException as error:
+            raise WorkerError(f"the committed offsets can't be read: {error.args[0].str()}") from error
         for each in found:
             if each.error is not None:
                 raise WorkerError(f"the offset of {each.topic}-{each.partition} can't be read: {each.error.str()}")
         return found
 
     def _end_of(self, partition: ConsumerPartition) -> Offset:
-        _, end = self._consumer.get_watermark_offsets(partition, timeout=_ANSWER_SECONDS)
+        try:
+            _, end = self._consumer.get_watermark_offsets(partition, timeout=_ANSWER_SECONDS)
+        except KafkaException as error:
+            where = f"{partition.topic}-{partition.partition}"
+            raise WorkerError(f"the end of {where} can't be read: {error.args[0].str()}") from error
         return Offset(end)
 
     def _revoked(self, _consumer: Consumer, partitions: list[ConsumerPartition]) -> None:
@@ -197,6 +220,8 @@ class Membership:
         self._drop(names)
 
     def _drop(self, names: Sequence[TopicPartition]) -> None:
+        gone = {(name.topic, int(name.partition)) for name in names}
+        self._gathered[:] = [each for each in self._gathered if (each.topic(), each.partition()) not in gone]
         for runs in self._all_runs:
             with runs.lock:
                 runs.delivery.drop(names)

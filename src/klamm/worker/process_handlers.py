@@ -29,6 +29,7 @@ class HandlerProcess:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self._is_closed = False
         self._start()
 
     def _start(self) -> None:
@@ -58,11 +59,13 @@ class HandlerProcess:
         self._process.join()
         code = self._process.exitcode
         self._connection.close()
-        self._start()
+        if not self._is_closed:
+            self._start()
         return code
 
     def close(self) -> None:
         """Ends the process."""
+        self._is_closed = True
         self._connection.close()
         self._process.join(1)
         if self._process.is_alive():
@@ -78,19 +81,21 @@ def serve_records(connection: Connection, function: Callable[..., Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     decode = function.__klamm_plan__.decode  # type: ignore[attr-defined]
-    with contextlib.suppress(EOFError, OSError):
+    with contextlib.suppress(EOFError, OSError), asyncio.Runner() as runner:
         while True:
-            connection.send(_problem_of(function, decode, connection.recv()))
+            connection.send(_problem_of(runner, function, decode, connection.recv()))
 
 
-def _problem_of(function: Callable[..., Any], decode: Callable[[Any], Any] | None, argument: Any) -> str | None:
+def _problem_of(
+    runner: asyncio.Runner, function: Callable[..., Any], decode: Callable[[Any], Any] | None, argument: Any
+) -> str | None:
     try:
         if decode is not None:
             for record in argument if isinstance(argument, list) else [argument]:
                 record.value = decode(record.value)
         result = function(argument)
         if inspect.iscoroutine(result):
-            asyncio.run(result)
+            runner.run(result)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None

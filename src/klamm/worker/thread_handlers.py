@@ -58,6 +58,12 @@ class ThreadHandlers:
             thread.join(max(0.0, ends - time.monotonic()))
 
     def _slot(self, call: CallFunction) -> None:
+        try:
+            self._serve(call)
+        except Exception as error:
+            self._runs.crash(error)
+
+    def _serve(self, call: CallFunction) -> None:
         runs, is_single = self._runs, self._runs.plan.batch == 1
         finished: Sequence[Work] = ()
         while True:
@@ -67,7 +73,10 @@ class ThreadHandlers:
                 if not self._wait():
                     return
                 continue
-            if runs.delivery.has_more and (self._idle or len(self._threads) < len(self._calls)):
+            # Another thread takes the next run, or waits for the next attempt of a failed record.
+            if (runs.delivery.has_more or runs.delivery.has_waiting) and (
+                self._idle or len(self._threads) < len(self._calls)
+            ):
                 self.wake()
             run, records = taken
             deadline_ms = first_deadline_ms(run)
@@ -75,7 +84,7 @@ class ThreadHandlers:
             try:
                 call(records[0] if is_single else records, seconds)
                 finished = run
-            except Exception as error:
+            except (Exception, SystemExit, KeyboardInterrupt) as error:
                 runs.fail(run, error)
 
     def _wait(self) -> bool:

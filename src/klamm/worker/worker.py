@@ -34,6 +34,8 @@ _logger = logging.getLogger(__name__)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _CLOSE_SECONDS: Final = 5.0
+_MAX_POLL_INTERVAL_MS: Final = 300_000
+"""librdkafka's default, which is also the time that a member has to give partitions back."""
 _OF_CONSUMER: Final = (
     *("auto.offset.reset", "check.crcs", "fetch.", "group.", "heartbeat.interval.ms", "isolation.level"),
     *("max.partition.fetch.bytes", "max.poll.interval.ms", "partition.assignment.strategy", "queued."),
@@ -79,6 +81,9 @@ class Worker:
         if instance is not None:
             own["group.instance.id"] = instance
         self._settings = {**own, **(settings or {})}
+        longest = int(self._settings.get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS)) / 1000
+        if not 0 <= drain < longest:
+            raise WorkerError(f"drain={drain:g}: the group waits for a member for {longest:g} seconds, choose less")
         self._plans: list[HandlerPlan] = []
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
@@ -151,8 +156,11 @@ class Worker:
         if not self._plans:
             raise WorkerError("the worker has no handler: decorate a function with @app.handler(TOPIC)")
         # Processes are spawned before the consumer exists.
-        pools = {plan: [HandlerProcess(plan.function) for _ in range(plan.pool or 0)] for plan in self._plans}
+        pools: dict[HandlerPlan, list[HandlerProcess]] = {plan: [] for plan in self._plans}
         try:
+            for plan, processes in pools.items():
+                for _ in range(plan.pool or 0):
+                    processes.append(HandlerProcess(plan.function))
             with self._stopping_at_signals():
                 self._run(pools)
         finally:

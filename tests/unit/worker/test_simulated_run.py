@@ -210,6 +210,68 @@ def test_a_deadline_ends_an_attempt() -> None:
         assert (dict(run.dead_letters[0].headers)["klamm.reason"] or b"").startswith(b"TimeoutError")
 
 
+def test_each_retry_begins_at_its_time() -> None:
+    """A long second attempt of one record does not delay the second attempt of another one."""
+    app = new_worker()
+    begins: dict[tuple[bytes, int], float] = {}
+
+    @app.handler("orders", concurrency=10, retries=Retry(2, first=1))
+    async def bill(record: Record) -> None:
+        begins[record.value, record.attempt] = asyncio.get_running_loop().time()
+        if record.attempt == 1:
+            await asyncio.sleep(0.5 if record.value == b"later" else 0)
+            raise ValueError("the first attempt fails")
+        await asyncio.sleep(100)
+
+    with app.test() as run:
+        run.produce("orders", b"first", b"a")
+        run.produce("orders", b"later", b"b")
+        run.finish()
+    assert begins[b"later", 2] - begins[b"first", 2] == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+def test_any_error_of_a_handler_is_a_failed_attempt(error: type[BaseException]) -> None:
+    """A handler that waits for a cancelled task, or that calls `sys.exit`, does not stop other records."""
+    app = new_worker()
+
+    @app.handler("orders", retries=Retry(2), dead_letters="orders-failed")
+    async def bill(record: Record) -> None:
+        if record.value == b"bad":
+            raise error
+
+    with app.test() as run:
+        run.produce("orders", b"bad")
+        run.produce("orders", b"good")
+        run.finish()
+        assert [letter.value for letter in run.dead_letters] == [b"bad"]
+
+
+def test_a_coroutine_may_refuse_to_be_cancelled() -> None:
+    """A coroutine that goes on after its partition was lost ends without an effect; its slot works on."""
+    app = new_worker()
+    ends: list[bytes] = []
+
+    @app.handler("orders", retries=Retry(1, deadline=60))
+    async def bill(record: Record) -> None:
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            await asyncio.sleep(5)
+        ends.append(record.value)
+
+    with app.test() as run:
+        run.produce("orders", b"1")
+        run.advance(1)
+        run.lose()
+        run.finish()
+        run.produce("orders", b"2")
+        run.advance(1)
+        run.crash()
+        run.finish()
+    assert ends == [b"1", b"1", b"2", b"2"]
+
+
 def test_wrong_declarations_are_refused() -> None:
     """A topic has one handler, a worker has at least one, and dead letters go to another topic."""
     app = new_worker()
@@ -221,8 +283,13 @@ def test_wrong_declarations_are_refused() -> None:
         ({"order": "time"}, "choose 'key', 'partition' or 'none'"),
         ({"concurrency": 0}, "at least 1"),
         ({"dead_letters": "orders"}, "which it reads"),
+        ({"pool": 1}, "not at the top of its module"),
     ):
         with pytest.raises(WorkerError, match=what):
-            app.handler("orders", **options)(print)
+            app.handler("orders", **options)(lambda record: None)
     with pytest.raises(WorkerError, match="name the topics"):
         app.handler()(print)
+    with pytest.raises(WorkerError, match="not by pattern"):
+        app.handler("^orders-.*")(print)
+    with pytest.raises(WorkerError, match="the group waits for a member for 10 seconds"):
+        Worker("no-broker:9092", group="billing", settings={"max.poll.interval.ms": 10_000})

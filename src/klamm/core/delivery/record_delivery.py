@@ -124,8 +124,10 @@ class RecordDelivery:
             return
         if lanes.end is not None and received[0].offset < lanes.end:
             # The log has ended before the position, and begins again: it was deleted, or an unclean election cut it.
+            is_paused = lanes.is_paused
             self.drop([partition])
             lanes = self.assign(partition, None)
+            lanes.is_paused = is_paused
         lanes.receive(received, self._is_keyed, self._lane, now_ms)
         self._give_turn(lanes)
 
@@ -277,6 +279,11 @@ class RecordDelivery:
     def has_more(self) -> bool:
         """Whether the next `take` may return a run."""
         return bool(self._turns)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a failed record waits for its next attempt."""
+        return bool(self._retries)
 
     @property
     def is_full(self) -> bool:
