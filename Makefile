@@ -74,7 +74,7 @@ check: install
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_house.py
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
-	@for kind in groups log broker; do $(BIN)/python -m tests.simulation --world $$kind --seeds 1..300 || exit 1; done
+	@for kind in groups log broker delivery; do $(BIN)/python -m tests.simulation --world $$kind --seeds 1..300 || exit 1; done
 	$(BIN)/python -m tests.simulation --world cluster --seeds 1..100
 
 # SEEDS=1000 for the first thousand, SEEDS=5000..6000 for those, SEED_OPTIONS='--trace' and more: python -m tests.simulation --help
