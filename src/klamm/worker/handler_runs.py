@@ -147,7 +147,9 @@ class HandlerRuns:
         try:
             self._bury(self.plan, record, error, done)
         except Exception as problem:  # for example, the producer refuses a record that is too large
-            failure = WorkerError(f"the dead letter of {record} can't be written to {self.plan.dead_letters}: {problem}")
+            failure = WorkerError(
+                f"the dead letter of {record} can't be written to {self.plan.dead_letters}: {problem}"
+            )
             failure.__cause__ = problem
             done(failure)
 

@@ -38,6 +38,8 @@ _LEAST_NOTE: Final = 64
 _HOPELESS: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.INVALID_GROUP_ID,
+    KafkaError.INVALID_SESSION_TIMEOUT,
     KafkaError._AUTHENTICATION,
     KafkaError._SSL,
 )
