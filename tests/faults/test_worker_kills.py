@@ -16,7 +16,7 @@ from tests.support.worker_kills import WorkerGroup, produce_records
 from klamm.testing import Broker
 
 IS_LONG = "KLAMM_FAULT_ROUNDS" in os.environ
-RECORDS = 100_000 if IS_LONG else 8_000
+RECORDS = 100_000 if IS_LONG else 6_000
 KILLS = 8 if IS_LONG else 1
 SETTINGS = {"session.timeout.ms": 1_000, "heartbeat.interval.ms": 200}
 PROTOCOLS: dict[str, dict[str, Any]] = {

@@ -83,7 +83,10 @@ def read_all(bootstrap: str, topic: str, count: int) -> list[Any]:
     try:
         consumer.subscribe([topic])
         found: list[Any] = []
-        wait_until(lambda: len(found) >= count or found.extend(consumer.consume(count, timeout=0.5)))
+        ends = time.monotonic() + 60
+        while len(found) < count:
+            assert time.monotonic() < ends, f"{len(found)} of {count} messages"
+            found += consumer.consume(count, timeout=0.5)
         return found
     finally:
         consumer.close()

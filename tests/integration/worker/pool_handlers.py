@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import time
 from pathlib import Path
 
 from klamm.worker import Record, Retry, Worker
@@ -30,4 +30,4 @@ def work(record: Record) -> None:
 async def hang(record: Record) -> None:
     """Never ends with the first record; the process is killed."""
     if record.value == b"hang":
-        time.sleep(3600)
+        await asyncio.sleep(3600)

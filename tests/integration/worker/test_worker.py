@@ -49,6 +49,12 @@ def new_worker(servers: str, group: str, **options: Any) -> Worker:
     return Worker(servers, group=group, **{"commit_every": 0.2, "settings": settings, **options})
 
 
+async def until(event: threading.Event) -> None:
+    """Waits for the test, which runs in another thread."""
+    while not event.is_set():  # noqa: ASYNC110  # an event of asyncio belongs to one thread
+        await asyncio.sleep(0.02)
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_several_handlers_of_each_kind(servers: str, protocol: Any) -> None:
     """Coroutines, threads and batches in one worker handle and commit all records, each key in order."""
@@ -121,8 +127,8 @@ def test_a_commit_names_what_is_finished_beyond_it(servers: str) -> None:
         @app.handler("ranges", concurrency=300)
         async def handle(record: Record) -> None:
             calls.append(record.offset)
-            while record.offset % 3 == 0 and not release.is_set():
-                await asyncio.sleep(0.02)
+            if record.offset % 3 == 0:
+                await until(release)
 
     first = new_worker(servers, "ranges", drain=0.5)
     declare(first)
@@ -157,8 +163,8 @@ def test_a_broker_that_accepts_little_metadata(servers: str) -> None:
         @app.handler("small", concurrency=50)
         async def handle(record: Record) -> None:
             nonlocal handled
-            while record.offset == 0 and not release.is_set():
-                await asyncio.sleep(0.02)
+            if record.offset == 0:
+                await until(release)
             if record.offset % 2:
                 await asyncio.sleep(0.002)
             handled += 1
@@ -183,8 +189,7 @@ def test_a_hot_key_is_named_and_other_partitions_go_on(servers: str) -> None:
     async def handle(record: Record) -> None:
         nonlocal others
         if record.key == b"hot":
-            while not release.is_set():
-                await asyncio.sleep(0.01)
+            await until(release)
         else:
             others += 1
 
