@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from klamm.core.delivery.retry_rule import Retry
 from klamm.worker.errors import RecordFailed, WorkerError
+from klamm.worker.handler_progress import HandlerProgress
 from klamm.worker.record import Record
 from klamm.worker.worker import Worker
 
-__all__ = ["Worker", "Retry", "Record", "WorkerError", "RecordFailed"]
+__all__ = ["Worker", "Retry", "Record", "HandlerProgress", "WorkerError", "RecordFailed"]

@@ -147,11 +147,11 @@ class HandlerRuns:
         try:
             self._bury(self.plan, record, error, done)
         except Exception as problem:  # for example, the producer refuses a record that is too large
-            failure = WorkerError(
+            refusal = WorkerError(
                 f"the dead letter of {record} can't be written to {self.plan.dead_letters}: {problem}"
             )
-            failure.__cause__ = problem
-            done(failure)
+            refusal.__cause__ = problem
+            done(refusal)
 
     def crash(self, error: BaseException) -> None:
         """Ends the worker, because a slot can't go on."""

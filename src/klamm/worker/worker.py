@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from klamm.core.delivery.record_delivery import Order
@@ -18,10 +20,12 @@ from klamm.worker.async_handlers import AsyncHandlers
 from klamm.worker.errors import WorkerError
 from klamm.worker.event_loop_thread import EventLoopThread
 from klamm.worker.handler_plan import HandlerPlan
+from klamm.worker.handler_progress import HandlerProgress, ProgressLine, measure_progress
 from klamm.worker.handler_runs import HandlerRuns
 from klamm.worker.process_handlers import HandlerProcess
 from klamm.worker.record import Record
 from klamm.worker.thread_handlers import CallFunction, ThreadHandlers
+from klamm.worker.worker_metrics import WorkerMetrics
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -85,6 +89,7 @@ class Worker:
         if not 0 <= drain < longest:
             raise WorkerError(f"drain={drain:g}: the group waits for a member for {longest:g} seconds, choose less")
         self._plans: list[HandlerPlan] = []
+        self._runs: list[HandlerRuns] = []
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
 
@@ -147,8 +152,11 @@ class Worker:
 
     # Running
 
-    def run(self) -> None:
+    def run(self, *, progress: bool | None = None, metrics: str | None = None) -> None:
         """Handles records until `stop`, SIGTERM or SIGINT; then drains, commits and leaves the group.
+
+        `progress` shows a line on standard error, by default if that is a terminal. `metrics` is the address on which
+        figures for Prometheus are served, for example `127.0.0.1:9464`.
 
         Raises WorkerError, for example RecordFailed if a record failed for the last time and its handler has no dead
         letters.
@@ -161,8 +169,8 @@ class Worker:
             for plan, processes in pools.items():
                 for _ in range(plan.pool or 0):
                     processes.append(HandlerProcess(plan.function))
-            with self._stopping_at_signals():
-                self._run(pools)
+            with self._stopping_at_signals(), self._served(metrics):
+                self._run(pools, sys.stderr.isatty() if progress is None else progress)
         finally:
             for processes in pools.values():
                 for process in processes:
@@ -176,7 +184,26 @@ class Worker:
         """Lets `run` end gracefully; from any thread."""
         self._stopping.set()
 
-    def _run(self, pools: Mapping[HandlerPlan, list[HandlerProcess]]) -> None:
+    def progress(self) -> tuple[HandlerProgress, ...]:
+        """Returns the present figures of each handler; none if the worker does not run. From any thread."""
+        return measure_progress(self._runs)
+
+    @contextmanager
+    def _served(self, metrics: str | None) -> Iterator[None]:
+        if metrics is None:
+            yield
+            return
+        host, _, port = metrics.rpartition(":")
+        if not host or not port.isdecimal():
+            raise WorkerError(f"metrics={metrics!r}: give an address like 127.0.0.1:9464")
+        server = WorkerMetrics(self.group, self.progress)
+        _logger.info("serves metrics on port %d", server.serve(host, int(port)))
+        try:
+            yield
+        finally:
+            server.close()
+
+    def _run(self, pools: Mapping[HandlerPlan, list[HandlerProcess]], has_line: bool) -> None:
         from klamm.worker.dead_letters import DeadLetters
         from klamm.worker.membership import Membership
 
@@ -207,6 +234,15 @@ class Worker:
             for each in slots:
                 loop.call(each.cancel_gone)
 
+        line = ProgressLine(_write_progress, clock_ms, get_terminal_size().columns) if has_line else None
+
+        def turn() -> None:
+            if letters is not None:
+                letters.poll()
+            if line is not None:
+                line.show(self.progress)
+
+        self._runs = all_runs
         try:
             Membership(
                 self._settings,
@@ -214,9 +250,12 @@ class Worker:
                 commit_every=self.commit_every,
                 drain_seconds=self.drain,
                 on_gone=cancel_gone,
-                on_turn=(lambda: None) if letters is None else letters.poll,
+                on_turn=turn,
             ).run(self._stopping)
         finally:
+            self._runs = []
+            if line is not None:
+                line.end()
             for each in slots:
                 loop.wait_for(each.close())
             for handlers in threads:
@@ -268,6 +307,11 @@ def record_of(message: Message) -> Record:
 
 def _call(function: Callable[[Any], None], argument: Any, _seconds: float | None) -> None:
     function(argument)
+
+
+def _write_progress(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def _new_clock() -> Callable[[], float]:

@@ -206,6 +206,8 @@ class PartitionLanes:
             self._started += 1
             self._far = max(self._far, work.offset)
         work.attempts += 1
+        if work is self._pending[0]:
+            self.changes += 1  # the next commit says that the record at the position runs
         self.running += 1
         run.append(work)
 
@@ -313,6 +315,11 @@ class PartitionLanes:
             else:
                 ranges.append((clipped, last))
         return tuple(ranges)
+
+    @property
+    def held_since_ms(self) -> float | None:
+        """When the record at the position was received, which holds the commit up; None if nothing is unfinished."""
+        return self._pending[0].received_ms if self._pending else None
 
     def note(self) -> CommitNote:
         """Returns what the commit says in addition to the position."""
