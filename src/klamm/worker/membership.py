@@ -44,6 +44,11 @@ _HOPELESS: Final = (
     KafkaError._SSL,
 )
 """Errors after which the consumer can't go on without a change by a person."""
+_OF_REBALANCE: Final = (
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.STALE_MEMBER_EPOCH,
+)
 
 
 class Membership:
@@ -260,7 +265,8 @@ class Membership:
         assert cause is not None
         if cause.code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
             self._shorten_notes()
-        _logger.warning("a commit failed and is made again: %s", cause.str())
+        level = logging.INFO if cause.code() in _OF_REBALANCE else logging.WARNING
+        _logger.log(level, "a commit failed and is made again: %s", cause.str())
         self._commit_again([_name_of(each) for each in failed])
 
     def _shorten_notes(self) -> None:
