@@ -58,7 +58,7 @@ def test_killed_workers_on_apache_kafka(tmp_path: Path, protocol: str) -> None:
 def handle_with_kills(bootstrap: str, folder: Path, protocol: str) -> None:
     """Produces records, handles them with three workers, kills workers, and checks what happened."""
     produce_records(bootstrap, RECORDS)
-    seconds = 0.01 if IS_LONG else 0.02
+    seconds = 0.005 if IS_LONG else 0.02
     group = WorkerGroup(bootstrap, folder, {"handler_seconds": seconds, "concurrency": 16, **PROTOCOLS[protocol]})
     group.run(members=3, kills=KILLS, seed=1)
     repeated = group.check(RECORDS)

@@ -117,8 +117,10 @@ class WorkerGroup:
                 member = random.randrange(members)
                 self.kill(member)
                 self.start(member)
-            ends = time.monotonic() + _PROGRESS_SECONDS
+            before, ends = 0, 0.0
             while not self.is_done():
+                if (now := self._written_bytes()) != before:
+                    before, ends = now, time.monotonic() + _PROGRESS_SECONDS
                 assert time.monotonic() < ends, f"not all records are committed: {self._folder}"
                 time.sleep(0.5)
             for process in self._processes.values():
@@ -132,12 +134,13 @@ class WorkerGroup:
     def _wait_for_work(self) -> None:
         """Waits until some process handles records that no process has handled at the beginning of the wait."""
         ends = time.monotonic() + _PROGRESS_SECONDS
-        before = sum(path.stat().st_size for path in self._files if path.exists())
-        while (
-            sum(path.stat().st_size for path in self._files if path.exists()) < before + 10_000 and not self.is_done()
-        ):
+        before = self._written_bytes()
+        while self._written_bytes() < before + 10_000 and not self.is_done():
             assert time.monotonic() < ends, f"no worker goes on: {self._folder}"
             time.sleep(0.1)
+
+    def _written_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self._files if path.exists())
 
     def check(self, count: int) -> int:
         """Checks what all processes did, and returns how many records were handled more than once."""

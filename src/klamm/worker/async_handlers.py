@@ -29,6 +29,7 @@ class AsyncHandlers:
         self._fenced: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._is_waking = False
         self._is_closed = False
         runs.wake = self.wake_soon
 
@@ -73,6 +74,8 @@ class AsyncHandlers:
     async def _serve(self) -> None:
         runs, task = self._runs, asyncio.current_task()
         assert task is not None
+        plan = self._plan
+        function, is_simple = plan.function, plan.batch == 1 and plan.retries.deadline is None
         finished: Sequence[Work] = ()
         turn_ends_ms = 0.0
         while not self._is_closed:
@@ -82,22 +85,26 @@ class AsyncHandlers:
                 await self._wait()
                 turn_ends_ms = runs.clock_ms() + _TURN_MS
                 continue
-            if self._idle:
-                self._hand_on()
+            if self._idle and not self._is_waking:
+                # Later: a coroutine that never waits leaves nothing to do for other slots.
+                self._is_waking = True
+                self._loop.call_soon(self._hand_on)
             run, records = taken
             self._outside[task] = run
             try:
-                await self._call(run, records)
+                if is_simple:
+                    await function(records[0])
+                else:
+                    await self._call(run, records)
                 finished = run
-            except asyncio.CancelledError as error:
-                if task in self._fenced:
+            except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
+                is_cancelled = isinstance(error, asyncio.CancelledError)
+                if is_cancelled and task in self._fenced:
                     runs.cancelled(run)
-                elif self._is_closed:
+                elif is_cancelled and self._is_closed:
                     raise
-                else:  # something that the handler has waited for was cancelled
+                else:  # also if something that the handler has waited for was cancelled
                     runs.fail(run, error)
-            except (Exception, SystemExit, KeyboardInterrupt) as error:
-                runs.fail(run, error)
             finally:
                 del self._outside[task]
                 if task in self._fenced:
@@ -109,6 +116,7 @@ class AsyncHandlers:
 
     def _hand_on(self) -> None:
         """Lets an idle slot take the next run, now or when a failed record has waited for its time."""
+        self._is_waking = False
         if self._runs.delivery.has_more:
             self._wake()
         elif self._runs.delivery.has_waiting:

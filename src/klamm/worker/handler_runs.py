@@ -55,6 +55,7 @@ class HandlerRuns:
         """Called when a full window has room again, from any thread."""
         self._is_waiting_for_room = False
         self._to_record = to_record
+        self._decode = plan.decode if plan.pool is None else None  # processes decode for themselves
         self._bury = bury
         self._stop = stop
         self.succeeded = self.failed_attempts = self.dead = 0
@@ -83,7 +84,11 @@ class HandlerRuns:
 
     def _records(self, run: list[Work]) -> list[Record] | None:
         """Returns the records of a run with decoded values. Records that do not decode are failed here."""
-        to_record, decode = self._to_record, self.plan.decode if self.plan.pool is None else None
+        to_record, decode = self._to_record, self._decode
+        if decode is None and len(run) == 1:
+            record = to_record(run[0].record)
+            record.attempt = run[0].attempts
+            return [record]
         records, bad = [], []
         error: BaseException | None = None
         for work in run:

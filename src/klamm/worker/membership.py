@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConsumerPartition
 
 from klamm.client.commit_metadata import metadata_of
@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.05
 _ROOM_SECONDS: Final = 0.1
 """How long the thread waits for room in a full window before it pauses partitions."""
-_MOST_AT_ONCE: Final = 500
+_MOST_AT_ONCE: Final = 2000
 _ANSWER_SECONDS: Final = 30.0
 _LEAST_NOTE: Final = 64
 _HOPELESS: Final = (
@@ -72,8 +72,12 @@ class Membership:
         self._on_gone = on_gone
         self._on_turn = on_turn
         self._room = Event()
-        self._gathered: list[Message] = []
-        """The messages of the current poll that the handlers do not have yet."""
+        self._starts: dict[tuple[str | None, int | None], ConsumerPartition] = {}
+        """Where partitions begin that were assigned during the current call."""
+        self._most_at_once = min(_MOST_AT_ONCE, *(runs.plan.window.records for runs in self._all_runs))
+        self._reset = (
+            OFFSET_END if settings.get("auto.offset.reset") in ("latest", "largest", "end") else OFFSET_BEGINNING
+        )
         self._is_cooperative = is_cooperative(settings)
         self._names: dict[str, dict[int, TopicPartition]] = {topic: {} for topic in handlers}
         for runs in self._all_runs:
@@ -105,16 +109,29 @@ class Membership:
             self._room.wait(_ROOM_SECONDS)
             self._room.clear()
         self._change_flow()
-        # One by one: `consume` may call the callbacks below between two messages that it returns together. A message of
-        # a partition that went and came back in between would look like one of the new assignment.
-        poll, gathered = self._consumer.poll, self._gathered
-        message = poll(_POLL_SECONDS)
-        while message is not None:
-            gathered.append(message)
-            message = poll(0) if len(gathered) < _MOST_AT_ONCE else None
-        if gathered:
-            self._receive(gathered)
-            gathered.clear()
+        # `consume` alone would wait until it has all messages that it may return.
+        first = self._consumer.poll(_POLL_SECONDS)
+        if first is None:
+            return
+        self._starts.clear()
+        # One call for many messages: each call waits for the interpreter's lock, which handlers hold meanwhile.
+        messages = [first, *self._consumer.consume(self._most_at_once - 1, timeout=0)]
+        self._receive(self._without_doubtful(messages) if self._starts else messages)
+
+    def _without_doubtful(self, messages: Sequence[Message]) -> list[Message]:
+        """Returns the messages without those of partitions that were assigned between the messages of one call. They
+        may be older than the assignment, so these partitions are read again from their start.
+        """
+        starts, kept, doubtful = self._starts, [], set()
+        for message in messages:
+            name = (message.topic(), message.partition())
+            if message.error() is None and name in starts:
+                doubtful.add(name)
+            else:
+                kept.append(message)
+        for name in doubtful:
+            self._consumer.seek(starts[name])
+        return kept
 
     def _receive(self, messages: Sequence[Message]) -> None:
         received: dict[TopicPartition, list[Received]] = {}
@@ -170,11 +187,15 @@ class Membership:
             with runs.lock:
                 runs.delivery.assign(name, position, finished)
             starts.append(ConsumerPartition(*name, OFFSET_INVALID if position is None else position))
+            restart = ConsumerPartition(*name, self._reset if position is None else position)
+            self._starts[name.topic, int(name.partition)] = restart
         _logger.info("got %s", ", ".join(f"{each.topic}-{each.partition}" for each in starts) or "no partition")
         if self._is_cooperative:
             consumer.incremental_assign(starts)
         else:
             consumer.assign(starts)
+        if starts:
+            consumer.resume(starts)  # librdkafka remembers that a partition was paused when it went away
 
     def _committed_offsets(self, partitions: list[ConsumerPartition]) -> list[ConsumerPartition]:
         if not partitions:
@@ -227,8 +248,6 @@ class Membership:
         self._drop(names)
 
     def _drop(self, names: Sequence[TopicPartition]) -> None:
-        gone = {(name.topic, int(name.partition)) for name in names}
-        self._gathered[:] = [each for each in self._gathered if (each.topic(), each.partition()) not in gone]
         for runs in self._all_runs:
             with runs.lock:
                 runs.delivery.drop(names)

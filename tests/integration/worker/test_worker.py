@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.support.running_worker import (
     FAST,
     committed,
@@ -38,10 +39,16 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
-    """A broker for all tests; each test has its own topics and group."""
-    with Broker(config=CONFIG) as broker:
-        yield broker.bootstrap_servers
+def broker() -> Iterator[Broker]:
+    """Runs a broker for all tests; each test has its own topics and group."""
+    with Broker(config=CONFIG) as running:
+        yield running
+
+
+@pytest.fixture
+def servers(broker: Broker) -> str:
+    """Returns the address of the broker."""
+    return broker.bootstrap_servers
 
 
 def new_worker(servers: str, group: str, **options: Any) -> Worker:
@@ -229,6 +236,37 @@ def test_partitions_move_while_records_run(servers: str, protocol: Any) -> None:
             wait_until(lambda: workers.count(1) > 100)
             wait_until(lambda: len(calls) >= 2000)
     assert len(calls) == len(set(calls)) == 2000
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_paused_partition_that_is_lost_and_comes_back(broker: Broker, protocol: Any) -> None:
+    """A partition that was paused when it was lost is read again when it comes back."""
+    servers, topic = broker.bootstrap_servers, f"paused-{protocol}"
+    create_topic(servers, topic)
+    produce(servers, topic, ((b"%d" % number, b"x") for number in range(300)))
+    app = new_worker(servers, topic, protocol=protocol)
+    release = threading.Event()
+    cancelled = 0
+    handled: set[int] = set()
+
+    @app.handler(topic, concurrency=4, window=20)
+    async def handle(record: Record) -> None:
+        nonlocal cancelled
+        try:
+            await until(release)
+        except asyncio.CancelledError:
+            cancelled += 1
+            raise
+        handled.add(record.offset)
+
+    with running(app):
+        wait_until(lambda: sum(each.paused for each in app.progress()) == 1)
+        admin = AdminClient({"bootstrap.servers": servers})
+        (member,) = admin.describe_consumer_groups([topic])[topic].result(10).members
+        broker.fence(topic, member.member_id)
+        wait_until(lambda: cancelled == 4)
+        release.set()
+        wait_until(lambda: len(handled) == 300, "the partition is still paused", 20)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

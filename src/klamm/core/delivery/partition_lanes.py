@@ -8,7 +8,7 @@ records of a lane run one at a time and in the order of their offsets. A record 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
@@ -175,14 +175,22 @@ class PartitionLanes:
     @property
     def startable(self) -> Work | None:
         """The record that starts next, if one may start."""
-        if not self._ready or self.is_revoked or not self._is_within_room(self._ready[0][1]):
+        if not self._ready or self.is_revoked:
             return None
-        return self._ready[0][1]
+        work = self._ready[0][1]
+        return work if self._is_within_room(work) else None
 
     @property
     def queued(self) -> int:
         """How many records are received and neither run nor wait for their next attempt."""
         return self.unfinished - self.running - self.waiting
+
+    def start_one(self, work: Work) -> list[Work]:
+        """Starts the record that `startable` has returned."""
+        heappop(self._ready)
+        run: list[Work] = []
+        self._begin(work, run)
+        return run
 
     def start(self, most: int, now_ms: float) -> list[Work]:
         """Starts the next records, at most so many, and returns them in order. `startable` is one of them."""
@@ -220,13 +228,13 @@ class PartitionLanes:
         return (
             work.is_begun
             or work.offset == position
-            or max(self._far, work.offset) - position < self.room.offsets
+            or (work.offset if work.offset > self._far else self._far) - position < self.room.offsets
             or self._started + len(self._recovered) < self.room.records
         )
 
     # Records end
 
-    def finish(self, run: list[Work]) -> None:
+    def finish(self, run: Sequence[Work]) -> None:
         """Takes records that are finished, and lets the next records of their lanes start."""
         pending = self._pending
         self.running -= len(run)
@@ -238,10 +246,11 @@ class PartitionLanes:
         while pending and pending[0].is_finished:
             pending.popleft()
             self._started -= 1
-        for lane in (
-            dict.fromkeys(work.lane for work in run if work.lane is not None) if len(run) > 1 else (run[0].lane,)
-        ):
-            if lane is not None:
+        if len(run) == 1:
+            if (lane := run[0].lane) is not None:
+                self._go_on(lane)
+        else:
+            for lane in dict.fromkeys(work.lane for work in run if work.lane is not None):
                 self._go_on(lane)
         self.changes += 1
 

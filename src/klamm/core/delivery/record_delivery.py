@@ -133,21 +133,26 @@ class RecordDelivery:
 
     def take(self, now_ms: float) -> list[Work]:
         """Returns the records to handle now, as one run; an empty list if there is nothing to start."""
-        self._end_waits(now_ms)
+        if self._retries:
+            self._end_waits(now_ms)
         if self.runs_outside >= self._concurrency:
             return []
         for _ in range(len(self._turns)):
             lanes = self._turns.popleft()
             lanes.has_turn = False
-            if lanes.is_gone or lanes.startable is None:
+            if lanes.is_gone or (first := lanes.startable) is None:
                 continue
-            if self._batch > 1 and self._waits_for_more(lanes, now_ms):
+            if self._batch == 1:
+                run = lanes.start_one(first)
+            elif self._waits_for_more(lanes, now_ms):
                 self._give_turn(lanes)
                 continue
-            run = lanes.start(self._batch, now_ms)
-            for work in run:
-                if work.attempts == 1:
-                    work.deadline_ms = self._retry.deadline_ms(now_ms)
+            else:
+                run = lanes.start(self._batch, now_ms)
+            if self._retry.deadline is not None:
+                for work in run:
+                    if work.attempts == 1:
+                        work.deadline_ms = self._retry.deadline_ms(now_ms)
             self.runs_outside += 1
             self._give_turn(lanes)
             return run
@@ -161,7 +166,10 @@ class RecordDelivery:
     def succeed(self, run: Sequence[Work]) -> None:
         """Takes a run whose records are finished."""
         self.runs_outside -= 1
-        self._finish(list(run))
+        lanes = run[0].partition
+        if not lanes.is_gone:
+            lanes.finish(run)
+            self._give_turn(lanes)
 
     def fail(self, run: Sequence[Work], now_ms: float, *, is_final: bool = False) -> list[Work]:
         """Takes a run whose handler failed, and returns the records that are not tried again.
@@ -228,12 +236,6 @@ class RecordDelivery:
         if self._batch > 1:
             times += [lanes.ready_since_ms + self._within_ms for lanes in self._turns if lanes.startable is not None]
         return min(times, default=None)
-
-    def _finish(self, run: list[Work]) -> None:
-        lanes = run[0].partition
-        if not lanes.is_gone:
-            lanes.finish(run)
-            self._give_turn(lanes)
 
     def _end_waits(self, now_ms: float) -> None:
         retries = self._retries
