@@ -17,6 +17,10 @@ _TURN_MS: Final = 5.0
 """How long a task goes on before the other tasks of the loop have their turn, if its coroutines never wait."""
 
 
+_CALLS_BETWEEN_LOOKS: Final = 8
+"""After how many calls a task looks at the clock."""
+
+
 class AsyncHandlers:
     """The slots of one handler on an event loop. All methods but `wake_soon` are called on the loop's thread."""
 
@@ -78,6 +82,7 @@ class AsyncHandlers:
         function, is_simple = plan.function, plan.batch == 1 and plan.retries.deadline is None
         finished: Sequence[Work] = ()
         turn_ends_ms = 0.0
+        in_turn = 0
         while not self._is_closed:
             taken = runs.next_run(finished)
             finished = ()
@@ -110,7 +115,8 @@ class AsyncHandlers:
                 if task in self._fenced:
                     self._fenced.discard(task)
                     task.uncancel()
-            if (now_ms := runs.clock_ms()) > turn_ends_ms:
+            in_turn += 1
+            if in_turn % _CALLS_BETWEEN_LOOKS == 0 and (now_ms := runs.clock_ms()) > turn_ends_ms:
                 await asyncio.sleep(0)
                 turn_ends_ms = now_ms + _TURN_MS
 

@@ -54,6 +54,7 @@ class HandlerRuns:
         self.has_room: Callable[[], None] = lambda: None
         """Called when a full window has room again, from any thread."""
         self._is_waiting_for_room = False
+        self._needs_time = plan.batch > 1 or plan.retries.deadline is not None
         self._to_record = to_record
         self._decode = plan.decode if plan.pool is None else None  # processes decode for themselves
         self._bury = bury
@@ -75,7 +76,7 @@ class HandlerRuns:
                     if self._is_waiting_for_room and not delivery.is_full:
                         self._is_waiting_for_room = False
                         self.has_room()
-                run = delivery.take(self.clock_ms())
+                run = delivery.take(self.clock_ms() if self._needs_time or delivery.has_waiting else 0.0)
             if not run:
                 return None
             records = self._records(run)

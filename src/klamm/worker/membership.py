@@ -136,24 +136,23 @@ class Membership:
     def _receive(self, messages: Sequence[Message]) -> None:
         received: dict[TopicPartition, list[Received]] = {}
         names = self._names
+        last: TopicPartition | None = None
+        records: list[Received] = []
         for message in messages:
             if (error := message.error()) is not None:
                 self._check(error)
                 continue
-            topic, partition, offset = message.topic(), message.partition(), message.offset()
-            assert topic is not None
-            assert partition is not None
-            assert offset is not None
+            topic: Any = message.topic()
+            partition: Any = message.partition()
             name = names[topic].get(partition)
             if name is None:
                 name = names[topic][partition] = TopicPartition(topic, PartitionIndex(partition))
             key: Any = message.key()
-            size_bytes = len(message) + (0 if key is None else len(key))
-            each = Received(Offset(offset), key, size_bytes, message)
-            if name in received:
-                received[name].append(each)
-            else:
-                received[name] = [each]
+            offset: Any = message.offset()
+            each = Received(offset, key, len(message) + (0 if key is None else len(key)), message)
+            if name is not last:
+                last, records = name, received.setdefault(name, [])
+            records.append(each)
         for name, records in received.items():
             self._handlers[name.topic].receive(name, records)
         for topic in {name.topic for name in received}:

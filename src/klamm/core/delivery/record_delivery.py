@@ -154,7 +154,9 @@ class RecordDelivery:
                     if work.attempts == 1:
                         work.deadline_ms = self._retry.deadline_ms(now_ms)
             self.runs_outside += 1
-            self._give_turn(lanes)
+            if lanes.has_ready and not lanes.has_turn:
+                lanes.has_turn = True
+                self._turns.append(lanes)
             return run
         return []
 
@@ -314,5 +316,5 @@ class RecordDelivery:
         self.window = replace(self.window, note_characters=characters)
         self._room = RangeRoom.within(characters)
         for lanes in self._partitions.values():
-            lanes.room = self._room
+            lanes.limit_room(self._room)
             lanes.committed_changes = -1
