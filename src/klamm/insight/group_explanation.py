@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from klamm.core.group.history.history_record import HistoryCause, HistoryRecord
+from klamm.core.group.partition_limits import GroupLimit, limit_help, limit_text
 from klamm.insight.coordinator_state import ReplayedGroup
 from klamm.insight.group_picture import GroupPicture, MemberPicture
 from klamm.insight.group_waits import group_wait, wait_words, waits
@@ -45,6 +46,8 @@ class Evidence:
     replayed: ReplayedGroup | None = None
     """The group's state in the newest records of the coordinator's log."""
     members_needed: int | None = None
+    limits: Sequence[GroupLimit] = ()
+    """What limits the group, measured just now; worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ class _Explainer:
         yield from self._standbys()
         yield from self._ownerless()
         yield from self._load()
+        yield from self._limits()
 
     def member(self, member: MemberPicture) -> Iterator[str]:
         """Yields the sentences about one member."""
@@ -217,6 +221,12 @@ class _Explainer:
                 else f"{'more' if needed > has else 'less'} than the {has} there are"
             )
             yield f"{count(needed, 'member')} needed for the lag that is wanted, {verdict}"
+
+    def _limits(self) -> Iterator[str]:
+        """Yields what limits the group and what would help."""
+        for limit in self.evidence.limits:
+            yield self.names.in_text(limit_text(limit))
+            yield self.names.in_text(limit_help(limit))
 
     def _has(self, member: MemberPicture) -> Iterator[str]:
         if not member.assigned:
