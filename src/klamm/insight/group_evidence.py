@@ -53,7 +53,11 @@ def gather_evidence(access: ClusterAccess, group: str, snapshots: Sequence[Snaps
         history=history,
         replayed=replayed,
         members_needed=snapshot.picture.members_needed,
-        limits=find_limits(flows_of(snapshots), {member.member_id for member in snapshot.picture.members}),
+        limits=(
+            find_limits(flows_of(snapshots), {member.member_id for member in snapshot.picture.members})
+            if len(snapshots) > 1
+            else None
+        ),
     )
     return GatheredEvidence(evidence, history_problem)
 

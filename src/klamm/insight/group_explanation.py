@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from klamm.core.group.history.change import Outcome
 from klamm.core.group.history.history_record import HistoryCause, HistoryRecord
 from klamm.core.group.partition_limits import GroupLimit, limit_help, limit_text
 from klamm.insight.coordinator_state import ReplayedGroup
@@ -46,8 +47,13 @@ class Evidence:
     replayed: ReplayedGroup | None = None
     """The group's state in the newest records of the coordinator's log."""
     members_needed: int | None = None
-    limits: Sequence[GroupLimit] = ()
-    """What limits the group, measured just now; worst first."""
+    limits: Sequence[GroupLimit] | None = None
+    """What limits the group, worst first; None if it was not measured now."""
+
+    @property
+    def changes(self) -> list[HistoryRecord]:
+        """The history without the records on limits."""
+        return [record for record in self.history if record.is_change]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +148,8 @@ class _Explainer:
             ago = span(self.evidence.now_ms - picture.changing_since_ms)
             causes = list(dict.fromkeys(map(self.names.in_text, picture.change_causes)))
             yield f"changing since {ago}, because {enumeration(causes, most=_MOST_CAUSES + 1)}"
-        elif self.evidence.history and picture.state not in _UNSETTLED:
-            record = self.evidence.history[-1]
+        elif self.evidence.changes and picture.state not in _UNSETTLED:
+            record = self.evidence.changes[-1]
             ago = span(self.evidence.now_ms - record.finished_ms)
             yield f"last change: {_epoch(record)}, {ago} ago, because {self._causes(record)}"
 
@@ -162,7 +168,7 @@ class _Explainer:
         since_ms = self.evidence.now_ms - _UNREST_MS
         recent = [
             record
-            for record in self.evidence.history
+            for record in self.evidence.changes
             if record.finished_ms >= since_ms and any(cause.code != JOINED for cause in record.causes)
         ]
         if len(recent) < _UNREST_CHANGES:
@@ -224,9 +230,17 @@ class _Explainer:
 
     def _limits(self) -> Iterator[str]:
         """Yields what limits the group and what would help."""
-        for limit in self.evidence.limits:
+        for limit in self.evidence.limits or ():
             yield self.names.in_text(limit_text(limit))
             yield self.names.in_text(limit_help(limit))
+        last = next((record for record in reversed(self.evidence.history) if not record.is_change), None)
+        if last is None or last.outcome != Outcome.LIMITED.value or not self.picture.members:
+            return
+        since = f"since {span(self.evidence.now_ms - last.finished_ms)}, by the history"
+        if self.evidence.limits:
+            yield f"limited {since}"
+        elif self.evidence.limits is None:
+            yield f"{since}: {self._causes(last)}"
 
     def _has(self, member: MemberPicture) -> Iterator[str]:
         if not member.assigned:
