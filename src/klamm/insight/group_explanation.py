@@ -11,26 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from klamm.core.group.history.change import Outcome
 from klamm.core.group.history.history_record import HistoryCause, HistoryRecord
-from klamm.core.group.partition_limits import GroupLimit, limit_help, limit_text
+from klamm.core.group.partition_limits import GroupLimit
 from klamm.insight.coordinator_state import ReplayedGroup
 from klamm.insight.group_picture import GroupPicture, MemberPicture
+from klamm.insight.group_limits import limit_lines
 from klamm.insight.group_waits import group_wait, wait_words, waits
 from klamm.insight.member_names import MemberNames
+from klamm.insight.member_troubles import JOINED, lasting_name, troubles
 from klamm.insight.partition_shares import share_lines, subscribed_topics
 from klamm.insight.words import PartitionKey, count, enumeration, lag_words, partition_names, span
 
 __all__ = ["Evidence", "Explanation", "MemberExplanation", "explain"]
 
-JOINED: Final = "member_joined"
 _MOST_CAUSES: Final = 2
 _UNSETTLED: Final = ("preparing-rebalance", "completing-rebalance", "assigning", "reconciling")
 _UNREST_MS: Final = 600_000
 _UNREST_CHANGES: Final = 6
-# The coordinator forgets a crash loop after half an hour, and holds a member back for at most five minutes at a time.
-_FORGIVEN_MS: Final = 1_800_000
-_HELD_BACK_MS: Final = 360_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +93,7 @@ class _Explainer:
         self.picture = evidence.picture
         self.names = names
         self.waits = waits(self.picture, evidence.replayed)
-        self.troubles = _troubles(evidence)
+        self.troubles = troubles(self.picture, evidence.history, evidence.now_ms)
         self.held_back = {
             member.member_id
             for member in self.picture.members
@@ -116,7 +113,7 @@ class _Explainer:
         yield from self._standbys()
         yield from self._ownerless()
         yield from self._load()
-        yield from self._limits()
+        yield from limit_lines(self.evidence.limits, self.evidence.history, self.evidence.now_ms, self.names)
 
     def member(self, member: MemberPicture) -> Iterator[str]:
         """Yields the sentences about one member."""
@@ -227,20 +224,6 @@ class _Explainer:
                 else f"{'more' if needed > has else 'less'} than the {has} there are"
             )
             yield f"{count(needed, 'member')} needed for the lag that is wanted, {verdict}"
-
-    def _limits(self) -> Iterator[str]:
-        """Yields what limits the group and what would help."""
-        for limit in self.evidence.limits or ():
-            yield self.names.in_text(limit_text(limit))
-            yield self.names.in_text(limit_help(limit))
-        last = next((record for record in reversed(self.evidence.history) if not record.is_change), None)
-        if last is None or last.outcome != Outcome.LIMITED.value or not self.picture.members:
-            return
-        since = f"since {span(self.evidence.now_ms - last.finished_ms)}, by the history"
-        if self.evidence.limits:
-            yield f"limited {since}"
-        elif self.evidence.limits is None:
-            yield f"{since}: {self._causes(last)}"
 
     def _has(self, member: MemberPicture) -> Iterator[str]:
         if not member.assigned:
@@ -353,45 +336,10 @@ class _Explainer:
         return enumeration(list(dict.fromkeys(texts)), most=_MOST_CAUSES + 1) or "of a cause that is not on record"
 
 
-def _troubles(evidence: Evidence) -> dict[str, str]:
-    """Returns the members in a crash loop, held back or not, with the cause's text from the history.
-
-    Only a member's last cause counts. A member that is no longer held back has another last cause, and is a standby if
-    it still has no partitions.
-    """
-    found: dict[str, str] = {}
-    for member in evidence.picture.members:
-        name = _lasting_name(member.instance_id, member.client_id, member.host)
-        cause = _last_word(evidence.history, name)
-        if cause is not None and cause.is_crash_loop:
-            is_idle = not member.assigned and not member.target
-            remembered_ms = _HELD_BACK_MS if is_idle else _FORGIVEN_MS
-            if evidence.now_ms - cause.at_ms <= remembered_ms:
-                found[member.member_id] = cause.text
-    return found
-
-
-def _last_word(history: Sequence[HistoryRecord], name: str) -> HistoryCause | None:
-    """Returns the last cause of a member. Ignores joins outside a crash loop, since a crashed member joins again."""
-    for record in reversed(history):
-        for cause in reversed(record.causes):
-            member = record.members.get(cause.member_id or "")
-            if member is None or _lasting_name(member.instance_id, member.client_id, member.host) != name:
-                continue
-            if cause.code != JOINED or cause.is_crash_loop:
-                return cause
-    return None
-
-
-def _lasting_name(instance_id: str | None, client_id: str, host: str) -> str:
-    """Returns a name that stays the same after a crash, when the client comes back with another member id."""
-    return instance_id if instance_id is not None else f"{client_id} at {host.removeprefix('/')}"
-
-
 def _culprits(record: HistoryRecord) -> set[str]:
     """Returns the lasting names of the members that caused a change."""
     members = [record.members.get(cause.member_id or "") for cause in record.causes]
-    return {_lasting_name(each.instance_id, each.client_id, each.host) for each in members if each is not None}
+    return {lasting_name(each.instance_id, each.client_id, each.host) for each in members if each is not None}
 
 
 def _patterns(evidence: Evidence) -> Mapping[str, Sequence[str]]:

@@ -30,7 +30,7 @@ _LOOKS: Final = 2
 _MOST_PARTITIONS: Final = 2_000
 
 _PartitionKey: TypeAlias = tuple[str, int]
-_Committed: TypeAlias = Callable[[str], Mapping[str, Mapping[PartitionIndex, CommittedOffset]]]
+_Offsets: TypeAlias = Mapping[str, Mapping[PartitionIndex, CommittedOffset]]
 _Found: TypeAlias = tuple[LimitKind, str | None]
 """The limit, and the partition that it names."""
 
@@ -64,7 +64,7 @@ class LimitWatch:
     def __init__(
         self,
         trackers: GroupTrackers,
-        committed_offsets: _Committed,
+        committed_offsets: Callable[[str], _Offsets],
         publish: Callable[[PartitionIndex, GroupLimited], None],
     ) -> None:
         self._trackers = trackers
@@ -104,8 +104,11 @@ class LimitWatch:
         at: Millis,
     ) -> None:
         before = self._watched.get(group_id)
+        committed = self._committed_offsets(group_id)
+        if before is None and not _has_lag(committed, traffic):
+            return  # spares nearly all groups the decoding of their assignments
         owners = _owners(members)
-        marks = None if len(owners) > _MOST_PARTITIONS else _marks(owners, self._committed_offsets(group_id), traffic)
+        marks = None if len(owners) > _MOST_PARTITIONS else _marks(owners, committed, traffic)
         if marks is None or (before is None and not any(mark.lag for mark in marks.values())):
             self._watched.pop(group_id, None)
             return
@@ -132,6 +135,16 @@ class LimitWatch:
             del self._watched[group_id]
 
 
+def _has_lag(committed: _Offsets, traffic: Traffic) -> bool:
+    for topic, offsets in committed.items():
+        partitions = traffic.get(topic, ())
+        for index, offset in offsets.items():
+            flow = partitions[index] if index < len(partitions) else None
+            if flow is not None and flow.lag_of(offset.offset):
+                return True
+    return False
+
+
 def _owners(members: Mapping[str, MemberThen]) -> dict[_PartitionKey, str]:
     return {
         (topic, index): member_id
@@ -143,7 +156,7 @@ def _owners(members: Mapping[str, MemberThen]) -> dict[_PartitionKey, str]:
 
 def _marks(
     owners: Mapping[_PartitionKey, str],
-    committed: Mapping[str, Mapping[PartitionIndex, CommittedOffset]],
+    committed: _Offsets,
     traffic: Traffic,
 ) -> dict[_PartitionKey, _Mark] | None:
     """Returns the partitions that the group has committed for; None if another broker leads a partition."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from tests.integration.cli.conftest import PATIENCE_S, Command, Finished
 from tests.support.limited_group import HOT_PARTITION, group_with_hot_partition
+
+from klamm.testing import Broker
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
@@ -46,3 +48,29 @@ def test_a_group_that_keeps_up_is_explained_at_once(klamm: Command, topic: str, 
     finished = _until(klamm, ("group", "explain", group), lambda text: "stable" in text)
     assert finished.stderr == ""
     assert "limited" not in finished.stdout
+
+
+@pytest.fixture
+def often_measured() -> Iterator[Command]:
+    """The command, configured for a broker that looks at its groups every 1.2 seconds."""
+    with Broker(config={"klamm.group.traffic.interval.ms": "200"}) as running:
+        command = Command(running.bootstrap_servers)
+        yield command
+        command.end()
+
+
+@PROTOCOLS
+def test_the_history_says_when_a_group_is_limited(often_measured: Command, group: str, protocol: str) -> None:
+    """The broker records when a partition begins to limit a group, and when the group keeps up again."""
+    klamm, topic = often_measured, "orders"
+    address = klamm.environment["KLAMM_BOOTSTRAP_SERVER"]
+    klamm.done("topic", "create", topic, "-p", "3")
+    history = ("group", "history", group)
+    with group_with_hot_partition(address, topic, group, members=4, **{"group.protocol": protocol}):
+        shown = _until(klamm, history, lambda text: "  limited  " in text).stdout
+        explained = _until(klamm, ("group", "explain", group, "--measure", "0s"), lambda text: "by its history" in text)
+    (line,) = (line for line in shown.splitlines() if "why     limited by" in line)
+    assert f"limited by {topic}-{HOT_PARTITION}: " in line
+    assert "its owner member-" in line
+    assert "; more members do not help, because a partition has one owner: " in line
+    assert explained.stderr == ""
