@@ -26,7 +26,11 @@ def group_with_hot_partition(
     stop = threading.Event()
     threads = [threading.Thread(target=_produce, args=(bootstrap_servers, topic, stop))]
     threads += [
-        threading.Thread(target=_consume, args=(bootstrap_servers, topic, group, f"member-{number}", stop, settings))
+        threading.Thread(
+            target=_consume,
+            args=(bootstrap_servers, topic, group, f"member-{number}"),
+            kwargs={"stop": stop, "settings": settings},
+        )
         for number in range(members)
     ]
     for thread in threads:
@@ -53,7 +57,7 @@ def _produce(bootstrap_servers: str, topic: str, stop: threading.Event) -> None:
 
 
 def _consume(
-    bootstrap_servers: str, topic: str, group: str, name: str, stop: threading.Event, settings: dict[str, Any]
+    bootstrap_servers: str, topic: str, group: str, name: str, *, stop: threading.Event, settings: dict[str, Any]
 ) -> None:
     consumer = Consumer(
         {
@@ -72,5 +76,5 @@ def _consume(
             continue
         if message.partition() == HOT_PARTITION:
             time.sleep(_SLOW_S)
-        consumer.commit(message, asynchronous=False)
+        consumer.commit(message=message, asynchronous=False)
     consumer.close()

@@ -1,10 +1,9 @@
 """The most frequent keys of a stream of records, in bounded memory.
 
-Counts are exact until there are too many keys. From then on, keys that are rare so far are dropped again and again, and a
-key that comes back may have lost a part of its weight, of which an upper limit is known: at most the total weight
-divided by the capacity. So no key with a larger share is ever missed. This is the algorithm of Misra and Gries (Finding
-repeated elements, 1982) with the removal in steps of Anderson and others (A High-Performance Algorithm for Identifying
-Frequent Items in Data Streams, 2017).
+Counts are exact until there are too many keys. From then on, keys that have been rare are dropped at times. A key
+that comes back may have lost a part of its weight: at most the total weight divided by the capacity. So no key with a
+larger share is ever missed. This is the algorithm of Misra and Gries (Finding repeated elements, 1982) with the removal
+in steps of Anderson and others (A High-Performance Algorithm for Identifying Frequent Items in Data Streams, 2017).
 """
 
 from __future__ import annotations

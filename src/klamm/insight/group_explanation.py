@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from klamm.core.group.history.history_record import HistoryCause, HistoryRecord
+from klamm.core.group.history.history_record import HistoryRecord
 from klamm.core.group.partition_limits import GroupLimit
 from klamm.insight.coordinator_state import ReplayedGroup
-from klamm.insight.group_picture import GroupPicture, MemberPicture
 from klamm.insight.group_limits import limit_lines
+from klamm.insight.group_picture import GroupPicture, MemberPicture
 from klamm.insight.group_waits import group_wait, wait_words, waits
 from klamm.insight.member_names import MemberNames
 from klamm.insight.member_troubles import JOINED, lasting_name, troubles

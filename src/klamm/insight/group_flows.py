@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from klamm.core.group.partition_limits import PartitionFlow
@@ -74,7 +75,7 @@ def _done(snapshots: Sequence[Snapshot], key: PartitionKey) -> float:
 def _steps(snapshots: Sequence[Snapshot], key: PartitionKey) -> list[tuple[int, int]]:
     """Returns when the committed offset was seen to change, and its new values."""
     steps = []
-    for before, after in zip(snapshots, snapshots[1:], strict=False):
+    for before, after in pairwise(snapshots):
         committed = after.committed.get(key)
         if committed is not None and committed != before.committed.get(key):
             steps.append((after.at_ms, committed))

@@ -23,8 +23,7 @@ class SampleRange(NamedTuple):
 
     starts: Mapping[int, int]
     since_ms: int | None
-    """The time of the first records; None if the range begins at the given lower offsets, or is a part of each partition
-    regardless of time."""
+    """The time from which on all records are read; None if the range was not chosen by time."""
     is_whole: bool
     """Whether the range contains everything from the given lower offsets on."""
 

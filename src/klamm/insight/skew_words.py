@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from math import log
 from typing import Final
 
 from klamm.insight.frequent_keys import LongKey, RecordKey
-from klamm.insight.topic_sample import TopicSample
-from klamm.insight.topic_skew import Cause, KeyShare, Measure, TopicSkew
+from klamm.insight.skew_rule import Cause, KeyShare, TopicSkew
+from klamm.insight.skew_sample import TopicSample
 from klamm.insight.words import count, enumeration, moment, partition_ranges
 
 __all__ = ["findings", "help_lines", "key_text", "percent", "remarks", "sample_line", "size_words"]
@@ -46,12 +47,8 @@ def size_words(size_bytes: float) -> str:
     """Returns a number of bytes as text, in powers of 1000: `812 B`, `52.1 kB`, `3.4 GB`."""
     if size_bytes < _KILO:
         return f"{size_bytes:.0f} B"
-    size = size_bytes
-    for unit in _UNITS:
-        size /= _KILO
-        if size < _KILO:
-            break
-    return f"{size:.1f} {unit}"
+    power = min(int(log(size_bytes, _KILO)), len(_UNITS))
+    return f"{size_bytes / _KILO**power:.1f} {_UNITS[power - 1]}"
 
 
 def sample_line(sample: TopicSample) -> str:
@@ -156,7 +153,7 @@ def help_lines(skew: TopicSkew) -> Iterator[str]:
         busy = count(skew.partition_count - len(skew.empty), "member")
         yield f"no more than {busy} of a group can have work; a key with more different values helps"
     elif skew.cause is Cause.NONE and skew.partition_count > 1:
-        yield "if a group lags behind, its partitions are not the reason; `klamm group explain GROUP` looks at the group"
+        yield "if a group lags, its partitions are not the reason: `klamm group explain GROUP` looks at the group"
     if skew.cause not in (Cause.NONE, Cause.UNKNOWN):
         yield (
             f"the owner of partition {skew.hottest} needs {skew.ratio:.1f} times the pace of an average owner; the "

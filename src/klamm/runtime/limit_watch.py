@@ -84,7 +84,7 @@ class LimitWatch:
         seen = set()
         for partition, group_id, members in self._trackers.at_rest():
             seen.add(group_id)
-            self._look_at(partition, group_id, members, traffic, now_ms, at)
+            self._look_at(partition, group_id, members, traffic, now_ms=now_ms, at=at)
             yield
         for group_id in self._watched.keys() - seen:
             del self._watched[group_id]
@@ -100,6 +100,7 @@ class LimitWatch:
         group_id: str,
         members: Mapping[str, MemberThen],
         traffic: Traffic,
+        *,
         now_ms: float,
         at: Millis,
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from klamm.insight.frequent_keys import FrequentKeys, record_key
-from klamm.insight.topic_sample import PartitionSample, TopicSample
+from klamm.insight.skew_sample import PartitionSample, TopicSample
 
 __all__ = ["sample"]
 

@@ -54,7 +54,7 @@ def test_what_limits_the_figures_is_told() -> None:
         "partitions 2-4 can't be read now, because there is no leader",
     ]
     cut = replace(of, partitions=(replace(first, position=0), second), cut_by="time")
-    assert list(remarks(cut))[0] == (
+    assert next(remarks(cut)) == (
         "the sample ended because its time was over: the shares are scaled up from what was read; nothing was read of "
         "partition 0"
     )

@@ -43,7 +43,9 @@ class World:
             self.read[0] = min(self.ends[0], self.read[0] + done * 30)
             self.ends[1] += 300
             self.read[1] += 300
-            self.offsets = {"events": {PartitionIndex(index): committed(offset) for index, offset in enumerate(self.read)}}
+            self.offsets = {
+                "events": {PartitionIndex(index): committed(offset) for index, offset in enumerate(self.read)}
+            }
             flows = [PartitionTraffic(Offset(0), Offset(end), 0.0) for end in self.ends]
             for _ in range(REPORTS):
                 for _ in self.watch.look(traffic or {"events": flows}, self.now_ms, self.story.at):

@@ -1,4 +1,4 @@
-"""`klamm topic skew`: shows each partition's share of a topic and the hottest keys, from a sample, and what would help."""
+"""`klamm topic skew`: shows from a sample each partition's share and the hottest keys, and what would help."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Final
 from klamm.cli.arguments import duration, natural_number, since_ms
 from klamm.cli.cluster_options import access_of, partitions_of
 from klamm.insight.frequent_keys import FrequentKey, LongKey
+from klamm.insight.skew_rule import KeyShare, TopicSkew, judge, key_shares
+from klamm.insight.skew_sample import PartitionSample, SampleLimits, TopicSample, sample_topic
 from klamm.insight.skew_words import findings, help_lines, remarks
-from klamm.insight.topic_sample import PartitionSample, SampleLimits, TopicSample, sample_topic
-from klamm.insight.topic_skew import KeyShare, TopicSkew, judge, key_shares
 
 __all__ = ["configure", "run"]
 

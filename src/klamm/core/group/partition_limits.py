@@ -179,7 +179,9 @@ def limit_help(limit: GroupLimit) -> str:
         )
     needed = ceil(limit.arriving / limit.pace) if limit.pace > 0 else None
     if limit.kind is LimitKind.PARTITION_COUNT:
-        more = f"about {max(needed, len(limit.flows) + 1)} partitions do" if needed is not None else "more partitions do"
+        more = (
+            f"about {max(needed, len(limit.flows) + 1)} partitions do" if needed is not None else "more partitions do"
+        )
         return (
             f"more members do not help; {more}, if the keys spread over them ({look}; with more partitions a key may "
             "get another one), or a faster handler"

@@ -83,9 +83,7 @@ def test_a_hot_partition_is_told_with_too_few_members() -> None:
     flows = [_flow(0, "a", 900, 200, lag=5_000), _flow(1, "a", 100, 90, lag=10)]
     members, partition = find_limits(flows, {"a"})
     assert (members.kind, partition.kind) == (LimitKind.MEMBERS, LimitKind.PARTITION)
-    assert limit_help(members) == (
-        "more members help, up to 2: one for each partition; about 4 would be needed"
-    )
+    assert limit_help(members) == ("more members help, up to 2: one for each partition; about 4 would be needed")
     assert limit_text(partition).endswith("no member of 1 has time left")
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from klamm.client.producer.partitioner import crc32_partition, murmur2_partition
 from klamm.insight.frequent_keys import FrequentKey
-from klamm.insight.topic_sample import TopicSample
+from klamm.insight.skew_sample import TopicSample
 
 __all__ = ["Cause", "KeyShare", "Measure", "TopicSkew", "judge", "key_shares"]
 
@@ -37,7 +37,7 @@ class Cause(Enum):
     UNKNOWN = "too_few_records"
     """The sample is too small to tell."""
     KEY = "key"
-    """One key is so frequent that its partition has too much."""
+    """One key has more than a fair share, or without it its partition would have no more than the others."""
     FEW_KEYS = "few_keys"
     """Each key is where the hash of the partitioner puts it, but the keys are too few or too unequal to spread."""
     NO_KEY = "no_key"
@@ -163,8 +163,8 @@ def _cause(sample: TopicSample, skew: TopicSkew) -> Cause:
         return Cause.NO_KEY
     key = skew.heaviest_key
     if key is not None and key.partitions[hot] >= _CONCENTRATED * key.share:
-        in_hot = key.partitions[hot]
-        if in_hot > fair or in_hot >= _MOST * excess:
+        others = (skew.hottest_share - key.partitions[hot]) / (1 - key.share) if key.share < 1 else 0.0
+        if key.partitions[hot] > fair or others < _SKEWED * fair:
             return Cause.KEY
     return Cause.FEW_KEYS if _is_placed_by_hash(skew.keys, hot, skew.partition_count) else Cause.PRODUCER
 

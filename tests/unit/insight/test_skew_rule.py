@@ -7,9 +7,9 @@ from dataclasses import replace
 from tests.unit.insight.samples import sample
 
 from klamm.client.producer.partitioner import murmur2_partition
+from klamm.insight.skew_rule import Cause, Measure, judge, key_shares
+from klamm.insight.skew_sample import PartitionSample, TopicSample
 from klamm.insight.skew_words import findings, help_lines
-from klamm.insight.topic_sample import PartitionSample, TopicSample
-from klamm.insight.topic_skew import Cause, Measure, judge, key_shares
 
 
 def _by_hash(counts: dict[bytes, int], partition_count: int = 6) -> dict[bytes | None, dict[int, int]]:
@@ -31,7 +31,7 @@ def test_many_keys_are_even() -> None:
     of = sample(_by_hash(_many()))
     assert judge(of).cause is Cause.NONE
     assert _said(of)[0].startswith("the partitions are even: partition ")
-    assert _said(of)[1].startswith("if a group lags behind, its partitions are not the reason")
+    assert _said(of)[1].startswith("if a group lags, its partitions are not the reason")
 
 
 def test_one_hot_key_is_the_cause() -> None:
@@ -51,6 +51,21 @@ def test_one_hot_key_is_the_cause() -> None:
     assert "needs 3.5 times the pace of an average owner; the assignor `load`" in said[4]
 
 
+def test_a_key_below_a_fair_share_may_be_the_cause() -> None:
+    """A key is the cause if its partition would be even without it."""
+    of = sample(_by_hash(_many() | {b"customer-17": 1_500}))
+    skew = judge(of)
+    assert (skew.cause, skew.parts_needed) == (Cause.KEY, 1)
+    assert 'the key "customer-17" has 13.0 %' in _said(of)[0]
+    assert not any("parts each" in line for line in _said(of))
+
+
+def test_equal_keys_are_no_hot_key() -> None:
+    """If a producer writes all keys to one partition, no single key is the cause, however few they are."""
+    of = sample({b"k%d" % number: {0: 950, 1: 25, 2: 25} for number in range(3)}, range(3))
+    assert judge(of).cause is Cause.PRODUCER
+
+
 def test_few_keys_are_the_cause() -> None:
     """If several keys share a partition by their hash, the number of keys is the reason, not one of them."""
     at_two = [key for key in (b"k%d" % number for number in range(200)) if murmur2_partition(key, 6) == 2][:6]
@@ -58,7 +73,9 @@ def test_few_keys_are_the_cause() -> None:
     of = sample(_by_hash(dict.fromkeys([*at_two, *others], 100)))
     assert judge(of).cause is Cause.FEW_KEYS
     said = _said(of)
-    assert "partition 2 has 50.0 % of the records, 3.0 times a fair share (16.7 %): by their hash, 6 of 12 keys" in said[0]
+    assert (
+        "partition 2 has 50.0 % of the records, 3.0 times a fair share (16.7 %): by their hash, 6 of 12 keys" in said[0]
+    )
     assert any(line.startswith("more partitions help only as far as they separate these keys") for line in said)
 
 
@@ -74,7 +91,7 @@ def test_fewer_keys_than_partitions_leave_partitions_empty() -> None:
 
 def test_records_without_a_key_are_the_producers_choice() -> None:
     """Records without a key in one partition are told as such."""
-    of = sample({None: {0: 4_000}} | _by_hash(_many()))
+    of = sample({**_by_hash(_many()), None: {0: 4_000}})
     assert judge(of).cause is Cause.NO_KEY
     assert "are its records without a key, for which the producer chooses the partition" in _said(of)[0]
 

@@ -1,7 +1,7 @@
 """A sample of a topic: how many records and bytes its partitions have, and which keys are the most frequent.
 
-The sample is bounded in records, bytes and time. If a bound ends it early, each partition's figures are scaled up to its
-range, so that partitions that were read less do not look smaller.
+The sample is bounded in records, bytes and time. If a bound ends it early, the figures of each partition are scaled up
+to its range, so that partitions that were read less do not look smaller.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PartitionSample:
     position: int = 0
     """The offset up to which the sample has read. Equal to `target` unless a bound ended the sample."""
     target: int = 0
-    """The offset at which the sample is complete: the end, or less if an open transaction hides the records after it."""
+    """Where the sample is complete: the end, or before it if an open transaction hides records."""
     records: int = 0
     record_bytes: int = 0
 
@@ -127,7 +127,7 @@ def sample_topic(
     ends = {index: bounds for (_, index), bounds in end_offsets(access, admin, keys).items()}
     found = {index: PartitionSample(index, low, high) for index, (low, high) in sorted(ends.items())}
     sizes = partition_sizes(access, topic, partitions)
-    chosen = _range(access, admin, topic, found, limits.records, since_ms)
+    chosen = _range(access, admin, topic, found, records=limits.records, since_ms=since_ms)
     for index, each in found.items():
         each.size_bytes = sizes.get(index)
         each.start = each.position = chosen.starts[index]
@@ -155,6 +155,7 @@ def _range(
     admin: AdminClient,
     topic: str,
     found: Mapping[int, PartitionSample],
+    *,
     records: int,
     since_ms: int | None,
 ) -> SampleRange:
@@ -241,7 +242,8 @@ class _Reading:
         data = message.key()
         key = data.encode() if isinstance(data, str) else data
         size_bytes = _length(key) + _length(message.value())
-        for name, value in message.headers() or ():
+        headers = message.headers()
+        for name, value in headers if isinstance(headers, list) else ():
             size_bytes += _length(name) + _length(value)
         partition.records += 1
         partition.record_bytes += size_bytes
