@@ -20,6 +20,8 @@ _BAR_CELLS: Final = 20
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _MOST_PARTITIONS: Final = 40
 _SKEWED: Final = 1.5
+_NOTABLE: Final = 0.01
+"""From this share on, the heaviest key by bytes is shown in a table of its own."""
 
 
 def skew_view(sample: TopicSample, skew: TopicSkew, most_keys: int) -> RenderableType:
@@ -32,7 +34,7 @@ def skew_view(sample: TopicSample, skew: TopicSkew, most_keys: int) -> Renderabl
     by_records, by_bytes = key_shares(sample)
     if by_records:
         parts += [Text(), _keys(by_records[:most_keys], by_bytes, "RECORDS", "BYTES")]
-    if [each.key.key for each in by_bytes[:1]] != [each.key.key for each in by_records[:1]]:
+    if by_bytes and by_bytes[0].key.key != by_records[0].key.key and by_bytes[0].share >= _NOTABLE:
         parts += [Text(), _keys(by_bytes[:most_keys], by_records, "BYTES", "RECORDS")]
     parts += [Text(), *_sentences(sample, skew)]
     return Group(*parts)
