@@ -25,7 +25,7 @@ __all__ = ["PartitionSample", "SampleLimits", "TopicSample", "sample_topic"]
 
 _AT_END_WAIT_MS: Final = 50
 _QUEUED_KILOBYTES: Final = 16_384
-_MESSAGES_AT_ONCE: Final = 500
+_MESSAGES_AT_ONCE: Final = 64
 _POLL_S: Final = 0.2
 
 

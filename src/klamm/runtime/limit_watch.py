@@ -27,7 +27,11 @@ _ROUNDS: Final = 6
 """A look at the groups comes with every sixth report of traffic: every half minute by default."""
 _LOOKS: Final = 2
 """How many looks in a row have to find the same."""
-_MOST_PARTITIONS: Final = 2_000
+_MOST_PARTITIONS: Final = 1_000
+"""A look at a group of so many takes a few milliseconds."""
+
+_RECORDED: Final = (LimitKind.PARTITION, LimitKind.PARTITION_COUNT, LimitKind.OWNER)
+"""The limits of the partitions and their assignment. The others are no matter of them."""
 
 _PartitionKey: TypeAlias = tuple[str, int]
 _Offsets: TypeAlias = Mapping[str, Mapping[PartitionIndex, CommittedOffset]]
@@ -106,6 +110,8 @@ class LimitWatch:
     ) -> None:
         before = self._watched.get(group_id)
         committed = self._committed_offsets(group_id)
+        if sum(map(len, committed.values())) > _MOST_PARTITIONS:
+            return
         if before is None and not _has_lag(committed, traffic):
             return  # spares nearly all groups the decoding of their assignments
         owners = _owners(members)
@@ -121,7 +127,7 @@ class LimitWatch:
         if before.owners != owners or now_ms <= before.at_ms:
             return
         limits = find_limits(_flows(before, now), members.keys())
-        limit = next((each for each in limits if each.kind is not LimitKind.MEMBERS), None)
+        limit = next((each for each in limits if each.kind in _RECORDED), None)
         if limit is not None:
             now.found = (limit.kind, limit.flow.name if limit.kind is LimitKind.PARTITION else None)
         now.looks = before.looks + 1 if now.found == before.found else 1

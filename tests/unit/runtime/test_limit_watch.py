@@ -107,6 +107,16 @@ def test_too_few_members_are_no_limit_of_the_partitions() -> None:
     assert world.published == []
 
 
+def test_a_group_that_hangs_is_not_limited_by_its_partitions() -> None:
+    """If no member commits anything, nothing is recorded: the partitions are not the reason."""
+    world = World()
+    world.look(100, 100, times=2)
+    for _ in range(5):
+        world.read[1] -= 300  # partition 1 stands still, too
+        world.look(900, 0)
+    assert world.published == []
+
+
 def test_a_rebalance_starts_the_measurement_again() -> None:
     """Figures from before and after a rebalance are not compared, and a group in a rebalance is not judged."""
     world = World()

@@ -59,6 +59,8 @@ class LimitKind(Enum):
     """One member has more partitions than it can process, and other members have time."""
     MEMBERS = "limited_by_members"
     """Every member is behind, and there are partitions for more members."""
+    NO_COMMITS = "no_commits"
+    """Records arrive, but nothing was committed."""
 
 
 class GroupLimit(NamedTuple):
@@ -68,7 +70,7 @@ class GroupLimit(NamedTuple):
     flow: PartitionFlow
     """The partition whose lag grows fastest."""
     flows: tuple[PartitionFlow, ...]
-    """PARTITION: only `flow`. OWNER: all partitions of the owner. Otherwise: all partitions that have an owner."""
+    """PARTITION: only `flow`. OWNER: all of the owner. NO_COMMITS: those that are behind. Else: all that have an owner."""
     pace: float
     """Records a second that one member processes in all its partitions: the owner of `flow`, or the average owner."""
     members: int
@@ -100,6 +102,8 @@ def find_limits(flows: Sequence[PartitionFlow], members: Collection[str]) -> tup
     late = {flow.owner for flow in behind}
     idle = len(set(members) - owned.keys())
     counts = (len(members), idle, len(owned.keys() - late))
+    if not any(flow.done for flow in flows):
+        return (GroupLimit(LimitKind.NO_COMMITS, behind[0], tuple(behind), 0.0, *counts),)
     every = tuple(flow for of in owned.values() for flow in of)
     if len(members) >= len(every) and all(flow.is_behind for flow in every):
         pace = sum(flow.done for flow in every) / len(owned)
@@ -145,6 +149,9 @@ def limit_text(limit: GroupLimit) -> str:
             f"of {flow.owner} ({_names(limit.flows)}), it does {_rate(limit.pace)}/s; {_others(limit)}"
         )
     rates = f"{_rate(limit.arriving)} records/s arrive, {_rate(limit.done)}/s are done"
+    if limit.kind is LimitKind.NO_COMMITS:
+        lag = sum(each.lag for each in limit.flows)
+        return f"the lag of {lag:,} grows: {_rate(limit.arriving)} records/s arrive, and nothing was committed"
     if limit.kind is LimitKind.PARTITION_COUNT:
         partitions = _count(len(limit.flows), "partition")
         where = "the lag grows in each" if len(limit.flows) > 1 else "its lag grows"
@@ -176,6 +183,11 @@ def limit_help(limit: GroupLimit) -> str:
             f"another assignment helps: its heaviest partition {flow.name} gets {_rate(flow.arriving)}/s, which it can "
             "do if it has fewer others. The assignor `load` (consumer protocol, klamm's broker) assigns by arrival "
             "rate and lag"
+        )
+    if limit.kind is LimitKind.NO_COMMITS:
+        return (
+            "the members may hang, or commit less often than they were measured (`--measure 60s` measures longer); "
+            f"{flow.owner} has {flow.name}"
         )
     needed = ceil(limit.arriving / limit.pace) if limit.pace > 0 else None
     if limit.kind is LimitKind.PARTITION_COUNT:

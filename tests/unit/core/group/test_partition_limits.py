@@ -101,6 +101,15 @@ def test_an_owner_that_commits_nothing_is_told() -> None:
     assert "and its owner commits nothing: it may hang, or not commit yet" in limit_help(limit)
 
 
+def test_a_group_that_commits_nothing_is_not_judged_by_its_pace() -> None:
+    """If no partition advances, nothing is known about the members' pace: they hang, or commit seldom."""
+    flows = [_flow(0, "a", 900, 0, lag=5_000), _flow(1, "b", 100, 0, lag=50)]
+    limit = _one(find_limits(flows, {"a", "b", "c"}))
+    assert limit.kind is LimitKind.NO_COMMITS
+    assert limit_text(limit) == "the lag of 5,050 grows: 1,000 records/s arrive, and nothing was committed"
+    assert limit_help(limit).startswith("the members may hang, or commit less often than they were measured")
+
+
 def test_partitions_without_an_owner_limit_nothing() -> None:
     """A partition without an owner is not read at all: that is a matter of the assignment in progress."""
     assert find_limits([_flow(0, None, 900, 0, lag=5_000)], {"a"}) == ()
