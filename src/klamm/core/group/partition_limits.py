@@ -70,7 +70,7 @@ class GroupLimit(NamedTuple):
     flow: PartitionFlow
     """The partition whose lag grows fastest."""
     flows: tuple[PartitionFlow, ...]
-    """PARTITION: only `flow`. OWNER: all of the owner. NO_COMMITS: those that are behind. Else: all that have an owner."""
+    """PARTITION: only `flow`. OWNER: all of the owner. NO_COMMITS: those behind. Else: all that have an owner."""
     pace: float
     """Records a second that one member processes in all its partitions: the owner of `flow`, or the average owner."""
     members: int
