@@ -111,6 +111,7 @@ class LimitWatch:
         before = self._watched.get(group_id)
         committed = self._committed_offsets(group_id)
         if sum(map(len, committed.values())) > _MOST_PARTITIONS:
+            self._watched.pop(group_id, None)
             return
         if before is None and not _has_lag(committed, traffic):
             return  # spares nearly all groups the decoding of their assignments
