@@ -144,13 +144,6 @@ def _faststream(meter: _Meter) -> None:
     broker = KafkaBroker(meter.bootstrap, logger=None)
     app = FastStream(broker, logger=None)
 
-    @broker.subscriber(
-        meter.topic,
-        group_id=meter.group,
-        auto_offset_reset="earliest",
-        max_workers=_CONCURRENCY,
-        ack_policy=AckPolicy.ACK_FIRST,
-    )
     async def handle(message: KafkaMessage) -> None:
         meter.began()
         if meter.seconds:
@@ -159,6 +152,13 @@ def _faststream(meter: _Meter) -> None:
         if meter.done.is_set():
             app.exit()
 
+    broker.subscriber(
+        meter.topic,
+        group_id=meter.group,
+        auto_offset_reset="earliest",
+        max_workers=_CONCURRENCY,
+        ack_policy=AckPolicy.ACK_FIRST,
+    )(handle)
     asyncio.run(app.run())
 
 
