@@ -74,7 +74,9 @@ class Membership:
         self._room = Event()
         self._starts: dict[tuple[str | None, int | None], ConsumerPartition] = {}
         """Where partitions begin that were assigned during the current call."""
-        self._most_at_once = min(_MOST_AT_ONCE, *(runs.plan.window.records for runs in self._all_runs))
+        # One read leaves room for the other partitions: a partition is paused at the latest with half of the window.
+        quarters = [max(1, runs.plan.window.records // 4) for runs in self._all_runs]
+        self._most_at_once = min(_MOST_AT_ONCE, *quarters)
         self._reset = (
             OFFSET_END if settings.get("auto.offset.reset") in ("latest", "largest", "end") else OFFSET_BEGINNING
         )
