@@ -28,6 +28,7 @@ from tests.support.toolchains import toolchain_is_missing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_FOLDER: Final = Path(__file__).parent
 IS_APACHE_KAFKA = os.environ.get("KLAMM_SPARK_TEST_BROKER") == "apache-kafka"
 
 
@@ -35,11 +36,13 @@ IS_APACHE_KAFKA = os.environ.get("KLAMM_SPARK_TEST_BROKER") == "apache-kafka"
 _PARTS_OF_GATE: Final = {
     "test_backfill_commands.py": 3,
     "test_declarative_pipelines.py": 3,
+    "test_pipeline_commands.py": 2,
     "test_pipeline_kills.py": 3,
     "test_pipeline_trouble.py": 3,
     "test_pipelines_at_once.py": 3,
     "test_stateful_flows.py": 2,
     "test_table_formats.py": 3,
+    "test_tutorial.py": 3,
 }
 
 
@@ -54,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     left_out = []
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.path.is_relative_to(_FOLDER):
             if not is_in_share_of_gate(item.nodeid, _PARTS_OF_GATE.get(item.path.name, 1)):
                 left_out.append(item)
             item.add_marker(pytest.mark.spark)
