@@ -228,8 +228,7 @@ def _answer(
 
 def _encode(context: RequestContext, answers: Answers) -> Body | None:
     answers, leaders = name_leaders(context, answers)
-    endpoints = endpoints_of(context, leaders)
-    return [encode_produce_response(context.api_version, answers, node_endpoints=endpoints)]
+    return [encode_produce_response(context.api_version, answers, node_endpoints=endpoints_of(context, leaders))]
 
 
 def _each_partition_once(topics: list[ProduceTopic]) -> list[ProduceTopic]:

@@ -17,9 +17,9 @@ from klamm.protocol.produce import ProducePartitionResponse, ProduceTopicRespons
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
 
-__all__ = ["PRODUCE_WITH_LEADERS", "endpoints_of", "name_leaders"]
+__all__ = ["endpoints_of", "name_leaders"]
 
-PRODUCE_WITH_LEADERS: Final = 10
+_PRODUCE_WITH_LEADERS: Final = 10
 """First version of Produce whose response names leaders."""
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -34,9 +34,9 @@ def name_leaders(
 ) -> tuple[list[ProduceTopicResponse], Collection[int]]:
     """Adds the current leader to the answers for partitions that this broker does not lead.
 
-    Returns the answers, and the ids of these leaders. Versions before `PRODUCE_WITH_LEADERS` name none.
+    Returns the answers, and the ids of these leaders. Versions before 10 name none.
     """
-    if context.api_version < PRODUCE_WITH_LEADERS:
+    if context.api_version < _PRODUCE_WITH_LEADERS:
         return answers, ()
     for topic in answers:
         for answer in topic.partitions:  # loops, because every response passes here
