@@ -10,7 +10,7 @@ TEST_PROCESSES ?= 6
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install checkpoint-jar demo unit test check check-style check-types check-docs check-worlds sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka test-spark-on-4.2
+.PHONY: help install checkpoint-jar demo unit test check check-style check-types check-docs check-worlds sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka test-spark-on-workers test-spark-on-4.2
 
 help:
 	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
@@ -23,6 +23,7 @@ help:
 	@echo 'make checker  run many clients while the broker is killed and loses power, four times, and check what they saw'
 	@echo 'make bench    compare klamm with Apache Kafka and other brokers'
 	@echo 'make test-spark-on-kafka  run the tests of the Spark source and sink with Apache Kafka as broker'
+	@echo 'make test-spark-on-workers  run them with three workers of `klamm serve` as brokers'
 	@echo 'make test-spark-on-4.2    run the most important of these tests with PySpark 4.2, also with the jar of Delta Lake'
 	@echo 'make install  only set up $(VENV)'
 
@@ -51,6 +52,10 @@ test: install
 SPARK_TESTS ?= tests/spark
 test-spark-on-kafka: install
 	@KLAMM_SPARK_TEST_BROKER=apache-kafka $(BIN)/python -m pytest $(SPARK_TESTS) --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
+
+# One test process: each starts three workers, and the workers need the cores.
+test-spark-on-workers: install
+	@KLAMM_SPARK_TEST_BROKER=workers $(BIN)/python -m pytest $(SPARK_TESTS) $(TEST_OPTIONS)
 
 # The oldest supported PySpark, in a virtual environment of its own: for users of jars that exist for it only.
 OLDER_PYSPARK := 4.2.1

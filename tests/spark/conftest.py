@@ -1,7 +1,7 @@
 """Provides one Spark session and one broker for all Spark tests.
 
-The broker is klamm's own, unless KLAMM_SPARK_TEST_BROKER=apache-kafka selects Apache Kafka from its jars. The source
-must behave the same with both brokers.
+The broker is klamm's own in this process. KLAMM_SPARK_TEST_BROKER=workers selects three workers of `klamm serve`, and
+KLAMM_SPARK_TEST_BROKER=apache-kafka selects Apache Kafka from its jars. The source must behave the same with all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FOLDER: Final = Path(__file__).parent
-IS_APACHE_KAFKA = os.environ.get("KLAMM_SPARK_TEST_BROKER") == "apache-kafka"
+_BROKER: Final = os.environ.get("KLAMM_SPARK_TEST_BROKER", "klamm")
+IS_APACHE_KAFKA: Final = _BROKER == "apache-kafka"
+_WORKERS: Final = 3
 
 
 # The gate runs one in so many of the tests of these files for each commit: they start Spark many times or wait long.
@@ -103,13 +105,22 @@ def connector(spark: SparkSession) -> str:
 
 
 @pytest.fixture(scope="session")
-def bootstrap_servers() -> Iterator[str]:
-    """Runs the broker and returns its address."""
+def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Runs the broker and returns its address, or the addresses of the workers."""
     if IS_APACHE_KAFKA:
         from tests.support.kafka_broker import ApacheKafka
 
         with ApacheKafka() as kafka:
             yield kafka.bootstrap_servers
+    elif _BROKER == "workers":
+        from tests.support.workers import Workers
+
+        workers = Workers(tmp_path_factory.mktemp("workers"), "--workers", str(_WORKERS))
+        try:
+            yield workers.ready(_WORKERS)
+            assert workers.stop() == 0
+        finally:
+            workers.end()
     else:
         from klamm.testing import Broker
 
