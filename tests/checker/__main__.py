@@ -61,7 +61,7 @@ def main() -> int:
     print(report.summary())
     found = _say(report.facts, report.anomalies)
     if "Traceback" in report.broker_log:
-        print(f"the broker's log has a traceback: {folder / 'broker.log'}")
+        print(f"the broker's log has a traceback: see {folder}")
         found = 1
     return found
 

@@ -141,7 +141,7 @@ def run(
                 try:
                     if process.is_running:
                         process.stop()
-                except (subprocess.TimeoutExpired, RuntimeError, AssertionError) as error:
+                except (subprocess.TimeoutExpired, RuntimeError) as error:
                     reason = reason or f"the broker did not stop: {error}"
                 recorder.record(RunEnded("run", reason))
                 recorder.close()

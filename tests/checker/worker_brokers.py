@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ class WorkerBrokers:
         self.links = Links(count)
         self.links.__enter__()
         self._folder = folder
+        self.log_file = folder / "log"
         settings = dict(config) | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.links.port}"}
         self._words = ["--workers", str(count), "-v"]
         for key, value in settings.items():
@@ -52,9 +54,15 @@ class WorkerBrokers:
     def stop(self) -> None:
         """Stops all workers with SIGTERM. Raises RuntimeError if they don't end with status 0."""
         assert self._workers is not None
-        workers, self._workers = self._workers, None
-        status = workers.stop()
-        if status:
+        process = self._workers.process
+        process.send_signal(signal.SIGTERM)
+        try:
+            status = process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            status = None
+        self._workers.end()
+        self._workers = None
+        if status != 0:
             raise RuntimeError(f"klamm serve has ended with status {status}:\n{self.log()[-4000:]}")
 
     def close(self) -> None:
@@ -91,7 +99,7 @@ class WorkerBrokers:
 
     def log(self) -> str:
         """Returns what supervisor and workers have logged, over all starts."""
-        return (self._folder / "log").read_text(encoding="utf-8")
+        return self.log_file.read_text(encoding="utf-8")
 
     def _is_back(self, number: int, process: int) -> bool:
         assert self._workers is not None
