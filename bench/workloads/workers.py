@@ -1,7 +1,8 @@
 """Several workers behind one command, next to one worker and Apache Kafka: what more processes bring, and cost.
 
 The client takes processors, too. So each rate is also shown for a second of the broker's processor time: it says what a
-machine with more cores could serve, as long as no single partition limits it.
+machine with more cores could serve, as long as no single partition limits it. Heartbeats have only this figure: on
+few cores their rate depends on what the load takes of them.
 """
 
 from __future__ import annotations
@@ -118,8 +119,8 @@ def _heartbeats(name: str, kind: str, make: MakeGroups) -> LifeWorkload:
         title=f"Workers: {title}",
         section=_SECTION,
         figures=(
-            Figure("per_second", title, "/s", digits=0),
             Figure("per_processor", f"{title}, per processor of the broker", "/s", digits=0),
+            Figure("megabytes", f"memory with 10,000 {kind} groups", "MB", less_is_better=True, digits=0),
         ),
         rounds=2,
         without=_WITHOUT,
