@@ -20,7 +20,7 @@ help:
 	@echo 'make sim      run simulated worlds: SEEDS=100000 for more'
 	@echo 'make fuzz     send random and damaged bytes to every decoder: SECONDS=600 for each target'
 	@echo 'make faults   kill the broker and cut its power 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
-	@echo 'make checker  run many clients while the broker is killed and loses power, four times, and check what they saw'
+	@echo 'make checker  run many clients while the broker is killed and loses power, and workers are killed, and check what they saw'
 	@echo 'make bench    compare klamm with Apache Kafka and other brokers'
 	@echo 'make test-spark-on-kafka  run the tests of the Spark source and sink with Apache Kafka as broker'
 	@echo 'make test-spark-on-workers  run them with three workers of `klamm serve` as brokers'
@@ -118,10 +118,11 @@ faults: install
 			$(BIN)/python -m pytest tests/spark/pipelines/test_pipeline_kills.py || exit 1; \
 	done
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
+	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' --workers 3 --java
 
-# CHECKER_SECONDS for each of the four; all four run, even if one finds something.
+# CHECKER_SECONDS for each of the five; all five run, even if one finds something.
 checker: install
-	@status=0; for options in '--fsync ack' '--fsync ack --power' '' '--power'; do \
+	@status=0; for options in '--fsync ack' '--fsync ack --power' '' '--power' '--workers 3 --java'; do \
 		$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' $$options || status=1; \
 	done; exit $$status
 
