@@ -32,9 +32,9 @@ def check_identity(known: StoreIdentity | None, found: StoreIdentity) -> None:
         return
     if known.cluster_id != found.cluster_id:
         raise WrongStore(
-            f"the data directory has used the etcd cluster {known.cluster_id}, and the metadata store is the etcd cluster "
-            f"{found.cluster_id}: nothing was changed. Check --metadata. If etcd was restored from a backup into a new "
-            f"cluster, this broker can't tell whether the backup has everything"
+            f"the data directory has used the etcd cluster {known.cluster_id}, and the metadata store is the etcd "
+            f"cluster {found.cluster_id}: nothing was changed. Check --metadata. If etcd was restored from a "
+            f"backup into a new cluster, this broker can't tell whether the backup has everything"
         )
     if known.prefix != found.prefix:
         raise WrongStore(

@@ -106,7 +106,7 @@ def _prefix(path: str) -> str:
     prefix = path.strip("/") or _DEFAULT_PREFIX
     if not all(_SEGMENT.fullmatch(segment) for segment in prefix.split("/")):
         raise InvalidEtcdUrl(
-            f"the prefix {prefix!r} in the URL of the metadata store may have letters, digits, '.', '_', '-' and '/'; no "
-            f"part begins with '.'"
+            f"the prefix {prefix!r} in the URL of the metadata store may have letters, digits, '.', '_', '-' and '/'; "
+            f"no part begins with '.'"
         )
     return prefix

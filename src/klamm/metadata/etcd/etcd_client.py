@@ -255,7 +255,7 @@ class EtcdClient:
         header = answer.header
         if header.cluster_id != self.cluster_id:
             raise EtcdReplaced(
-                f"etcd is another cluster now: {header.cluster_id:x} instead of {self.cluster_id or 0:x}"
+                f"etcd is cluster {header.cluster_id:x} now instead of {self.cluster_id or 0:x}"
             )
         if method.is_linearizable and header.revision < revision:
             raise EtcdReplaced(

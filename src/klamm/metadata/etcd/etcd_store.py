@@ -73,7 +73,7 @@ class _Waiting(NamedTuple):
 
 
 class EtcdStore:
-    """A `MetadataStore`: one broker's session with the metadata in etcd. Created and used on the event loop's thread."""
+    """A `MetadataStore`: one broker's session with the metadata in etcd. Created and used on the event loop."""
 
     is_shared = True
     maximum_operations: int | None = MAXIMUM_OPERATIONS

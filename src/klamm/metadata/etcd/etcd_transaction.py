@@ -27,7 +27,7 @@ _OVERHEAD_BYTES: Final = 512
 
 
 class TransactionOutcome(NamedTuple):
-    """What etcd answered. `found`: the `mod_revision` of the keys with conditions, 0 for an absent key, if it failed."""
+    """What etcd answered. `found`: the `mod_revision` of each key with a condition if it failed, 0 if absent."""
 
     revision: int
     has_changed: bool
