@@ -15,21 +15,20 @@ from typing import Final
 
 from tests.support.toolchains import toolchain_is_missing
 
-__all__ = ["current_etcd", "debian_etcd"]
+__all__ = ["etcd_program"]
 
 _CACHE: Final = Path(__file__).parents[2] / ".cache" / "etcd"
 _MODULE: Final = Path(__file__).parent / "etcd_module"
 _BUILD_TIMEOUT_S: Final = 1800
 
 
-def debian_etcd() -> Path:
-    """Returns the program of Debian's package etcd-server, or another one on PATH. Skips the test without both."""
+def etcd_program() -> Path:
+    """Returns the program of Debian's package etcd-server, or another one on PATH; with KLAMM_TEST_ETCD=current a
+    current release, which Go builds. Skips the test if there is none.
+    """
+    if os.environ.get("KLAMM_TEST_ETCD") == "current":
+        return _cached("current", _build, "a current etcd is missing: install Go")
     return _cached("debian", _unpack, "etcd is missing: apt-get install etcd-server")
-
-
-def current_etcd() -> Path:
-    """Returns a current release, built from the Go module. Skips the test without Go or without the module."""
-    return _cached("current", _build, "a current etcd is missing: install Go, and have the modules of etcd")
 
 
 def _cached(name: str, make: Callable[[Path], Path | None], message: str) -> Path:
@@ -80,4 +79,6 @@ def _build(folder: Path) -> Path | None:
 
 
 def _run(command: list[str], folder: Path) -> bool:
-    return not subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=_BUILD_TIMEOUT_S).returncode
+    return not subprocess.run(
+        command, cwd=folder, capture_output=True, check=False, timeout=_BUILD_TIMEOUT_S
+    ).returncode

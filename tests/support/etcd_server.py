@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from google.protobuf.message import Message
-from tests.support.etcd_programs import debian_etcd
+from tests.support.etcd_programs import etcd_program
 from tests.support.ports import free_port
 
 from klamm.metadata.etcd.etcd_address import EtcdAddress
@@ -129,7 +129,7 @@ class Etcd:
         self._query = f"?{url_query}" if url_query else ""
         folder.mkdir(parents=True, exist_ok=True)
         self.members = [
-            EtcdMember(folder, f"m{number}", program or debian_etcd(), options, "https" if is_encrypted else "http")
+            EtcdMember(folder, f"m{number}", program or etcd_program(), options, "https" if is_encrypted else "http")
             for number in range(1, members + 1)
         ]
 

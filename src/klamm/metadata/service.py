@@ -161,14 +161,14 @@ class MetadataService:
         KlammError if the store belongs to another cluster than `cluster_id`, and BrokerIsLive if this broker is live
         with another incarnation.
         """
-        self._check_cluster(cluster_id)
+        self.check_cluster(cluster_id)
         cluster = cluster_id or uuid_text(random_uuid())
         own = (self.incarnation, *filter(None, [known_incarnation]))
         await self._change(lambda image: plan_session_removal(image, self._broker_id, own))
         if record_incarnation is not None:
             # Another broker may create the cluster now, so the id is certain only after this.
             await self._change(lambda image: plan_cluster(image, cluster, self._cluster_defaults))
-            self._check_cluster(cluster_id)
+            self.check_cluster(cluster_id)
             record_incarnation(self.image.cluster_id, self.incarnation)
         wanted = Registration(
             broker_id=self._broker_id,
@@ -180,11 +180,12 @@ class MetadataService:
             minimum_leader_epochs=minimum_leader_epochs or {},
         )
         await self._change(lambda image: plan_registration(image, wanted))
-        self._check_cluster(cluster_id)
+        self.check_cluster(cluster_id)
         self._sweep_if_controller()
         return self.image.brokers[self._broker_id]
 
-    def _check_cluster(self, cluster_id: str | None) -> None:
+    def check_cluster(self, cluster_id: str | None) -> None:
+        """Raises KlammError if the store belongs to another cluster than the one that is required, if any."""
         known = self.image.cluster_id
         if known and cluster_id is not None and known != cluster_id:
             raise KlammError(

@@ -159,6 +159,13 @@ class LogDirectory:
             self._meta, self.path, cluster_id=cluster_id, node_id=node_id, incarnation=incarnation
         )
 
+    def record_store(self, store: tuple[str, str, int]) -> None:
+        """Records the shared metadata store with its highest revision (see `MetaProperties.store`). Raises OSError."""
+        assert self._meta is not None, "the folder has an owner"
+        if self._meta.store != store:
+            self._meta = self._meta._replace(store=store)
+            self._meta.write(self.path)
+
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     def open(self, topic_config_of: Callable[[str], TopicConfig]) -> None:

@@ -254,9 +254,7 @@ class EtcdClient:
         """Raises EtcdReplaced if the answer is not of the store with which the session began."""
         header = answer.header
         if header.cluster_id != self.cluster_id:
-            raise EtcdReplaced(
-                f"etcd is cluster {header.cluster_id:x} now instead of {self.cluster_id or 0:x}"
-            )
+            raise EtcdReplaced(f"etcd is cluster {header.cluster_id:x} now instead of {self.cluster_id or 0:x}")
         if method.is_linearizable and header.revision < revision:
             raise EtcdReplaced(
                 f"etcd is at revision {header.revision}, after revision {revision}: it was restored from a backup. "

@@ -27,7 +27,7 @@ def prefix() -> str:
 
 @pytest.fixture
 def own_etcd(tmp_path: Path) -> Iterator[Callable[..., Etcd]]:
-    """Returns a function that starts an etcd of the test's own. Its arguments are those of `Etcd` without the folder."""
+    """Returns a function that starts an etcd of the test's own, with the arguments of `Etcd` without the folder."""
     running: list[Etcd] = []
 
     def start(*arguments: int, **options: object) -> Etcd:

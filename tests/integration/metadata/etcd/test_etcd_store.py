@@ -42,7 +42,7 @@ def open_store(etcd: Etcd, prefix: str) -> OpenStore:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Waits until the condition holds; the test's own limit ends the waiting."""
-    while not condition():
+    while not condition():  # noqa: ASYNC110 - etcd changes it
         await asyncio.sleep(0.01)
 
 
@@ -269,7 +269,12 @@ def test_a_session_is_lost_when_etcd_does_not_answer(own_etcd: Callable[..., Etc
         await store.transact({}, [Change("live/1", b"", is_leased=True)])
         lost = asyncio.Event()
         calls: list[float] = []
-        store.on_session_lost(lambda: (calls.append(time.monotonic()), lost.set()) and None)
+
+        def note() -> None:
+            calls.append(time.monotonic())
+            lost.set()
+
+        store.on_session_lost(note)
         member.pause()
         valid_until = store.valid_until()
         await lost.wait()
@@ -310,9 +315,13 @@ def test_a_full_quota_is_explained(own_etcd: Callable[..., Etcd]) -> None:
     async def scenario() -> None:
         store = await EtcdStore.open(etcd.address())
         seen = await watched(store)
-        with pytest.raises(MetadataStoreError, match="etcdctl alarm disarm"):
+
+        async def fill() -> None:
             for number in range(20):
                 await store.transact({}, [Change(f"k{number}", bytes(1_000_000))])
+
+        with pytest.raises(MetadataStoreError, match="etcdctl alarm disarm"):
+            await fill()
         late: list[Commit] = []
         await store.watch(late.append)
         # A transaction that etcd applied before it raised the alarm has succeeded.
