@@ -272,31 +272,41 @@ class EtcdClient:
         return failure
 
     def _choose(self, deadline: float) -> _Member:
-        """Returns the first member that can be used, and prefers it from now on."""
-        with self._choosing:
+        """Returns the first member that can be used, and prefers it from now on. Raises EtcdUnavailable."""
+        member = self._members[0]
+        if member.is_checked:
+            return member
+        # Not longer: a keep-alive must not wait for the attempts of others.
+        if not self._choosing.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            raise EtcdUnavailable("the metadata store can't be reached: all attempts to connect have failed so far")
+        try:
             member = self._members[0]
-            if member.is_checked:
-                return member
-            while True:
-                reasons: list[str] = []
-                strangers: list[EtcdReplaced] = []
-                for member in tuple(self._members):
-                    try:
-                        self._look(member, min(_STATUS_TIMEOUT_S, max(deadline - time.monotonic(), 0.1)))
-                    except EtcdUnavailable as error:
-                        reasons.append(str(error))
-                        continue
-                    except EtcdReplaced as error:
-                        reasons.append(str(error))
-                        strangers.append(error)
-                        continue
-                    self._members = [member, *(other for other in self._members if other is not member)]
-                    return member
-                if len(strangers) == len(self._members):
-                    raise strangers[0]
-                if self.is_closed or time.monotonic() + _BACK_OFF_S > deadline:
-                    raise EtcdUnavailable(f"the metadata store can't be reached: {'; '.join(reasons)}")
-                time.sleep(_BACK_OFF_S)
+            while not member.is_checked:
+                member = self._try_all(deadline)
+            return member
+        finally:
+            self._choosing.release()
+
+    def _try_all(self, deadline: float) -> _Member:
+        """Tries each member once. Returns one that can be used, or the first one after a pause.
+
+        Raises EtcdUnavailable when the time is over, and EtcdReplaced if all are members of another cluster.
+        """
+        reasons: list[MetadataStoreError] = []
+        for member in self._members:
+            try:
+                self._look(member, min(_STATUS_TIMEOUT_S, max(deadline - time.monotonic(), 0.1)))
+            except (EtcdUnavailable, EtcdReplaced) as error:
+                reasons.append(error)
+                continue
+            self._members = [member, *(other for other in self._members if other is not member)]
+            return member
+        if all(isinstance(reason, EtcdReplaced) for reason in reasons):
+            raise reasons[0]
+        if self.is_closed or time.monotonic() + _BACK_OFF_S > deadline:
+            raise EtcdUnavailable(f"the metadata store can't be reached: {'; '.join(map(str, reasons))}")
+        time.sleep(_BACK_OFF_S)
+        return self._members[0]
 
     def _look(self, member: _Member, timeout_s: float) -> None:
         """Finds out whether the member can be used. Raises EtcdUnavailable if not."""

@@ -36,6 +36,7 @@ _INTERVAL: Final = 1 / 6
 _STALL: Final = 1 / 3
 """A loop that has not run for this part of the time to live has stalled."""
 _RETRY_S: Final = 0.1
+_EXPIRED: Final = "etcd did not answer a keep-alive in time, or this process did not run"
 _logger = logging.getLogger(__name__)
 
 
@@ -43,7 +44,7 @@ class EtcdSession:
     """A lease that is kept alive from `open` to `close`, or until it is lost."""
 
     def __init__(self, client: EtcdClient, timeout_s: float, on_lost: Callable[[str], None]) -> None:
-        """Creates a session of the running loop. `on_lost` is called on the loop, once, with the reason."""
+        """Creates a session of the running loop. `on_lost` is called on the loop with the reason, maybe twice."""
         self.lease_id = 0
         self._client = client
         self._timeout_s = timeout_s
@@ -51,6 +52,7 @@ class EtcdSession:
         self._loop = asyncio.get_running_loop()
         self._valid_until = 0.0
         self._last_beat = time.monotonic()
+        self._is_unanswered = False
         self._ends = threading.Event()
         self._beat: asyncio.TimerHandle | None = None
         # A daemon, so that a process whose loop died can still end.
@@ -93,6 +95,9 @@ class EtcdSession:
         self._valid_until = 0.0
 
     def _note_beat(self) -> None:
+        if not self.is_valid:
+            self._on_lost(_EXPIRED)  # the thread may be waiting for an answer
+            return
         self._last_beat = time.monotonic()
         self._beat = self._loop.call_later(self._timeout_s * _INTERVAL / 2, self._note_beat)
 
@@ -107,7 +112,7 @@ class EtcdSession:
         has_stalled = False
         while not self._ends.wait(delay_s):
             if not self.is_valid:
-                self._lose("etcd did not answer a keep-alive in time, or this process did not run")
+                self._lose()
                 return
             stalled_s = time.monotonic() - self._last_beat
             if stalled_s > self._timeout_s * _STALL:
@@ -126,17 +131,20 @@ class EtcdSession:
                 _KEEP_ALIVE, messages.LeaseKeepAliveRequest(ID=self.lease_id), self._timeout_s * _INTERVAL
             )
         except MetadataStoreError as error:
-            _logger.info("a keep-alive was not answered: %s", error)
+            if not self._is_unanswered:
+                _logger.warning("a keep-alive was not answered, and is repeated: %s", error)
+            self._is_unanswered = True
             if isinstance(error, EtcdCallFailed) and error.is_lease_gone:
                 self._valid_until = 0.0
             return False
         if answer.TTL <= 0:
             self._valid_until = 0.0  # etcd has no such lease any more
             return False
+        self._is_unanswered = False
         self._extend(sent, answer.TTL)
         return True
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self) -> None:
         self._valid_until = 0.0
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._on_lost, reason)
+            self._loop.call_soon_threadsafe(self._on_lost, _EXPIRED)

@@ -328,7 +328,7 @@ class EtcdStore:
     # The end
 
     def _end(self, reason: str) -> None:
-        """Ends the session, on the loop."""
+        """Ends the session, on the loop. Does nothing the second time."""
         if self._over is not None:
             return
         self._over = reason

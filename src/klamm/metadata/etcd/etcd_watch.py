@@ -82,11 +82,16 @@ class EtcdWatch:
 
     def _run(self) -> None:
         must_read = True
+        is_interrupted = False
         while not self._ends.is_set():
             try:
                 if must_read:
                     self._read_all()
                     must_read = False
+                # A linearizable read: a store that was restored would otherwise show an older state, or nothing for
+                # long.
+                self._client.call(RANGE, messages.RangeRequest(key=self._prefix, count_only=True))
+                is_interrupted = False
                 self._follow()
                 self._ends.wait(_RETRY_S)
             except _Compacted:
@@ -101,7 +106,9 @@ class EtcdWatch:
                 if isinstance(error, EtcdCallFailed) and error.is_refusal and not error.needs_token:
                     self._fail(error)
                     return
-                _logger.info("the watch of the metadata is interrupted: %s", error)
+                if not is_interrupted:
+                    _logger.warning("the watch of the metadata is interrupted: %s", error)
+                is_interrupted = True
                 self._ends.wait(_RETRY_S)
             except Exception as error:
                 _logger.exception("the watch of the metadata failed")
@@ -143,8 +150,6 @@ class EtcdWatch:
 
     def _follow(self) -> None:
         """Delivers changes until the stream ends with an error."""
-        # A linearizable read: a store that was restored would otherwise show an older state, or nothing for long.
-        self._client.call(RANGE, messages.RangeRequest(key=self._prefix, count_only=True))
         events: list[messages.Event] = []
         requests = self._requests = SimpleQueue()
         requests.put(self._request())
