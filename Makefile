@@ -9,7 +9,7 @@ TEST_PROCESSES ?= 4
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka test-spark-on-4.2
+.PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table etcd-messages clean test-spark-on-kafka test-spark-on-4.2
 
 help:
 	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
@@ -102,6 +102,9 @@ faults: install
 		PIPELINE_KILLS_SECONDS='$(PIPELINE_KILLS_SECONDS)' KLAMM_SPARK_TEST_BROKER=$$broker \
 			$(BIN)/python -m pytest tests/spark/pipelines/test_pipeline_kills.py || exit 1; \
 	done
+	@for etcd in debian current; do \
+		KLAMM_TEST_ETCD=$$etcd $(BIN)/python -m pytest tests/integration/metadata/etcd tests/integration/cli/test_serve_cluster.py || exit 1; \
+	done
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 
 # CHECKER_SECONDS for each of the four; all four run, even if one finds something.
@@ -124,6 +127,12 @@ docs-reference: install
 # KAFKA_JARS: a folder with Apache Kafka's jars, as `mvn dependency:copy-dependencies` fills one (tests/interop/java/pom.xml).
 schema: install
 	$(BIN)/python tools/generate_schema.py $(KAFKA_JARS)
+
+# In an environment of its own: this version of the generator makes code that protobuf 6.31 and later can load.
+etcd-messages:
+	@$(PYTHON) -m venv build/protoc
+	@build/protoc/bin/python -m pip install --quiet --disable-pip-version-check 'grpcio-tools==1.76.0'
+	@sh tools/generate_etcd_messages.sh build/protoc/bin/python
 
 config-table:
 	java -cp '$(KAFKA_JARS)/*' tools/dump_kafka_configs/DumpKafkaConfigs.java > src/klamm/config/kafka_configs.json
