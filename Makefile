@@ -92,6 +92,7 @@ ROUNDS ?= 500
 CHECKER_SECONDS ?= 600
 SPARK_KILLS ?= 20
 PIPELINE_KILLS_SECONDS ?= 600
+ETCD_ROUNDS ?= 200
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
 	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py tests/spark/pipelines/test_backfill_commands.py
@@ -103,7 +104,7 @@ faults: install
 			$(BIN)/python -m pytest tests/spark/pipelines/test_pipeline_kills.py || exit 1; \
 	done
 	@for etcd in debian current; do \
-		KLAMM_TEST_ETCD=$$etcd $(BIN)/python -m pytest tests/integration/metadata/etcd tests/integration/cli/test_serve_cluster.py || exit 1; \
+		KLAMM_TEST_ETCD=$$etcd KLAMM_ETCD_ROUNDS='$(ETCD_ROUNDS)' $(BIN)/python -m pytest tests/integration/metadata/etcd tests/integration/cli/test_serve_cluster.py || exit 1; \
 	done
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 

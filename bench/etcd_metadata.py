@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -18,6 +19,7 @@ from tests.support.etcd_server import Etcd
 
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.etcd.etcd_store import EtcdStore
+from klamm.metadata.image import MetadataImage
 from klamm.metadata.service import MetadataService, NewTopic
 from klamm.protocol.types import BrokerId
 
@@ -55,7 +57,7 @@ async def _new_topics(services: list[MetadataService]) -> None:
         name = f"new-{number}"
         are_there = [asyncio.Event() for _ in services]
         for service, event in zip(services, are_there, strict=True):
-            service.subscribe(lambda old, new, event=event, name=name: name in new.topics and event.set())  # type: ignore[misc]
+            service.subscribe(_setter(name, event))
         began = perf_counter()
         await services[0].create_topics([NewTopic(name, partitions=6)])
         for event in are_there:
@@ -63,6 +65,14 @@ async def _new_topics(services: list[MetadataService]) -> None:
         times.append(perf_counter() - began)
     times.sort()
     print(f"a new topic on {len(services)} brokers: {median(times) * 1000:.1f} ms, worst {times[-1] * 1000:.1f} ms")
+
+
+def _setter(name: str, event: asyncio.Event) -> Callable[[MetadataImage, MetadataImage], None]:
+    def look(old: MetadataImage, new: MetadataImage) -> None:
+        if name in new.topics:
+            event.set()
+
+    return look
 
 
 async def _run(etcd: Etcd, partitions: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.server import BrokerServer
-from klamm.broker.services.directory_of_cluster import known_store
+from klamm.broker.services.directory_of_cluster import known_store, record_store
 from klamm.broker.workers.end_with_supervisor import end_soon
 from klamm.metadata.etcd.opening import open_etcd_store
 from klamm.metadata.service import MetadataService
@@ -110,6 +110,6 @@ class ClusterBroker:
     async def _record(self) -> None:
         assert self._store is not None
         try:
-            await asyncio.to_thread(self.server.services.log_directory.record_store, self._store.identity)
+            await asyncio.to_thread(record_store, Path(self._config.data_directory), self._store.identity)
         except OSError as error:
             _logger.warning("the revision of the metadata store can't be recorded: %s", error)

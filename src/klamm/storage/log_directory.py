@@ -87,7 +87,7 @@ class LogDirectory:
         self._recovery_threads = config.num_recovery_threads_per_data_dir if config is not None else 1
         self._lock: FileLock | None = None
         self._meta: MetaProperties | None = None
-        self._is_loaded = False
+        self._is_loaded = False  # a start that was refused has only locked it, and must leave it as it was
         self._broker_epoch = _NO_BROKER_EPOCH
         self._checkpoints = OffsetCheckpoints(path)
         self._noted = NotedOffsets({}, {}, {})
@@ -159,13 +159,6 @@ class LogDirectory:
         self._meta = MetaProperties.ensure(
             self._meta, self.path, cluster_id=cluster_id, node_id=node_id, incarnation=incarnation
         )
-
-    def record_store(self, store: tuple[str, str, int]) -> None:
-        """Records the shared metadata store with its highest revision (see `MetaProperties.store`). Raises OSError."""
-        assert self._meta is not None, "the folder has an owner"
-        if self._meta.store != store:
-            self._meta = self._meta._replace(store=store)
-            self._meta.write(self.path)
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
@@ -251,7 +244,6 @@ class LogDirectory:
             return
         self._background.shutdown(wait=True)
         try:
-            # A directory that was only locked, by a start that was refused, keeps its checkpoints and its unclean state.
             if clean and self._is_loaded:
                 is_clean = self._close_logs()
                 self._checkpoints.write(self._checkpoints.gather(self.logs))

@@ -35,7 +35,9 @@ def start(tmp_path: Path, etcd: Etcd) -> Iterator[Start]:
     """Returns a function that starts a broker with its data in a folder of that name."""
     with ExitStack() as stack:
 
-        def begin(name: str, *options: str, prefix: str = "test", config: dict[str, str] | None = None) -> BrokerProcess:
+        def begin(
+            name: str, *options: str, prefix: str = "test", config: dict[str, str] | None = None
+        ) -> BrokerProcess:
             folder = tmp_path / name
             folder.mkdir(exist_ok=True)
             words = ["--profile", "test", *(["--metadata", etcd.url(prefix)] if prefix else []), *options]

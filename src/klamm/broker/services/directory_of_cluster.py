@@ -12,7 +12,7 @@ from klamm.storage.lost_metadata import is_lost
 from klamm.storage.meta_properties import MetaProperties
 from klamm.storage.metadata_files import METADATA_FILE
 
-__all__ = ["known_store", "refuse_cluster_directory"]
+__all__ = ["known_store", "record_store", "refuse_cluster_directory"]
 
 
 def refuse_cluster_directory(directory: Path) -> None:
@@ -41,3 +41,11 @@ def known_store(directory: Path) -> StoreIdentity | None:
         )
     properties = MetaProperties.read(directory)
     return StoreIdentity(*properties.store) if properties is not None and properties.store is not None else None
+
+
+def record_store(directory: Path, store: StoreIdentity) -> None:
+    """Records the store with its highest revision. The broker has registered before. Raises OSError."""
+    properties = MetaProperties.read(directory)
+    assert properties is not None, "a registration records the owner of the directory"
+    if properties.store != store:
+        properties._replace(store=(store.cluster_id, store.prefix, store.revision)).write(directory)

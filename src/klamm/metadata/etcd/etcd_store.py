@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from klamm.metadata.etcd.etcd_address import EtcdAddress
-from klamm.metadata.etcd.etcd_client import EtcdClient
+from klamm.metadata.etcd.etcd_client import CALL_TIMEOUT_S, EtcdClient
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed, EtcdReplaced, EtcdUnavailable
 from klamm.metadata.etcd.etcd_session import EtcdSession
 from klamm.metadata.etcd.etcd_transaction import (
@@ -58,7 +58,7 @@ class _Watcher:
         self.on_commit(commit)
 
     def has_seen(self, found: Mapping[str, int], revision: int) -> bool:
-        """Whether it has delivered the state of the keys that a transaction found at the revision."""
+        """Returns whether it has delivered the state of the keys that a transaction found at the revision."""
         if self.revision >= revision:
             return True
         return all(
@@ -97,15 +97,18 @@ class EtcdStore:
         self._closing: asyncio.Future[None] | None = None
 
     @classmethod
-    async def open(cls, address: EtcdAddress, *, session_timeout_s: float = 9.0) -> Self:
+    async def open(
+        cls, address: EtcdAddress, *, session_timeout_s: float = 9.0, connect_timeout_s: float = CALL_TIMEOUT_S
+    ) -> Self:
         """Connects to etcd and begins a session. Raises MetadataStoreError.
 
-        `session_timeout_s`: how long etcd waits for a keep-alive before it ends the session.
+        `session_timeout_s`: how long etcd waits for a keep-alive before it ends the session. `connect_timeout_s`: how
+        long to wait for a member that has a leader.
         """
         client = EtcdClient(address)
         store = cls(client, session_timeout_s)
         try:
-            await asyncio.to_thread(client.connect)
+            await asyncio.to_thread(client.connect, connect_timeout_s)
             await asyncio.to_thread(warn_about, client)
             await store._session.open()
         except BaseException:

@@ -50,7 +50,7 @@ def warn_about(client: EtcdClient) -> None:
 
 
 def _was_never_compacted(client: EtcdClient) -> bool:
-    """Whether etcd still has one of its first revisions, after many later ones. It does not tell its options."""
+    """Returns whether etcd still has one of its first revisions after many later ones: its options can't be read."""
     request = messages.RangeRequest(key=client.address.key_prefix, count_only=True)
     if client.call(RANGE, request).header.revision < _MANY_REVISIONS:
         return False

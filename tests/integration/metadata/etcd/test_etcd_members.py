@@ -1,4 +1,4 @@
-"""The metadata store over an etcd of three members: their failures, a lost majority, and members of other clusters."""
+"""Members of etcd that fail: killed, paused, without majority, of another cluster, restored from a backup."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ def test_a_session_survives_its_members(own_etcd: Callable[..., Etcd], fault: st
         two = await EtcdStore.open(etcd.address(), session_timeout_s=40)
         seen = [await watched(one), await watched(two)]
         await one.transact({}, [Change("live/1", b"", is_leased=True)])
-        number = 0
-        for _ in range(2):
+        for part in range(2):
             member = await asyncio.to_thread(etcd.leader)
             getattr(member, fault)()
-            for number in range(number, number + 5):
-                await _write((one, two)[number % 2], f"k{number}")
+            for number in range(5):
+                await _write((one, two)[number % 2], f"k{part}{number}")
             if fault == "kill":
                 etcd.launch(member)
             else:
@@ -61,9 +60,36 @@ def test_a_session_survives_its_members(own_etcd: Callable[..., Etcd], fault: st
             commit for commit in seen[1] if commit.revision <= last
         ]
         late = await watched(two)
-        assert {"live/1", *(f"k{each}" for each in range(number + 1))} <= late[0].entries.keys()
+        assert {"live/1", *(f"k{part}{number}" for part in range(2) for number in range(5))} <= late[0].entries.keys()
         await one.close()
         await two.close()
+
+    _within(scenario())
+
+
+def test_the_outcome_of_an_unanswered_transaction_is_unknown(own_etcd: Callable[..., Etcd]) -> None:
+    """etcd is paused while transactions are on their way. They raise OutcomeUnknown only when they can't happen any
+    more, and after the watch has delivered those that happened. Then the session goes on."""
+    etcd = own_etcd()
+    (member,) = etcd.members
+
+    async def scenario() -> None:
+        store = await EtcdStore.open(etcd.address(), session_timeout_s=60)
+        seen = await watched(store)
+        await store.transact({}, [Change("a", b"0")])
+        member.pause()
+        sent = [asyncio.ensure_future(store.transact({}, [Change(f"k{number}", b"")])) for number in range(5)]
+        await asyncio.wait(sent, timeout=7)
+        member.resume()
+        outcomes = await asyncio.gather(*sent, return_exceptions=True)
+        assert any(isinstance(outcome, OutcomeUnknown) for outcome in outcomes)
+        delivered = {key for commit in seen for key in commit.entries}
+        late = await EtcdStore.open(etcd.address())
+        (content,) = await watched(late)
+        assert delivered == content.entries.keys()
+        await store.transact({}, [Change("z", b"")])
+        await store.close()
+        await late.close()
 
     _within(scenario())
 
@@ -97,9 +123,7 @@ def test_a_member_of_another_cluster_is_not_used(etcd: Etcd, own_etcd: Callable[
     stranger = own_etcd()
 
     async def scenario() -> None:
-        both = EtcdAddress(
-            endpoints=(etcd.members[0].endpoint, stranger.members[0].endpoint), prefix="with-a-stranger"
-        )
+        both = EtcdAddress(endpoints=(etcd.members[0].endpoint, stranger.members[0].endpoint), prefix="with-a-stranger")
         store = await EtcdStore.open(both)
         stranger.members[0].kill()
         await store.transact({}, [Change("a", b"")])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
+import pytest
 from tests.support.cut_proxy import CutProxy
 from tests.support.etcd_server import Etcd
 from tests.unit.metadata.test_metadata_store import run
@@ -78,6 +79,7 @@ async def _trouble(etcd: Etcd, proxies: list[CutProxy], choose: random.Random) -
         proxy.heal()
 
 
+@pytest.mark.timeout(120 + 20 * _ROUNDS)
 def test_every_reported_outcome_is_true(own_etcd: Callable[..., Etcd]) -> None:
     """No two blocks of producer ids overlap. A topic exists if it was created more often than it was deleted. The
     images of all services are the same in the end."""
@@ -96,8 +98,7 @@ def test_every_reported_outcome_is_true(own_etcd: Callable[..., Etcd]) -> None:
         seen = _Observations()
         is_over = asyncio.Event()
         changing = [
-            asyncio.create_task(_change(service, seen, random.Random(choose.random()), is_over))
-            for service in services
+            asyncio.create_task(_change(service, seen, random.Random(choose.random()), is_over)) for service in services
         ]
         await _trouble(etcd, proxies, choose)
         is_over.set()

@@ -57,7 +57,7 @@ def test_a_store_over_tls(own_etcd: Callable[..., Etcd], tmp_path: Path) -> None
         endpoint = etcd.members[0].endpoint
         for url in (f"etcds://{endpoint}/test?ca={authority.certificate}", f"etcd://{endpoint}/test"):
             with pytest.raises(MetadataStoreError, match="can't be reached"):
-                await EtcdStore.open(EtcdAddress.parse(url))
+                await EtcdStore.open(EtcdAddress.parse(url), connect_timeout_s=1)
 
     run(scenario())
 
@@ -86,6 +86,6 @@ def test_a_store_with_users(own_etcd: Callable[..., Etcd], tmp_path: Path) -> No
         with pytest.raises(MetadataStoreError, match="authentication failed"):
             await EtcdStore.open(address("root@", "wrong"))
         with pytest.raises(MetadataStoreError):
-            await EtcdStore.open(etcd.address())
+            await EtcdStore.open(etcd.address(), connect_timeout_s=1)
 
     run(scenario())

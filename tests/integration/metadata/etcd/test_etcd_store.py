@@ -231,33 +231,6 @@ def test_a_transaction_whose_answer_is_lost_has_an_unknown_outcome(own_etcd: Cal
         _within(scenario(proxy))
 
 
-def test_the_outcome_of_an_unanswered_transaction_is_unknown(own_etcd: Callable[..., Etcd]) -> None:
-    """etcd is paused while transactions are on their way. They raise OutcomeUnknown only when they can't happen any
-    more, and after the watch has delivered those that happened. Then the session goes on."""
-    etcd = own_etcd()
-    (member,) = etcd.members
-
-    async def scenario() -> None:
-        store = await EtcdStore.open(etcd.address(), session_timeout_s=60)
-        seen = await watched(store)
-        await store.transact({}, [Change("a", b"0")])
-        member.pause()
-        sent = [asyncio.ensure_future(store.transact({}, [Change(f"k{number}", b"")])) for number in range(5)]
-        await asyncio.wait(sent, timeout=7)
-        member.resume()
-        outcomes = await asyncio.gather(*sent, return_exceptions=True)
-        assert any(isinstance(outcome, OutcomeUnknown) for outcome in outcomes)
-        delivered = {key for commit in seen for key in commit.entries}
-        late = await EtcdStore.open(etcd.address())
-        (content,) = await watched(late)
-        assert delivered == content.entries.keys()
-        await store.transact({}, [Change("z", b"")])
-        await store.close()
-        await late.close()
-
-    _within(scenario())
-
-
 def test_a_session_is_lost_when_etcd_does_not_answer(own_etcd: Callable[..., Etcd]) -> None:
     """When keep-alives are not answered, the session ends before etcd can end it: its callback is called once, and it
     refuses every transaction. Another session then sees that the leased keys go."""
@@ -358,10 +331,10 @@ def store_version_is_old(etcd: Etcd) -> bool:
 
 
 def test_an_absent_etcd_is_explained() -> None:
-    """An address at which nothing listens gives an error within the time for one call."""
+    """An address at which nothing listens gives an error."""
 
     async def scenario() -> None:
         with pytest.raises(MetadataStoreError, match=r"can't be reached: etcd at 127.0.0.1:1"):
-            await EtcdStore.open(EtcdAddress.parse("etcd://127.0.0.1:1/test"))
+            await EtcdStore.open(EtcdAddress.parse("etcd://127.0.0.1:1/test"), connect_timeout_s=0.5)
 
     _within(scenario())
