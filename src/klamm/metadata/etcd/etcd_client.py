@@ -165,7 +165,7 @@ class EtcdClient:
             try:
                 return self.call_once(method, request, deadline - time.monotonic())
             except EtcdCallFailed as error:
-                if not (error.is_about_member or error.needs_token) or time.monotonic() + _BACK_OFF_S > deadline:
+                if error.is_permanent or time.monotonic() + _BACK_OFF_S > deadline:
                     raise
             time.sleep(_BACK_OFF_S)
 
@@ -269,6 +269,7 @@ class EtcdClient:
             member.is_checked = False
         elif failure.is_about_member:
             member.fail()
+            self._members = [*(other for other in self._members if other is not member), member]
         return failure
 
     def _choose(self, deadline: float) -> _Member:

@@ -31,8 +31,8 @@ _REFUSALS_BY_TEXT: Final = ("etcdserver: too many requests", "etcdserver: no lea
 _COMPACTED: Final = "required revision has been compacted"
 _NO_SPACE: Final = "database space exceeded"
 _LEASE_GONE: Final = "requested lease not found"
-_BAD_TOKEN: Final = ("invalid auth token", "user name is empty")
-"""The second is etcd's answer to a request without a token."""
+_BAD_TOKEN: Final = ("invalid auth token", "user name is empty", "revision of auth store is old")
+"""The second is etcd's answer to a request without a token, the third that to a token of earlier users or roles."""
 
 
 class EtcdUnavailable(MetadataStoreError):
@@ -77,8 +77,13 @@ class EtcdCallFailed(MetadataStoreError):
         return any(text in self.details for text in _BAD_TOKEN)
 
     @property
+    def is_permanent(self) -> bool:
+        """Whether the same request is refused again, by each member."""
+        return (self.code in _REFUSALS and not self.needs_token) or self.is_no_space
+
+    @property
     def is_about_member(self) -> bool:
-        """Whether another member may answer."""
+        """Whether another member may answer better."""
         return not (self.is_refusal or self.is_no_space) or "no leader" in self.details
 
 

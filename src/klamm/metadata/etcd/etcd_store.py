@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
@@ -188,6 +189,7 @@ class EtcdStore:
     # Transactions
 
     async def _transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
+        deadline = time.monotonic() + CALL_TIMEOUT_S
         while True:
             fence = self._fence
             request = transaction_request(
@@ -208,8 +210,9 @@ class EtcdStore:
                     raise OutcomeUnknown(str(error)) from error
                 if error.is_lease_gone:
                     self._end(str(error))
-                if not error.needs_token:
+                if error.is_permanent or time.monotonic() > deadline:
                     raise
+                await asyncio.sleep(_RETRY_S)  # it did not happen: another member, or another token, may help
                 continue
             outcome = outcome_of(answer, conditions, fence[1])
             if outcome.found is None:

@@ -103,7 +103,7 @@ class EtcdWatch:
             except MetadataStoreError as error:
                 if self._ends.is_set():
                     return
-                if isinstance(error, EtcdCallFailed) and error.is_refusal and not error.needs_token:
+                if isinstance(error, EtcdCallFailed) and error.is_permanent:
                     self._fail(error)
                     return
                 if not is_interrupted:

@@ -94,6 +94,30 @@ def test_the_outcome_of_an_unanswered_transaction_is_unknown(own_etcd: Callable[
     _within(scenario())
 
 
+def test_a_session_survives_a_majority_that_is_away_for_short(own_etcd: Callable[..., Etcd]) -> None:
+    """Two of three members are paused, so that the third has no leader and refuses calls and watches. When they are
+    back before the session's timeout, the session and its watch go on."""
+    etcd = own_etcd(3)
+
+    async def scenario() -> None:
+        store = await EtcdStore.open(etcd.address(), session_timeout_s=60)
+        seen = await watched(store)
+        await store.transact({}, [Change("a", b"1")])
+        for member in etcd.members[:2]:
+            member.pause()
+        sent = asyncio.ensure_future(_write(store, "b"))
+        await asyncio.sleep(5)
+        for member in etcd.members[:2]:
+            member.resume()
+        await sent
+        last = await _write(store, "c")
+        assert seen[-1].revision == last
+        assert store.why_lost is None
+        await store.close()
+
+    _within(scenario())
+
+
 def test_a_lost_majority_ends_the_session(own_etcd: Callable[..., Etcd]) -> None:
     """Without a majority nothing is written, and the session ends. When the majority is back, a new session begins."""
     etcd = own_etcd(3)
