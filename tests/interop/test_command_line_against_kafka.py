@@ -13,6 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.integration.cli.conftest import PATIENCE_S, Command
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.limited_group import HOT_PARTITION, group_with_hot_partition
+from tests.support.skewed_topic import HOT_KEY, RECORDS, write_skewed_records
 from tests.support.toolchains import toolchain_is_missing
 
 pytestmark = pytest.mark.java
@@ -172,3 +174,46 @@ def test_environments_are_compared_and_cloned(klamm: Command, topic: str, group:
         ("prod", 1, 1, 0),
     ]
     assert all(row["last_commit"] for row in rows)
+
+
+@PROTOCOLS
+def test_explain_says_what_limits_a_group(klamm: Command, kafka: str, group: str, protocol: str) -> None:
+    """Without a history, `group explain` measures the group, and names the partition that limits it."""
+    topic = f"topic-{uuid.uuid4().hex[:12]}"
+    klamm.done("topic", "create", topic, "-p", "3")
+    with group_with_hot_partition(kafka, topic, group, members=4, **{"group.protocol": protocol}):
+        lines = _until(klamm, ("group", "explain", group, "--measure", "4s"), lambda text: "limited by" in text)
+    (limit,) = (line for line in lines if line.startswith("limited by"))
+    assert limit.startswith(f"limited by {topic}-{HOT_PARTITION}: ")
+    assert limit.endswith("; 1 of 4 members is idle, 2 have no lag that grows")
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_skew_finds_a_hot_key(klamm: Command, kafka: str, compression: str) -> None:
+    """`topic skew` reads partitions, sizes on disk and keys of Apache Kafka."""
+    topic = f"topic-{uuid.uuid4().hex[:12]}"
+    klamm.done("topic", "create", topic, "-p", "3")
+    write_skewed_records(kafka, topic, **{"compression.type": compression})
+    found = json.loads(klamm.done("topic", "skew", topic, "--json"))
+    assert found["sample"]["records"] == RECORDS
+    assert all(each["disk_bytes"] > 0 for each in found["partitions"])
+    assert (found["skew"]["cause"], found["skew"]["key"]["key"]) == ("key", HOT_KEY)
+    newest = json.loads(klamm.done("topic", "skew", topic, "--json", "-n", "500"))
+    assert 0 < newest["sample"]["records"] <= 500
+    finished = klamm("topic", "skew", f"{topic}-2")
+    assert (finished.status, finished.stdout) == (1, "")
+    assert f"there is no topic {topic}-2; `klamm topic list --all` shows" in finished.stderr
+
+
+def test_skew_counts_no_markers(klamm: Command, kafka: str, topic: str) -> None:
+    """`topic skew` leaves out the records of aborted transactions and the markers of Apache Kafka."""
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": topic})
+    producer.init_transactions(PATIENCE_S)
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        producer.produce(topic, b"v", b"k", partition=2)
+        producer.flush(PATIENCE_S)
+        end(PATIENCE_S)
+    found = json.loads(klamm.done("topic", "skew", topic, "--json"))
+    assert [each["sample_records"] for each in found["partitions"]] == [3, 1, 1]
+    assert [each["gaps"] for each in found["partitions"]] == [0, 0, 3]

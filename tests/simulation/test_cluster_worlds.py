@@ -41,6 +41,7 @@ SEEDS_UNTIL_FOUND = {
     "take unknown for done": 120,
     "show parts": 70,
     "serve any epoch": 160,
+    "acknowledge without a session": 150,
 }
 """The number of seeds within which each planted bug is found: about three times the longest run of seeds that did not
 find it.

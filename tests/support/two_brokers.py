@@ -65,6 +65,7 @@ class TwoBrokers:
             for node_id in (1, 2)
         }
         self._dispatchers: dict[int, Dispatcher] = {}
+        self._sessions: list[MemoryStore] = []
         self._connection = ConnectionInfo("127.0.0.1", "127.0.0.1:1", "localhost", 9092)
 
     @classmethod
@@ -83,7 +84,13 @@ class TwoBrokers:
                 await services.stop()
 
     async def _connect(self) -> MemoryStore:
-        return self._metadata.connect()
+        self._sessions.append(self._metadata.connect())
+        return self._sessions[-1]
+
+    async def lose_session(self, node_id: int) -> None:
+        """Ends the session of a broker with the metadata store, as if it had not been heard of for too long."""
+        self._sessions[node_id - 1].lose()
+        await self.settle()
 
     def context(self, node_id: int) -> BrokerContext:
         context = self._services[node_id].context

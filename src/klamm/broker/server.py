@@ -234,7 +234,13 @@ class BrokerServer:
         async def gather() -> Sequence[Figure]:
             cleaner = cleaner_figures(context.log_directory.cleaner.state(), self._clock())
             coordinators = coordinator_figures(context.groups, context.transactions)
-            return [*await gather_group_figures(context.groups), *coordinators, *cleaner]
+            session = Figure(
+                "klamm_metadata_session",
+                "1 while the session with the metadata store lasts; 0 after it was lost: writes are refused.",
+                (),
+                [((), float(self.services.has_session))],
+            )
+            return [*await gather_group_figures(context.groups), *coordinators, *cleaner, session]
 
         addresses = (*context.config.listeners, *context.config.advertised_listeners)
         names = {each.host for each in addresses if each.host}

@@ -21,7 +21,7 @@ __all__ = ["main"]
 
 COMMANDS: Final = {
     "serve": ("klamm.cli.serve", "run a broker"),
-    "topic": ("klamm.cli.topic", "create, list, describe, alter and delete topics"),
+    "topic": ("klamm.cli.topic.command", "create, list, describe, alter and delete topics, and show their skew"),
     "produce": ("klamm.cli.records.produce", "write records to a topic"),
     "consume": ("klamm.cli.records.consume", "read records from topics"),
     "group": ("klamm.cli.group.command", "list, describe, explain, watch, reset, clone and delete consumer groups"),

@@ -86,8 +86,8 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "importance": "LOW",
         "valid": "[100,...]",
         "check": ["range", 100, None],
-        "doc": "How often the broker measures how fast partitions grow. The assignor load and the metrics of lag and"
-        " needed members use these measurements.",
+        "doc": "How often the broker measures how fast partitions grow. The assignor load, the metrics of lag and "
+        "needed members, and the history of what limits a group use these measurements.",
     },
     "klamm.metadata": {
         "type": "STRING",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Final, NamedTuple
 
 from klamm.core.group.history.history_record import HistoryRecord
+from klamm.core.group.partition_limits import find_limits
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.coordinator_tail import CoordinatorTail
 from klamm.insight.errors import ClusterError
 from klamm.insight.group_explanation import Evidence
+from klamm.insight.group_flows import flows_of
 from klamm.insight.group_snapshot import Snapshot
 from klamm.insight.history_reader import HistoryReader
 
@@ -27,8 +30,12 @@ class GatheredEvidence(NamedTuple):
     """Why the history can't be read; None if it was read, or if the cluster keeps no history."""
 
 
-def gather_evidence(access: ClusterAccess, group: str, snapshot: Snapshot) -> GatheredEvidence:
-    """Reads the coordinator's log and the history of the snapshot's group. Raises ClusterError."""
+def gather_evidence(access: ClusterAccess, group: str, snapshots: Sequence[Snapshot]) -> GatheredEvidence:
+    """Reads the coordinator's log and the history of a group. Raises ClusterError.
+
+    The evidence is of the last snapshot. With several snapshots, it says what limits the group over their time.
+    """
+    snapshot = snapshots[-1]
     with closing(CoordinatorTail(access, group)) as tail:
         replayed = tail.update()
     now_ms = time.time_ns() // 1_000_000
@@ -46,6 +53,11 @@ def gather_evidence(access: ClusterAccess, group: str, snapshot: Snapshot) -> Ga
         history=history,
         replayed=replayed,
         members_needed=snapshot.picture.members_needed,
+        limits=(
+            find_limits(flows_of(snapshots), {member.member_id for member in snapshot.picture.members})
+            if len(snapshots) > 1
+            else None
+        ),
     )
     return GatheredEvidence(evidence, history_problem)
 

@@ -11,24 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from klamm.core.group.history.history_record import HistoryCause, HistoryRecord
+from klamm.core.group.history.history_record import HistoryRecord
+from klamm.core.group.partition_limits import GroupLimit
 from klamm.insight.coordinator_state import ReplayedGroup
+from klamm.insight.group_limits import limit_lines
 from klamm.insight.group_picture import GroupPicture, MemberPicture
 from klamm.insight.group_waits import group_wait, wait_words, waits
 from klamm.insight.member_names import MemberNames
+from klamm.insight.member_troubles import JOINED, lasting_name, troubles
 from klamm.insight.partition_shares import share_lines, subscribed_topics
 from klamm.insight.words import PartitionKey, count, enumeration, lag_words, partition_names, span
 
 __all__ = ["Evidence", "Explanation", "MemberExplanation", "explain"]
 
-JOINED: Final = "member_joined"
 _MOST_CAUSES: Final = 2
 _UNSETTLED: Final = ("preparing-rebalance", "completing-rebalance", "assigning", "reconciling")
 _UNREST_MS: Final = 600_000
 _UNREST_CHANGES: Final = 6
-# The coordinator forgets a crash loop after half an hour, and holds a member back for at most five minutes at a time.
-_FORGIVEN_MS: Final = 1_800_000
-_HELD_BACK_MS: Final = 360_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +44,13 @@ class Evidence:
     replayed: ReplayedGroup | None = None
     """The group's state in the newest records of the coordinator's log."""
     members_needed: int | None = None
+    limits: Sequence[GroupLimit] | None = None
+    """What limits the group, worst first; None if it was not measured now."""
+
+    @property
+    def changes(self) -> list[HistoryRecord]:
+        """The history without the records on limits."""
+        return [record for record in self.history if record.is_change]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ class _Explainer:
         self.picture = evidence.picture
         self.names = names
         self.waits = waits(self.picture, evidence.replayed)
-        self.troubles = _troubles(evidence)
+        self.troubles = troubles(self.picture, evidence.history, evidence.now_ms)
         self.held_back = {
             member.member_id
             for member in self.picture.members
@@ -107,6 +113,7 @@ class _Explainer:
         yield from self._standbys()
         yield from self._ownerless()
         yield from self._load()
+        yield from limit_lines(self.evidence.limits, self.evidence.history, self.evidence.now_ms, self.names)
 
     def member(self, member: MemberPicture) -> Iterator[str]:
         """Yields the sentences about one member."""
@@ -138,8 +145,8 @@ class _Explainer:
             ago = span(self.evidence.now_ms - picture.changing_since_ms)
             causes = list(dict.fromkeys(map(self.names.in_text, picture.change_causes)))
             yield f"changing since {ago}, because {enumeration(causes, most=_MOST_CAUSES + 1)}"
-        elif self.evidence.history and picture.state not in _UNSETTLED:
-            record = self.evidence.history[-1]
+        elif self.evidence.changes and picture.state not in _UNSETTLED:
+            record = self.evidence.changes[-1]
             ago = span(self.evidence.now_ms - record.finished_ms)
             yield f"last change: {_epoch(record)}, {ago} ago, because {self._causes(record)}"
 
@@ -158,7 +165,7 @@ class _Explainer:
         since_ms = self.evidence.now_ms - _UNREST_MS
         recent = [
             record
-            for record in self.evidence.history
+            for record in self.evidence.changes
             if record.finished_ms >= since_ms and any(cause.code != JOINED for cause in record.causes)
         ]
         if len(recent) < _UNREST_CHANGES:
@@ -329,45 +336,10 @@ class _Explainer:
         return enumeration(list(dict.fromkeys(texts)), most=_MOST_CAUSES + 1) or "of a cause that is not on record"
 
 
-def _troubles(evidence: Evidence) -> dict[str, str]:
-    """Returns the members in a crash loop, held back or not, with the cause's text from the history.
-
-    Only a member's last cause counts. A member that is no longer held back has another last cause, and is a standby if
-    it still has no partitions.
-    """
-    found: dict[str, str] = {}
-    for member in evidence.picture.members:
-        name = _lasting_name(member.instance_id, member.client_id, member.host)
-        cause = _last_word(evidence.history, name)
-        if cause is not None and cause.is_crash_loop:
-            is_idle = not member.assigned and not member.target
-            remembered_ms = _HELD_BACK_MS if is_idle else _FORGIVEN_MS
-            if evidence.now_ms - cause.at_ms <= remembered_ms:
-                found[member.member_id] = cause.text
-    return found
-
-
-def _last_word(history: Sequence[HistoryRecord], name: str) -> HistoryCause | None:
-    """Returns the last cause of a member. Ignores joins outside a crash loop, since a crashed member joins again."""
-    for record in reversed(history):
-        for cause in reversed(record.causes):
-            member = record.members.get(cause.member_id or "")
-            if member is None or _lasting_name(member.instance_id, member.client_id, member.host) != name:
-                continue
-            if cause.code != JOINED or cause.is_crash_loop:
-                return cause
-    return None
-
-
-def _lasting_name(instance_id: str | None, client_id: str, host: str) -> str:
-    """Returns a name that stays the same after a crash, when the client comes back with another member id."""
-    return instance_id if instance_id is not None else f"{client_id} at {host.removeprefix('/')}"
-
-
 def _culprits(record: HistoryRecord) -> set[str]:
     """Returns the lasting names of the members that caused a change."""
     members = [record.members.get(cause.member_id or "") for cause in record.causes]
-    return {_lasting_name(each.instance_id, each.client_id, each.host) for each in members if each is not None}
+    return {lasting_name(each.instance_id, each.client_id, each.host) for each in members if each is not None}
 
 
 def _patterns(evidence: Evidence) -> Mapping[str, Sequence[str]]:

@@ -10,17 +10,19 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from klamm.core.group.history.change import Change, UnderWay
 from klamm.core.group.history.history_record import CommittedOffsets, history_record
 from klamm.core.group.history.trackers import GroupTrackers
+from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.records import UnstampedRecord, encode_batch
 from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
-from klamm.runtime.ports import Cancellable, Executor, Timers
+from klamm.runtime.limit_watch import LimitWatch
+from klamm.runtime.ports import Cancellable, Executor, Timers, WallClock
 
 __all__ = ["GroupHistory", "HistoryLog"]
 
@@ -97,6 +99,7 @@ class GroupHistory:
         executor: Executor,
         coordinator_epoch: Callable[[PartitionIndex], LeaderEpoch | None],
         committed_offsets: Callable[[str], CommittedOffsets],
+        wall_clock: WallClock,
     ) -> None:
         self._history_log = log
         self._timers = timers
@@ -104,7 +107,12 @@ class GroupHistory:
         self._is_encoding = False
         self._coordinator_epoch = coordinator_epoch
         self._committed_offsets = committed_offsets
+        self._wall_clock = wall_clock
         self._trackers = GroupTrackers()
+        self._limits = LimitWatch(
+            self._trackers, committed_offsets, lambda partition, event: self.publish(partition, (event,))
+        )
+        self._looking: Cancellable | None = None
         self._waiting: deque[_Waiting] = deque()
         self._weight = 0
         self._dropped = 0
@@ -127,22 +135,39 @@ class GroupHistory:
         """Returns the change of a group that is in progress; None if the group is stable or unknown."""
         return self._trackers.under_way(group_id)
 
+    def on_traffic(self, traffic: Traffic) -> None:
+        """Looks for groups that their partitions limit, some at a time, and records them. Never raises."""
+        if not self._is_stopped and self._looking is None:
+            self._look(self._limits.look(traffic, self._timers.now_ms(), self._wall_clock()))
+
     def on_resignation(self, partition: PartitionIndex) -> None:
         """Forgets a partition of `__consumer_offsets` that another broker leads now; that broker writes its history.
 
         Its pending changes are still written if this broker leads the history partition, otherwise left out.
         """
         self._trackers.forget(partition)
+        self._limits.forget(partition)
 
     def stop(self) -> None:
         """Writes the pending changes if the topic exists, and accepts no further ones."""
         self._is_stopped = True
-        for pending in (self._alarm, self._making):
+        for pending in (self._alarm, self._making, self._looking):
             if pending is not None:
                 pending.cancel()
         if self._history_log.is_ready:
             while self._waiting:
                 self._write_some(float("inf"))
+
+    def _look(self, looks: Iterator[None]) -> None:
+        self._looking = None
+        deadline_ms = self._timers.now_ms() + _STEP_MS
+        try:
+            for _ in looks:
+                if self._timers.now_ms() >= deadline_ms:
+                    self._looking = self._timers.call_at(self._timers.now_ms(), lambda: self._look(looks))
+                    return
+        except Exception:
+            _logger.exception("what limits the groups can't be told")
 
     def _enqueue(self, partition: PartitionIndex, change: Change) -> None:
         coordinator_epoch = self._coordinator_epoch(partition)

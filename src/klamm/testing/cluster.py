@@ -44,7 +44,7 @@ _SESSION_TIMEOUT_MS: Final = 9_000
 
 
 class Cluster:
-    """Brokers 1 to `brokers` on free ports of 127.0.0.1, each on a thread of its own.
+    """Brokers 1 to `brokers` on free ports of 127.0.0.1, each on a thread of its own; `add_broker` starts more.
 
     `config`: Kafka's broker keys, as text, for every broker. `profile`: as for `Broker`. `data_dir`: the folder with a
     folder for each broker; by default a new one that is removed at the end. `session_timeout_ms`: after this time, the
@@ -104,8 +104,8 @@ class Cluster:
         with self._lock:
             for member in self._brokers.values():
                 if member.thread is not None:
-                    self._unblock(member)
-                    self._end(member, is_kill=False)
+                    member.unblock()
+                    member.end(is_kill=False)
             self._remove_data_dir()
             self._data_dir = None
 
@@ -172,6 +172,30 @@ class Cluster:
 
         return self.leader_of(OFFSETS_TOPIC, self._running().run(partition_of))
 
+    # Growth
+
+    def add_broker(self) -> int:
+        """Starts one more broker, and returns its id, which the cluster allocates: no broker had it before.
+
+        Topics that exist keep their partitions where they are. Raises KlammError when no broker is running.
+        """
+        with self._lock:
+
+            async def allocate(server: BrokerServer) -> int:
+                assert server.context is not None
+                return await server.context.metadata.allocate_broker_id()
+
+            number = self._running().run(allocate)
+            member = self._brokers[number] = ClusterMember(number)
+            try:
+                self._begin(member)
+                member.wait()
+            except BaseException:
+                del self._brokers[number]
+                raise
+            self._let_all_know()
+            return number
+
     # Failures
 
     def kill(self, broker: int) -> None:
@@ -183,8 +207,8 @@ class Cluster:
         """
         with self._lock:
             member = self._expect_running(broker)
-            self._unblock(member, is_kill=True)
-            self._end(member, is_kill=True)
+            member.unblock(is_kill=True)
+            member.end(is_kill=True)
             self._let_all_know()
 
     def restart(self, broker: int) -> None:
@@ -195,11 +219,12 @@ class Cluster:
         with self._lock:
             member = self._member(broker)
             self._require_started()
+            member.failure = None
             if member.thread is not None:
-                self._unblock(member)
-                self._end(member, is_kill=False)
+                member.unblock()
+                member.end(is_kill=False)
             self._begin(member)
-            self._wait(member)
+            member.wait()
             self._let_all_know()
 
     def pause(self, broker: int) -> None:
@@ -212,17 +237,12 @@ class Cluster:
             member = self._expect_running(broker)
             if member.is_paused:
                 raise KlammError(f"broker {broker} is paused already")
-            assert member.thread is not None
-            member.end_pause = member.thread.pause()
-            assert member.session is not None
-            member.lease = threading.Timer(self._session_timeout_ms / 1000, member.session.lose)
-            member.lease.daemon = True
-            member.lease.start()
+            member.pause(self._session_timeout_ms / 1000)
 
     def resume(self, broker: int) -> None:
         """Lets a paused broker continue. Does nothing if it is not paused."""
         with self._lock:
-            self._unblock(self._member(broker))
+            self._member(broker).unblock()
 
     def cut(self, one: int, other: int, *, one_way: bool = False) -> None:
         """Breaks the network between two brokers until `heal`; clients still reach both.
@@ -261,7 +281,8 @@ class Cluster:
 
     def run_in_broker(self, broker: int, function: Callable[[BrokerServer], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine on a broker's own loop and returns its result, for tests of internals."""
-        thread = self._expect_running(broker).thread
+        with self._lock:  # a broker may be starting again just now
+            thread = self._expect_running(broker).thread
         assert thread is not None
         return thread.run(function)
 
@@ -289,7 +310,9 @@ class Cluster:
         self._require_started()
         member = self._member(broker)
         if member.thread is None:
-            raise KlammError(f"broker {broker} is not running")
+            failure, member.failure = member.failure, None
+            reason = "" if failure is None else f": it could not start again after its session had ended: {failure}"
+            raise KlammError(f"broker {broker} is not running{reason}") from failure
         return member
 
     def _running(self) -> BrokerThread:
@@ -330,23 +353,14 @@ class Cluster:
             connections = CuttableConnections(member.number, self._broker_at, self._cuts, by_tcp)
             return BrokerServer(config, open_files=OPEN_FILES, open_store=open_store, open_peer_connection=connections)
 
-        member.thread = BrokerThread(make_server, f"klamm-broker-{member.number}")
-        member.thread.begin()
-
-    def _wait(self, member: ClusterMember) -> None:
-        assert member.thread is not None
-        try:
-            member.port = member.thread.wait()[0][1]
-        except BaseException:
-            member.thread = None
-            raise
+        member.begin(make_server)
 
     def _wait_for_all(self) -> None:
         """Waits until each broker has started or failed, so that no start is broken off. Raises the first failure."""
         failures = []
         for member in self._brokers.values():
             try:
-                self._wait(member)
+                member.wait()
             except Exception as error:
                 failures.append(error)
         if failures:
@@ -354,22 +368,6 @@ class Cluster:
 
     def _broker_at(self, address: Address) -> int | None:
         return next((number for number, member in self._brokers.items() if member.port == address[1]), None)
-
-    def _end(self, member: ClusterMember, *, is_kill: bool) -> None:
-        thread, session = member.thread, member.session
-        member.thread = member.session = None
-        assert thread is not None
-        if is_kill and session is not None:
-            session.lose()
-        thread.stop(is_kill=is_kill)
-
-    def _unblock(self, member: ClusterMember, *, is_kill: bool = False) -> None:
-        if member.lease is not None:
-            member.lease.cancel()
-            member.lease = None
-        if member.end_pause is not None:
-            member.end_pause(is_kill)
-            member.end_pause = None
 
     def _revive_soon(self, member: ClusterMember, session: MemoryStore) -> None:
         """Starts a broker again whose session has ended, as the supervisor of a real broker does."""
@@ -379,9 +377,12 @@ class Cluster:
     def _revive(self, member: ClusterMember, session: MemoryStore) -> None:
         with self._lock:
             if member.session is session and self._data_dir is not None:
-                self._end(member, is_kill=True)
-                self._begin(member)
-                self._wait(member)
+                member.end(is_kill=True)
+                try:
+                    self._begin(member)
+                    member.wait()
+                except Exception as error:
+                    member.failure = error
 
     def _let_all_know(self) -> None:
         """Waits until every broker that can answer has seen the metadata as they are now."""

@@ -22,6 +22,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from klamm import KlammError
+from klamm.broker.server import BrokerServer
 from klamm.broker.start_failure import StartFailed
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.testing import Broker, Cluster
@@ -44,6 +45,11 @@ def _wait(is_true: Callable[[], bool]) -> None:
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+async def _live_brokers(server: BrokerServer) -> set[int]:
+    assert server.context is not None
+    return set(server.context.metadata.image.brokers)
 
 
 def _client(cluster: Cluster | Broker, **config: Any) -> dict[str, Any]:
@@ -152,6 +158,39 @@ class TestLife:
             cluster.kill(1)
         with pytest.raises(KlammError, match="the cluster has"):
             cluster.address_of(3)
+
+    def test_a_broker_is_added(self, tmp_path: Path) -> None:
+        """An added broker gets the next id, which is never given again, takes its share of new topics, and keeps its
+        place over a restart."""
+        with Cluster(brokers=2, data_dir=tmp_path) as cluster:
+            assert cluster.add_broker() == 3
+            _create_topic(cluster)
+            assert {cluster.leader_of(TOPIC, index) for index in range(PARTITIONS)} == {1, 2, 3}
+            cluster.kill(3)
+            assert cluster.add_broker() == 4
+            cluster.restart(3)
+            _write(cluster, [f"wide-{number}" for number in range(12)])
+            assert len(_read_all(cluster, 12, "wide-")) == 12
+            assert cluster.brokers == [1, 2, 3, 4]
+            assert (tmp_path / "broker-4").is_dir()
+
+    def test_a_broker_that_can_not_come_back(self, tmp_path: Path) -> None:
+        """If a broker can't start again after its session has ended, the next call that needs it says why."""
+        with Cluster(brokers=2, session_timeout_ms=100, data_dir=tmp_path) as cluster:
+            cluster.pause(2)
+            _wait(lambda: cluster.run_in_broker(1, _live_brokers) == {1})
+            properties = tmp_path / "broker-2" / "meta.properties"
+            properties.write_text(properties.read_text().replace("node.id=2", "node.id=7"))
+            cluster.resume(2)
+
+            def has_failed() -> bool:
+                try:
+                    cluster.run_in_broker(2, _live_brokers)
+                except KlammError as error:
+                    return "belongs to the broker with node.id=7" in str(error)
+                return False
+
+            _wait(has_failed)
 
     def test_brokers_that_can_not_start(self, tmp_path: Path) -> None:
         """The start raises what the first broker could not do, ends the others, and works when it is mended."""

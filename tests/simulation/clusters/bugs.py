@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from klamm.broker.partitions.led_topic import LedTopic
 from klamm.broker.partitions.partition import Partition
+from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.services.marker_delivery import MarkerDelivery
 from klamm.broker.services.peers import PeerUnavailable
 from klamm.broker.services.waiting_markers import WaitingMarkers
@@ -156,6 +157,17 @@ def _serve_any_epoch() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _acknowledge_without_a_session() -> Iterator[None]:
+    """A broker whose session has ended continues to accept writes."""
+
+    def go_on(registry: PartitionRegistry) -> None:
+        return
+
+    with patch.object(PartitionRegistry, "refuse_writes", go_on):
+        yield
+
+
 CLUSTER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "keep leading": _keep_leading,
     "answer before the load": _answer_before_the_load,
@@ -166,5 +178,6 @@ CLUSTER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "take unknown for done": _take_unknown_for_done,
     "show parts": _show_parts,
     "serve any epoch": _serve_any_epoch,
+    "acknowledge without a session": _acknowledge_without_a_session,
 }
 """Bugs that worlds of several brokers must find."""

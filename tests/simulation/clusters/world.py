@@ -87,6 +87,8 @@ class ClusterWorld(ClientWorld):
         self.markers_ms = 1e9 if plan.has_stalled_links or plan.has_cut_links or cluster.has_cuts else 3_000.0
         self.has_slow_loads = cluster.load_step_ms > 0
         self._sessions: dict[BrokerId, Session] = {}
+        self._last_acknowledged: dict[tuple[Session, TopicPartition], int] = {}
+        """The high watermarks when brokers heard that their sessions were over."""
         self._moves = Moves(self)
         self._refused: set[BrokerId] = set()
         """Brokers whose start has failed."""
@@ -322,9 +324,29 @@ class ClusterWorld(ClientWorld):
 
     def _after_step(self) -> None:
         super()._after_step()
+        for number, session in self._sessions.items():
+            if session.is_over:
+                self._check_nothing_is_acknowledged(self.machines[number], session)
         for number, machine in self.machines.items():
             if machine.is_alive and (machine.device.is_gone or number in self._refused):
                 self._die(number, None)
+
+    def _check_nothing_is_acknowledged(self, machine: Machine, session: Session) -> None:
+        """Checks that a broker commits no record after it was told that its session is over (I6)."""
+        services = machine.services
+        if services is None or services.has_session or services.context is None:
+            return
+        for where in self.partitions:
+            led = services.context.partitions.by_name.get(where.topic)
+            partition = None if led is None else led.partitions[where.partition]
+            if partition is None or not partition.leads:
+                continue
+            high_watermark = partition.log.high_watermark
+            before = self._last_acknowledged.setdefault((session, where), high_watermark)
+            if high_watermark != before:
+                raise Violation(
+                    6, f"{session.name} has no session, and commits {where} from {before} to {high_watermark}"
+                )
 
     # Faults
 

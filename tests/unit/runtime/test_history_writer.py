@@ -60,6 +60,7 @@ class ToldStory(Story):
             executor=LaterExecutor(self.timers, delay_ms=ENCODING_MS),
             coordinator_epoch=self._epoch,
             committed_offsets=lambda group_id: {topic: dict(offsets) for topic, offsets in self.committed.items()},
+            wall_clock=lambda: self.at,
         )
 
     def _epoch(self, partition: PartitionIndex) -> LeaderEpoch | None:

@@ -73,6 +73,7 @@ def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition)
         if led is not None and led.is_internal:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot delete records of internal topic {topic}")
         partition = partitions.get(topic, wanted.partition_index)
+        partition.check_accepts_writes()
         log = partition.log
         if log.config.cleanup_policy == {"compact"}:
             raise KafkaError(

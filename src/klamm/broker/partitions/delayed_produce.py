@@ -52,6 +52,7 @@ def find_uncommitted(
                     partition = partitions.get(topic.name or "", answer.index)
                 else:
                     partition = partitions.get_by_id(topic.topic_id, answer.index)
+                partition.check_accepts_writes()
             except KafkaError as error:
                 answers = _with_code(answers, topic_place, partition_place, error.code)
                 continue

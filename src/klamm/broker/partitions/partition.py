@@ -72,6 +72,7 @@ class Partition:
         "_min_in_sync_replicas",
         "_observers",
         "_unsynced",
+        "accepts_writes",
         "epoch_start_offset",
         "image",
         "index",
@@ -89,6 +90,8 @@ class Partition:
         self.log = log
         self.leads = True
         """Whether this broker leads the partition. False after `resign`, forever."""
+        self.accepts_writes = True
+        """Whether records may be appended and committed. False after `refuse_writes` and `resign`, forever."""
         self.image = image
         self.leader_epoch = image.leader_epoch
         self._follower_offsets: tuple[Offset, ...] = ()
@@ -127,12 +130,29 @@ class Partition:
 
         Notifies no observer; see `fail_commits` and `interrupt_observers`.
         """
-        self.leads = False
+        self.leads = self.accepts_writes = False
+
+    def refuse_writes(self) -> None:
+        """Appends and commits nothing more, because another broker may lead the partition now. Reads continue, up to
+        the present high watermark.
+
+        Notifies no observer; see `fail_commits`.
+        """
+        self.accepts_writes = False
 
     def check_leads(self) -> None:
         """Raises NOT_LEADER_OR_FOLLOWER after `resign`."""
         if not self.leads:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self} any more")
+
+    def check_accepts_writes(self) -> None:
+        """Raises NOT_LEADER_OR_FOLLOWER after `resign` and after `refuse_writes`."""
+        self.check_leads()
+        if not self.accepts_writes:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"this broker has lost its session with the metadata store, and may not lead {self} any more",
+            )
 
     def append(
         self,
@@ -148,8 +168,8 @@ class Partition:
 
         See `LogAppender.append_as_leader`. Raises KafkaError with the code for the response.
         """
-        if not self.leads:
-            self.check_leads()
+        if not self.accepts_writes:
+            self.check_accepts_writes()
         log = self.log
         info = log.appender.append_as_leader(
             records,
@@ -194,13 +214,13 @@ class Partition:
 
     def _synced(self) -> None:
         """Commits the records that are on the disk after a sync."""
-        if self.leads:  # Otherwise a sync that began earlier has ended. The next leader commits by itself.
-            self.reconsider_high_watermark()
+        self.reconsider_high_watermark()
 
     def reconsider_high_watermark(self) -> None:
         """Raises the high watermark if a sync or a change of the in-sync replicas allows it, and notifies observers."""
         log = self.log
-        if log.is_offline:
+        # A sync that began before the resignation may end now. The next leader commits by itself.
+        if log.is_offline or not self.accepts_writes:
             return
         before = log.high_watermark
         self._raise_high_watermark(log.log_end_offset if self._fsync_batcher is None else log.recovery_point)
@@ -228,7 +248,7 @@ class Partition:
 
     def when_committed(self, last_offset: Offset, observer: CommitObserver) -> None:
         """Notifies `observer` once, when `last_offset` is committed or cannot be. It must be uncommitted now."""
-        assert self.leads, f"{self} commits nothing any more"
+        assert self.accepts_writes, f"{self} commits nothing any more"
         heappush(self._commit_observers, (Offset(last_offset + 1), next(_places), observer))
 
     def forget_commit(self, is_meant: Callable[[CommitObserver], bool]) -> None:
@@ -245,10 +265,10 @@ class Partition:
     def check_in_sync_replicas(self) -> None:
         """Refuses a write with acks=all if too few replicas are in sync (I4).
 
-        Raises NOT_ENOUGH_REPLICAS, or NOT_LEADER_OR_FOLLOWER after `resign`.
+        Raises NOT_ENOUGH_REPLICAS, or NOT_LEADER_OR_FOLLOWER after `resign` and after `refuse_writes`.
         """
-        if not self.leads:
-            self.check_leads()
+        if not self.accepts_writes:
+            self.check_accepts_writes()
         if self._in_sync_replicas < self._min_in_sync_replicas:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,

@@ -64,6 +64,8 @@ class PartitionRegistry:
         self._work: deque[Iterator[bool]] = deque()
         self._dropping: set[str] = set()
         """Deleted topics whose logs still exist."""
+        self._refuses_writes = False
+        """Whether the session with the metadata store has ended: this broker begins to lead nothing."""
         self._is_working = False
         self._settled: asyncio.Future[None] | None = None
 
@@ -154,6 +156,31 @@ class PartitionRegistry:
                 observer(partition, False)
             image = led.image.partitions[partition.index]
             _logger.info("%s is led by broker %d in leader epoch %d", partition, image.leader, image.leader_epoch)
+            yield True
+
+    def refuse_writes(self) -> None:
+        """Acknowledges nothing more: the session with the metadata store has ended, so another broker may lead these
+        partitions. Reads continue.
+
+        Coordinators hear that this broker does not lead their partitions any more.
+        """
+        self._refuses_writes = True
+        for led in self.by_name.values():
+            for partition in led.partitions:
+                if partition is not None:
+                    partition.refuse_writes()
+                    if led.is_internal:
+                        for observer in self._leadership_observers:
+                            observer(partition, False)
+        self._work.appendleft(self._fail_commits(list(self.by_name.values())))
+        self._work_if_idle()
+
+    def _fail_commits(self, all_led: Collection[LedTopic]) -> Iterator[bool]:
+        """Answers the waiting writes. The next leader may have their records, or not."""
+        for led in all_led:
+            for partition in led.partitions:
+                if partition is not None:
+                    partition.fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             yield True
 
     async def free_names(self, topics: Collection[str]) -> None:
@@ -258,7 +285,7 @@ class PartitionRegistry:
             return  # A later image has deleted the topic.
         config = self._topic_config_of(topic)
         for image in topic.partitions:
-            if led.is_dropped or self._topics.get(topic.name) is not topic:
+            if led.is_dropped or self._topics.get(topic.name) is not topic or self._refuses_writes:
                 return  # A later image has deleted the topic or changed it, and has its own steps.
             partition = led.partitions[image.index]
             if image.leader != self._node_id:

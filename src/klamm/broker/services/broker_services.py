@@ -6,12 +6,15 @@ epochs), lead the partitions, load the groups. A request that is dispatched afte
 Stop: housekeeping, log cleaning, traffic meter, coordinators, metadata, partitions with their syncs, log directory.
 Each step of the start pushes the stop of its component onto a stack, and `stop` unwinds the stack.
 
+Between: if the session with the metadata store ends, the broker acknowledges nothing more (`_lose_session`).
+
 The services use no sockets, and the caller provides the metadata store. So the simulator runs them unchanged.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerServices"]
 
+_logger = logging.getLogger(__name__)
+
 
 class BrokerServices:
     """The services of one broker, from `start` to `stop`, on the loop that started them. They can be started once.
@@ -64,6 +69,8 @@ class BrokerServices:
         `open_peer_connection` opens connections to other brokers.
         """
         self.context: BrokerContext | None = None
+        self.has_session = True
+        """Whether the other brokers see this one. False after the session with the metadata store was lost."""
         self.dynamic_config = DynamicBrokerConfig(config)
         self.log_directory = LogDirectory(
             Path(config.data_directory), clock=clock, config=config, open_files=open_files
@@ -92,7 +99,7 @@ class BrokerServices:
         housekeeping = Housekeeping(self.log_directory, self._clock)
         # Create the partitions before the metadata is opened, so that they stop after the metadata is closed.
         partitions = self._make_partitions(housekeeping)
-        metadata = await self._open_metadata(open_store)
+        metadata = await self._open_metadata(open_store, partitions)
         await open_log_directory(self.log_directory, metadata, self.config.node_id, self.dynamic_config.topic_config_of)
         await register_broker(self.config, metadata, self.log_directory, endpoints)
         self._handle_log_failures(partitions)
@@ -135,8 +142,12 @@ class BrokerServices:
         self._stops.push_async_callback(partitions.stop)
         return partitions
 
-    async def _open_metadata(self, open_store: Callable[[], Awaitable[MetadataStore]]) -> MetadataService:
-        metadata = await MetadataService.open(await open_store(), self.config)
+    async def _open_metadata(
+        self, open_store: Callable[[], Awaitable[MetadataStore]], partitions: PartitionServices
+    ) -> MetadataService:
+        store = await open_store()
+        store.on_session_lost(lambda: self._lose_session(partitions))
+        metadata = await MetadataService.open(store, self.config)
         self._stops.push_async_callback(metadata.close)
         if not metadata.image.cluster_id:
             refuse_lost_metadata(self.log_directory.path, is_shared=metadata.is_shared)
@@ -146,6 +157,16 @@ class BrokerServices:
             refuse_other_brokers(metadata.image, (self.config.node_id,))
         self.dynamic_config.use(metadata.image)
         return metadata
+
+    def _lose_session(self, partitions: PartitionServices) -> None:
+        """Acknowledges nothing more: the other brokers see this one as gone. Its owner stops it, or starts it again."""
+        self.has_session = False
+        _logger.error(
+            "broker %d has lost its session with the metadata store: it refuses writes and coordinates no groups until "
+            "it is started again",
+            self.config.node_id,
+        )
+        partitions.registry.refuse_writes()
 
     def _handle_log_failures(self, partitions: PartitionServices) -> None:
         handler = LogFailureHandler(self.log_directory, partitions.registry)

@@ -113,6 +113,8 @@ class CoordinatorServices:
         """Passes the traffic of partitions to the groups, and measures the groups against it."""
         self.groups.measurements.on_traffic(traffic)
         self._loop.call_soon(self._measure_groups, self.groups.measurements.figures())
+        if self._history is not None:
+            self._history.on_traffic(traffic)
 
     def _measure_groups(self, figures: Iterator[object]) -> None:
         """Measures all groups, some at a time. The pace of members can only be measured by regular samples."""

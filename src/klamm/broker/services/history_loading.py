@@ -48,6 +48,7 @@ def history_of_groups(
             executor=executor,
             coordinator_epoch=leader_epoch,
             committed_offsets=groups.committed_offsets,
+            wall_clock=clock,
         )
 
     return LazyHistory(timers, executor, load=_load_code, begin=begin)

@@ -14,6 +14,7 @@ from klamm.protocol.types import PartitionIndex
 
 if TYPE_CHECKING:
     from klamm.core.group.history.change import UnderWay
+    from klamm.core.group.partition_traffic import Traffic
     from klamm.runtime.history_writer import GroupHistory
     from klamm.runtime.ports import Cancellable, Executor, Timers
 
@@ -59,6 +60,11 @@ class LazyHistory:
     def under_way(self, group_id: str) -> UnderWay | None:
         """Returns the same as `GroupHistory.under_way`; None before the history has started."""
         return None if self._history is None else self._history.under_way(group_id)
+
+    def on_traffic(self, traffic: Traffic) -> None:
+        """Does the same as `GroupHistory.on_traffic`; nothing before the history has started."""
+        if self._history is not None:
+            self._history.on_traffic(traffic)
 
     def on_resignation(self, partition: PartitionIndex) -> None:
         """Forgets the groups of a partition as `GroupHistory.on_resignation` does, after its pending events."""

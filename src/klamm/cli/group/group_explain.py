@@ -6,14 +6,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import timedelta
 
 from klamm.cli.cluster_options import access_of
 from klamm.cli.output import new_console
 from klamm.insight.errors import ClusterError
 from klamm.insight.group_evidence import gather_evidence
 from klamm.insight.group_explanation import Explanation, MemberExplanation, explain
+from klamm.insight.group_flows import follow_group, is_worth_following
 from klamm.insight.group_picture import GroupPicture
-from klamm.insight.group_snapshot import GroupObserver
+from klamm.insight.group_snapshot import GroupObserver, Snapshot
+from klamm.insight.words import span
 
 __all__ = ["run"]
 
@@ -26,15 +29,25 @@ def run(arguments: argparse.Namespace) -> int:
     access = access_of(arguments)
     with closing(GroupObserver(access, arguments.group)) as observer:
         snapshot = observer.look()
-    if snapshot is None:
-        raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows those there are")
-    gathered = gather_evidence(access, arguments.group, snapshot)
+        if snapshot is None:
+            raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows those there are")
+        snapshots = _follow(arguments, observer, snapshot)
+    gathered = gather_evidence(access, arguments.group, snapshots)
     if gathered.history_problem is not None:
         print(f"klamm group: the history can't be read: {gathered.history_problem}", file=sys.stderr)
     explanation = explain(gathered.evidence)
-    members = _chosen(arguments, snapshot.picture, explanation.members)
+    members = _chosen(arguments, snapshots[-1].picture, explanation.members)
     _print(arguments, explanation if arguments.member is None else Explanation((), tuple(members)))
     return 0
+
+
+def _follow(arguments: argparse.Namespace, observer: GroupObserver, snapshot: Snapshot) -> list[Snapshot]:
+    """Returns snapshots of some seconds if the group has lag, otherwise only the first one."""
+    if arguments.member is not None or not arguments.measure or not is_worth_following(snapshot):
+        return [snapshot]
+    at_most = span(arguments.measure / timedelta(milliseconds=1))
+    print(f"klamm group: the group has lag; its rates are measured for up to {at_most}", file=sys.stderr)
+    return follow_group(observer, snapshot, arguments.measure / timedelta(seconds=1))
 
 
 def _chosen(

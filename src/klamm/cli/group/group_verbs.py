@@ -14,6 +14,8 @@ from klamm.cli.output import add_output_option
 __all__ = ["VERBS", "Verb"]
 
 _LEAST_INTERVAL: Final = timedelta(milliseconds=100)
+_MEASURED: Final = timedelta(seconds=12)
+"""Long enough for two commits of consumers that commit every five seconds."""
 
 
 class Verb(NamedTuple):
@@ -51,6 +53,13 @@ def _configure_watch(parser: argparse.ArgumentParser) -> None:
 def _configure_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("group")
     parser.add_argument("member", nargs="?", help="only this one: instance id, client id, member id or its short name")
+    parser.add_argument(
+        "--measure",
+        type=duration,
+        default=_MEASURED,
+        metavar="DURATION",
+        help="how long to measure the rates of a group with lag, at most (default 12s; 0s: not at all)",
+    )
 
 
 def _configure_clone(parser: argparse.ArgumentParser) -> None:

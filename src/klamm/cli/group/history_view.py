@@ -18,7 +18,7 @@ from klamm.insight.words import count, moment, partition_ranges, span
 __all__ = ["brief", "entry_view", "headline", "move_lines"]
 
 _MOST_LINES: Final = 8
-_STYLES: Final = {"stable": "green", "superseded": "yellow", "taken_over": "yellow"}
+_STYLES: Final = {"stable": "green", "superseded": "yellow", "taken_over": "yellow", "limited": "yellow"}
 
 
 def entry_view(entry: Entry, names: MemberNames) -> RenderableType:
@@ -43,7 +43,7 @@ def _change_view(entry: Change, names: MemberNames) -> RenderableType:
     for label, lines in (
         ("why", [_cause(cause, record, names) for cause in record.causes]),
         ("moved", list(move_lines(record, names))),
-        ("paused", list(_pause_lines(record, names))),
+        ("paused", list(_pause_lines(record, names)) if record.is_change else []),
     ):
         for number, line in enumerate(_at_most(lines)):
             details.add_row("", label if number == 0 else "", line)
@@ -81,6 +81,8 @@ def _outcome(record: HistoryRecord) -> str:
         "stable": f"stable after {after}",
         "superseded": f"superseded after {after}",
         "taken_over": "another coordinator took over",
+        "limited": "limited",
+        "keeps_up": "keeps up",
         "empty": "empty",
         "deleted": "deleted",
     }.get(record.outcome, record.outcome)

@@ -17,6 +17,7 @@ __all__ = [
     "Event",
     "GroupDeleted",
     "GroupIsStable",
+    "GroupLimited",
     "GroupLoaded",
     "GroupType",
     "MemberAssigned",
@@ -66,6 +67,10 @@ class Cause(Enum):
     OFFSETS_EXPIRED = "offsets_expired"
     ADMIN = "admin"
     UNKNOWN = "unknown"
+    LIMITED_BY_PARTITION = "limited_by_partition"
+    LIMITED_BY_PARTITION_COUNT = "limited_by_partition_count"
+    LIMITED_BY_OWNER = "limited_by_owner"
+    KEEPS_UP = "keeps_up"
 
 
 class RebalanceNeeded(NamedTuple):
@@ -207,6 +212,16 @@ class GroupDeleted(NamedTuple):
     epoch: int = 0
 
 
+class GroupLimited(NamedTuple):
+    """A measurement found what limits the group, or that it keeps up again. The group itself has not changed."""
+
+    group_id: str
+    cause: Cause
+    """KEEPS_UP, or one of the limits."""
+    detail: str
+    at: Millis
+
+
 class Remark(NamedTuple):
     """A text for the broker's log that is not part of the group's history."""
 
@@ -225,5 +240,6 @@ Event: TypeAlias = (
     | GroupIsStable
     | GroupLoaded
     | GroupDeleted
+    | GroupLimited
     | Remark
 )

@@ -5,23 +5,28 @@ A broker that does not resign, or a coordinator that answers before it has loade
 
 from __future__ import annotations
 
-import asyncio
-import os
-import threading
-from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.log_folder import read_all
+from tests.support.partition_requests import (
+    LONG_MS,
+    TOPIC,
+    batch,
+    begin,
+    commit_request,
+    committed,
+    fetch_request,
+    produce_request,
+    run,
+)
+from tests.support.slow_disk import SlowDisk
 from tests.support.two_brokers import NOW_MS, TwoBrokers
 
 from klamm.broker.partitions.role import Role
 from klamm.core.txn.markers import TransactionMarker
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from klamm.protocol.produce import ProduceRequest, ProduceTopic
 from klamm.protocol.records import encode_batch
 from klamm.protocol.schema.delete_records_request import (
     DeleteRecordsPartition,
@@ -39,18 +44,7 @@ from klamm.protocol.schema.join_group_request import JoinGroupRequest, JoinGroup
 from klamm.protocol.schema.join_group_response import JoinGroupResponse
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
-from klamm.protocol.schema.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
-from klamm.protocol.schema.offset_fetch_request import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
 from klamm.protocol.schema.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -66,59 +60,8 @@ from klamm.protocol.schema.write_txn_markers_response import WriteTxnMarkersResp
 from klamm.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 from klamm.storage.log_files import DELETED_DIRECTORY_SUFFIX
 
-TOPIC = "orders"
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
-LONG_MS = 60_000
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
-REAL_FDATASYNC = os.fdatasync
-
-
-class Disk:
-    """A disk whose syncs a test can hold back."""
-
-    def __init__(self) -> None:
-        self.may_pass = threading.Event()
-        self.may_pass.set()
-
-    def fdatasync(self, descriptor: int) -> None:
-        if not self.may_pass.wait(60):
-            raise TimeoutError("the test never let the disk go on")
-        REAL_FDATASYNC(descriptor)
-
-
-@pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    """Replaces `fdatasync` for the brokers of the test."""
-    disk = Disk()
-    monkeypatch.setattr(os, "fdatasync", disk.fdatasync)
-    yield disk
-    disk.may_pass.set()
-
-
-def run(path: Path, scenario: Callable[[TwoBrokers], Coroutine[Any, Any, None]], **config: Any) -> None:
-    """Runs a scenario with two brokers; fifteen seconds are far more than it needs."""
-
-    async def play() -> None:
-        async with asyncio.timeout(15), TwoBrokers.start(path, **config) as brokers:
-            await scenario(brokers)
-
-    asyncio.run(play())
-
-
-def batch(value: bytes = b"value", **options: Any) -> bytes:
-    return encode_batch([(NOW_MS, b"key", value, ())], **options)
-
-
-def produce_request(*batches: bytes, acks: int = -1, topic: str = TOPIC) -> ProduceRequest:
-    partitions: list[tuple[int, memoryview | None]] = [
-        (index, memoryview(records)) for index, records in enumerate(batches)
-    ]
-    return ProduceRequest(None, acks, LONG_MS, [ProduceTopic(topic, None, partitions)])
-
-
-def fetch_request(offset: int = 0, *, epoch: int = -1, wait_ms: int = LONG_MS, partitions: int = 1) -> FetchRequest:
-    wanted = [FetchPartition(index, epoch, offset, -1, -1, 1_000_000) for index in range(partitions)]
-    return FetchRequest(-1, wait_ms, 1, 1_000_000, 0, 0, -1, [FetchTopic(TOPIC, None, wanted)], [])
 
 
 def join_request(member_id: str = "") -> JoinGroupRequest:
@@ -132,32 +75,9 @@ def join_request(member_id: str = "") -> JoinGroupRequest:
     )
 
 
-def commit_request(offset: int, group_id: str = "group") -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-    return OffsetCommitRequest(group_id=group_id, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])])
-
-
 async def commit(brokers: TwoBrokers, node_id: int, offset: int) -> ErrorCode:
     answer = await brokers.ask(node_id, OffsetCommitResponse, 8, commit_request(offset))
     return ErrorCode(answer.topics[0].partitions[0].error_code)
-
-
-async def committed(brokers: TwoBrokers, node_id: int) -> tuple[ErrorCode, int]:
-    topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="group", topics=topics)])
-    (group,) = (await brokers.ask(node_id, OffsetFetchResponse, 8, request)).groups
-    if group.error_code:
-        return ErrorCode(group.error_code), -1
-    return ErrorCode.NONE, group.topics[0].partitions[0].committed_offset
-
-
-async def begin(request: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Starts a request that has to wait."""
-    task = asyncio.ensure_future(request)
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert not task.done()
-    return task
 
 
 # The partition
@@ -196,7 +116,7 @@ def test_fetch_names_the_new_leader(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 120])
-def test_parked_produce_hears_of_the_resignation(tmp_path: Path, disk: Disk, partitions: int) -> None:
+def test_parked_produce_hears_of_the_resignation(tmp_path: Path, disk: SlowDisk, partitions: int) -> None:
     """A Produce with acks=all that waits for the disk gets NOT_LEADER_OR_FOLLOWER, although its batch is in the log:
     the sync that ends later commits nothing, until this broker leads again."""
 
@@ -218,7 +138,7 @@ def test_parked_produce_hears_of_the_resignation(tmp_path: Path, disk: Disk, par
     run(tmp_path, scenario, klamm_fsync="ack")
 
 
-def test_parked_marker_hears_of_the_resignation(tmp_path: Path, disk: Disk) -> None:
+def test_parked_marker_hears_of_the_resignation(tmp_path: Path, disk: SlowDisk) -> None:
     """A transaction marker that waits for the disk gets NOT_LEADER_OR_FOLLOWER, so that its coordinator sends it to the
     new leader."""
 
@@ -397,7 +317,7 @@ def test_only_the_leader_has_a_log_and_it_stays_when_the_leader_moves(
 # Coordinators
 
 
-def test_parked_group_requests_hear_of_the_resignation(tmp_path: Path, disk: Disk) -> None:
+def test_parked_group_requests_hear_of_the_resignation(tmp_path: Path, disk: SlowDisk) -> None:
     """JoinGroup that waits for members, and a commit that waits for the disk, get NOT_COORDINATOR."""
 
     async def scenario(brokers: TwoBrokers) -> None:

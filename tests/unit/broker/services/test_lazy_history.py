@@ -9,6 +9,7 @@ import pytest
 from tests.unit.runtime.fake_ports import LaterExecutor, ManualTimers
 
 from klamm.broker.services.lazy_history import LazyHistory
+from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.types import PartitionIndex
 from klamm.runtime.history_writer import GroupHistory
 
@@ -38,6 +39,9 @@ class Listener:
 
     def on_resignation(self, partition: PartitionIndex) -> None:
         self.heard.append((partition, "resigned"))
+
+    def on_traffic(self, traffic: Traffic) -> None:
+        self.heard.append((-1, "traffic"))
 
     def stop(self) -> None:
         self.heard.append((-1, "stopped"))
@@ -131,3 +135,16 @@ def test_history_that_can_not_begin_costs_what_waits_for_it(
     timers.advance(1000)
     history.publish(P0, ["c"])
     assert listener.heard == [(0, ["b"]), (0, ["c"])]
+
+
+def test_traffic_before_the_first_event_is_ignored(
+    history: LazyHistory, listener: Listener, timers: ManualTimers
+) -> None:
+    """Traffic does not start the history; later it is passed on."""
+    history.on_traffic({})
+    timers.advance(1000)
+    assert listener.begun == 0
+    history.publish(P0, ["a"])
+    timers.advance(1000)
+    history.on_traffic({})
+    assert listener.heard == [(0, ["a"]), (-1, "traffic")]

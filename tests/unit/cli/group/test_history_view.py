@@ -89,3 +89,18 @@ def test_gaps_and_repeats_stand_out() -> None:
     """Gaps and repeats are marked differently from changes."""
     assert _shown(Gap("epoch 7 is not on record"), MemberNames()) == ["    ⚠ epoch 7 is not on record"]
     assert _lines(change(), Repeat) == ["    ↻ epoch 7 was written twice (coordinator epoch 3, sequence 7)"]
+
+
+def test_a_limit_is_shown_with_its_figures_only() -> None:
+    """A record that says what limits the group shows no moves and no pauses."""
+    lines = _lines(
+        change(
+            outcome="limited",
+            before=[member("one", orders=[0])],
+            after=[member("one", orders=[0])],
+            causes=[cause("limited_by_partition", None, f"limited by orders-0: its owner {member_id('one')} does 3/s")],
+            pauses=[{"member": member_id("one"), "ms": 0}],
+        )
+    )
+    assert lines[0].endswith("  limited  1 member  range")
+    assert lines[1:] == ["    why     limited by orders-0: its owner one does 3/s"]

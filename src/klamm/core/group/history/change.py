@@ -32,6 +32,10 @@ class Outcome(Enum):
     """The group is gone."""
     TAKEN_OVER = "taken_over"
     """Another coordinator has taken the group over and found it in this state."""
+    LIMITED = "limited"
+    """The group has not changed: its lag grows, for the cause that is named."""
+    KEEPS_UP = "keeps_up"
+    """The group has not changed: a limit that was recorded has ended."""
 
 
 class MemberThen(NamedTuple):

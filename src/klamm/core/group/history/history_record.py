@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from klamm.core.group.events import PartitionsByTopic, RebalanceNeeded
-from klamm.core.group.history.change import Change, MemberThen, Move
+from klamm.core.group.history.change import Change, MemberThen, Move, Outcome
 from klamm.core.group.offsets.committed_offset import CommittedOffset
 from klamm.errors import KlammError
 from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
@@ -33,6 +33,7 @@ CommittedOffsets: TypeAlias = Mapping[str, Mapping[PartitionIndex, CommittedOffs
 """The committed offsets of a group, by topic and partition."""
 
 _VERSION: Final = 1
+_LIMITS: Final = (Outcome.LIMITED.value, Outcome.KEEPS_UP.value)
 
 
 def history_record(change: Change, coordinator_epoch: LeaderEpoch, committed: CommittedOffsets) -> dict[str, Any]:
@@ -160,6 +161,11 @@ class HistoryRecord(NamedTuple):
     members_after: tuple[HistoryMember, ...]
     moved: tuple[HistoryMove, ...]
     pauses: tuple[HistoryPause, ...]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the group has changed: false for a record that only says what limits it, or that it keeps up."""
+        return self.outcome not in _LIMITS
 
     @property
     def members(self) -> dict[str, HistoryMember]:

@@ -18,6 +18,7 @@ from klamm.core.group.events import (
     Event,
     GroupDeleted,
     GroupIsStable,
+    GroupLimited,
     GroupLoaded,
     GroupType,
     MemberAssigned,
@@ -134,6 +135,10 @@ class GroupTracker:
             return None
         causes = change.causes or ([] if change.substitute is None else [change.substitute])
         return UnderWay(change.started_at, tuple(causes)) if causes else None
+
+    def members_at_rest(self) -> Mapping[str, MemberThen] | None:
+        """Returns the members; None while a change is in progress."""
+        return None if self._open is not None else self._members
 
     # Where changes begin and end
 
@@ -328,6 +333,13 @@ class GroupTracker:
         done.append(self._momentary(Outcome.DELETED, self._cause(event.cause, None, detail, event.at), {}))
         self.is_gone = True
 
+    def _on_limited(self, event: GroupLimited, done: list[Change]) -> None:
+        if self._open is None:
+            outcome = Outcome.KEEPS_UP if event.cause is Cause.KEEPS_UP else Outcome.LIMITED
+            done.append(
+                self._momentary(outcome, self._cause(event.cause, None, event.detail, event.at), dict(self._members))
+            )
+
     def _drop(self, member_id: str) -> None:
         self._members.pop(member_id, None)
         if self._paused is not None:
@@ -360,6 +372,7 @@ _HANDLERS: Final[Mapping[type, Callable[[GroupTracker, Any, list[Change]], None]
     GroupIsStable: GroupTracker._on_stable,
     GroupLoaded: GroupTracker._on_loaded,
     GroupDeleted: GroupTracker._on_deleted,
+    GroupLimited: GroupTracker._on_limited,
     Remark: lambda tracker, event, done: None,
 }
 

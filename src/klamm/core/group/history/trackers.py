@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from klamm.core.group.events import Event, Remark
-from klamm.core.group.history.change import Change, UnderWay
+from klamm.core.group.history.change import Change, MemberThen, UnderWay
 from klamm.core.group.history.history_record import HISTORY_TOPIC
 from klamm.core.group.history.tracker import GroupTracker
 from klamm.protocol.types import PartitionIndex
@@ -43,6 +43,17 @@ class GroupTrackers:
             if tracker is not None:
                 return tracker.under_way()
         return None
+
+    def at_rest(self) -> Iterator[tuple[PartitionIndex, str, Mapping[str, MemberThen]]]:
+        """Yields each group with members and without a change in progress: its partition, its id, and its members.
+
+        Groups may come and go between two steps.
+        """
+        for partition, trackers in list(self._by_partition.items()):
+            for group_id, tracker in list(trackers.items()):
+                members = tracker.members_at_rest()
+                if members:
+                    yield partition, group_id, members
 
     def partitions(self) -> list[PartitionIndex]:
         """Returns the partitions that have trackers."""

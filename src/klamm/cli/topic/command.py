@@ -1,4 +1,4 @@
-"""`klamm topic`: create, list, describe, alter, delete."""
+"""`klamm topic`: create, list, describe, alter, delete. `skew` has its own module."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from klamm.cli.arguments import key_value, natural_number
 from klamm.cli.cluster_options import access_of, add_cluster_options, partitions_of
 from klamm.cli.errors import UsageError
 from klamm.cli.output import add_output_option, say, show_rows
+from klamm.cli.topic import topic_skew
 from klamm.config.nearest import suggestion
 from klamm.config.table import topic_keys
 from klamm.insight.cluster_access import TIMEOUT_S
@@ -86,13 +87,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add_cluster_options(verb)
         add_output_option(verb)
 
+    skew = verbs.add_parser("skew", help="show each partition's share and the hottest keys, from a sample")
+    topic_skew.configure(skew)
+    add_cluster_options(skew)
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs one verb.
 
     Raises KlammError if the cluster refuses a request.
     """
-    verbs = {"create": _create, "list": _list, "describe": _describe, "alter": _alter, "delete": _delete}
+    verbs = {
+        "create": _create,
+        "list": _list,
+        "describe": _describe,
+        "alter": _alter,
+        "delete": _delete,
+        "skew": topic_skew.run,
+    }
     return verbs[arguments.verb](arguments)
 
 
