@@ -108,6 +108,10 @@ class MetadataService:
         """Whether other brokers may use the same store."""
         return self._store.is_shared
 
+    def valid_until(self) -> float:
+        """Returns until when this broker may acknowledge writes: see `MetadataStore.valid_until`."""
+        return self._store.valid_until()
+
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:
         """Creates a service with the content of the store. Raises MetadataStoreError if it can't be read."""
@@ -225,10 +229,7 @@ class MetadataService:
         await self._before_creation(names)
 
     async def ensure_topic(self, topic: NewTopic) -> TopicImage:
-        """Returns the topic of that name, and creates it if necessary.
-
-        Raises the error that CreateTopics would return.
-        """
+        """Returns the topic, and creates it if necessary. Raises the error that CreateTopics would return."""
         known = self.image.topics.get(topic.name)
         if known is None:
             result = (await self.create_topics([topic]))[topic.name]
@@ -298,10 +299,7 @@ class MetadataService:
         return await self._change(lambda image: plan_decided_configs(image, decide))
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:
-        """Removes the registration of a broker that is not live.
-
-        Raises BROKER_ID_NOT_REGISTERED for an unknown broker, and INVALID_REQUEST for a live broker.
-        """
+        """Removes the registration of a broker. Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST if it is live."""
         await self._change(lambda image: plan_unregistration(image, broker_id))
 
     async def allocate_broker_id(self, lowest: BrokerId = _LOWEST_BROKER_ID) -> BrokerId:
