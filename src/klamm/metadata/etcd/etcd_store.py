@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from klamm.metadata.etcd.etcd_address import EtcdAddress
@@ -25,7 +25,7 @@ from klamm.metadata.etcd.etcd_transaction import (
     transaction_request,
 )
 from klamm.metadata.etcd.etcd_warnings import warn_about
-from klamm.metadata.etcd.etcd_watch import EtcdWatch
+from klamm.metadata.etcd.etcd_watch import RANGE, EtcdWatch
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
 from klamm.metadata.store_identity import StoreIdentity
@@ -206,7 +206,7 @@ class EtcdStore:
                 if error.is_no_space:
                     return await self._look_after_no_space(changes, error)
                 if not error.is_refusal:
-                    await self._forbid(fence)
+                    await self._forbid(fence, changes)
                     raise OutcomeUnknown(str(error)) from error
                 if error.is_lease_gone:
                     self._end(str(error))
@@ -236,7 +236,7 @@ class EtcdStore:
         key = next(key for key, expected in conditions.items() if found[key] != expected)
         raise ConditionFailed(f"{key} is at revision {found[key]} and not at {conditions[key]}")
 
-    async def _forbid(self, fence: tuple[bytes, int]) -> None:
+    async def _forbid(self, fence: tuple[bytes, int], changes: Sequence[Change]) -> None:
         """Excludes the transactions that were sent with this fence, and waits for the watches. Tries until it succeeds,
         or the session is over.
         """
@@ -246,8 +246,9 @@ class EtcdStore:
                     answer = await self._client.send(TRANSACT, fence_request(fence, self._session.lease_id))
                 except (EtcdCallFailed, EtcdUnavailable) as error:
                     if isinstance(error, EtcdCallFailed) and error.is_no_space:
-                        # etcd refuses the writes of all transactions now, so the earlier one too.
-                        break
+                        # etcd refuses all writes now, those of the earlier transaction too: it happened or does not.
+                        await self._read_back([change.key for change in changes])
+                        return
                     self._require_session(error)
                     await asyncio.sleep(_RETRY_S)
                     continue
@@ -274,22 +275,35 @@ class EtcdStore:
         The transaction is over. It happened if all its values are there, with one revision. Raises MetadataStoreError
         otherwise.
         """
-        puts = [change for change in changes if change.value is not None]
-        request = messages.TxnRequest(
-            success=[
-                messages.RequestOp(request_range=messages.RangeRequest(key=self._prefix + change.key.encode()))
-                for change in puts
-            ]
-        )
-        answer = await self._client.send(TRANSACT, request)
-        found = [each.response_range.kvs[0] if each.response_range.kvs else None for each in answer.responses]
-        values = [entry.value if entry is not None else None for entry in found]
-        revisions = {entry.mod_revision if entry is not None else 0 for entry in found}
-        if values == [change.value for change in puts] and len(revisions) == 1:
-            (revision,) = revisions
-            await self._reached(revision)
-            return revision
+        puts = {change.key: change.value for change in changes if change.value is not None}
+        found = await self._read_back(puts)
+        values = {key: entry.value for key, entry in found.items()}
+        revisions = {entry.mod_revision for entry in found.values()}
+        if values == puts and len(revisions) == 1:
+            return revisions.pop()
         raise error
+
+    async def _read_back(self, keys: Collection[str]) -> dict[str, messages.KeyValue]:
+        """Reads keys at one revision, and waits until the watches have delivered what it found.
+
+        Tries until it succeeds. Raises OutcomeUnknown if the session ends before.
+        """
+        found: dict[str, messages.KeyValue] = {}
+        revision = 0
+        for key in keys:
+            request = messages.RangeRequest(key=self._prefix + key.encode(), revision=revision)
+            while True:
+                try:
+                    answer = await self._client.send(RANGE, request)
+                    break
+                except (EtcdCallFailed, EtcdUnavailable) as error:
+                    self._require_session(error)
+                    await asyncio.sleep(_RETRY_S)
+            revision = revision or answer.header.revision
+            found.update((key, entry) for entry in answer.kvs)
+        modified = {key: found[key].mod_revision if key in found else 0 for key in keys}
+        await self._wait(lambda watcher: watcher.has_seen(modified, revision))
+        return found
 
     # Watches
 
