@@ -25,7 +25,7 @@ from klamm.metadata.etcd.etcd_errors import EtcdCallFailed, EtcdReplaced, EtcdUn
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import MetadataStoreError
 
-__all__ = ["CALL_TIMEOUT_S", "EtcdClient", "Method"]
+__all__ = ["CALL_TIMEOUT_S", "RANGE", "EtcdClient", "Method"]
 
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
@@ -60,6 +60,7 @@ class Method(NamedTuple, Generic[Request, Answer]):
     is_linearizable: bool = False
 
 
+RANGE: Final = Method("/etcdserverpb.KV/Range", messages.RangeResponse, messages.RangeRequest, True)
 _STATUS: Final = Method("/etcdserverpb.Maintenance/Status", messages.StatusResponse, messages.StatusRequest)
 _AUTHENTICATE: Final = Method(
     "/etcdserverpb.Auth/Authenticate", messages.AuthenticateResponse, messages.AuthenticateRequest
@@ -312,16 +313,14 @@ class EtcdClient:
     def _look(self, member: _Member, timeout_s: float) -> None:
         """Finds out whether the member can be used. Raises EtcdUnavailable if not."""
         try:
-            status = member.callable_of(_STATUS)(
-                messages.StatusRequest(), timeout=timeout_s, metadata=self._metadata()[1:]
-            )
+            if self.address.user is not None and self._token is None:
+                self._token = self._authenticate(member, timeout_s)
+            status = self._status_of(member, timeout_s)
             if self.cluster_id is None:
                 self.cluster_id = status.header.cluster_id
             self._check(_STATUS, status, 0)
             if not status.leader:
                 raise EtcdUnavailable(f"etcd at {member.endpoint} has no leader")
-            if self.address.user is not None and self._token is None:
-                self._token = self._authenticate(member)
         except grpc.RpcError as error:
             failure = call_failed(member.endpoint, error)
             if failure.needs_token:
@@ -333,10 +332,25 @@ class EtcdClient:
             raise EtcdUnavailable(f"{member.endpoint}: {error}") from None
         member.version, member.alarms, member.is_checked = status.version, tuple(status.errors), True
 
-    def _authenticate(self, member: _Member) -> str | None:
+    def _status_of(self, member: _Member, timeout_s: float) -> messages.StatusResponse:
+        metadata = self._metadata()
+        try:
+            status: messages.StatusResponse = member.callable_of(_STATUS)(
+                messages.StatusRequest(), timeout=timeout_s, metadata=metadata[1:]
+            )
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.PERMISSION_DENIED:
+                raise
+            # Since 3.6 only root may ask for the status. A linearizable read shows a leader too.
+            request = messages.RangeRequest(key=self.address.key_prefix, count_only=True)
+            answer = member.callable_of(RANGE)(request, timeout=timeout_s, metadata=metadata)
+            return messages.StatusResponse(header=answer.header, leader=answer.header.member_id)
+        return status
+
+    def _authenticate(self, member: _Member, timeout_s: float) -> str:
         request = messages.AuthenticateRequest(name=self.address.user or "", password=self._password)
         try:
-            answer = member.callable_of(_AUTHENTICATE)(request, timeout=CALL_TIMEOUT_S)
+            answer = member.callable_of(_AUTHENTICATE)(request, timeout=timeout_s)
         except grpc.RpcError as error:
             if "authentication is not enabled" not in (error.details() or ""):
                 raise

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from klamm.metadata.etcd.etcd_address import EtcdAddress
-from klamm.metadata.etcd.etcd_client import CALL_TIMEOUT_S, EtcdClient
+from klamm.metadata.etcd.etcd_client import CALL_TIMEOUT_S, RANGE, EtcdClient
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed, EtcdReplaced, EtcdUnavailable
 from klamm.metadata.etcd.etcd_session import EtcdSession
 from klamm.metadata.etcd.etcd_transaction import (
@@ -25,7 +25,7 @@ from klamm.metadata.etcd.etcd_transaction import (
     transaction_request,
 )
 from klamm.metadata.etcd.etcd_warnings import warn_about
-from klamm.metadata.etcd.etcd_watch import RANGE, EtcdWatch
+from klamm.metadata.etcd.etcd_watch import EtcdWatch
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
 from klamm.metadata.store_identity import StoreIdentity

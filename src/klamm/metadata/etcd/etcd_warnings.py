@@ -6,9 +6,8 @@ import logging
 import re
 from typing import Final
 
-from klamm.metadata.etcd.etcd_client import EtcdClient
+from klamm.metadata.etcd.etcd_client import RANGE, EtcdClient
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed
-from klamm.metadata.etcd.etcd_watch import RANGE
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 
 __all__ = ["is_safe", "warn_about"]

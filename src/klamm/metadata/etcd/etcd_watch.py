@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Final
 
-from klamm.metadata.etcd.etcd_client import EtcdClient, Method
+from klamm.metadata.etcd.etcd_client import RANGE, EtcdClient, Method
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed, EtcdReplaced
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Commit, MetadataStoreError, Versioned
 
-__all__ = ["RANGE", "EtcdWatch", "end_of"]
+__all__ = ["EtcdWatch", "end_of"]
 
-RANGE: Final = Method("/etcdserverpb.KV/Range", messages.RangeResponse, messages.RangeRequest, True)
 _WATCH: Final = Method("/etcdserverpb.Watch/Watch", messages.WatchResponse, messages.WatchRequest)
 _PAGE_KEYS: Final = 2000
 _RETRY_S: Final = 0.1

@@ -25,6 +25,14 @@ _ADD_USER: Final[Method[Any, Any]] = Method(
 _GRANT: Final[Method[Any, Any]] = Method(
     "/etcdserverpb.Auth/UserGrantRole", messages.AuthUserGrantRoleResponse, messages.AuthUserGrantRoleRequest
 )
+_ADD_ROLE: Final[Method[Any, Any]] = Method(
+    "/etcdserverpb.Auth/RoleAdd", messages.AuthRoleAddResponse, messages.AuthRoleAddRequest
+)
+_PERMIT: Final[Method[Any, Any]] = Method(
+    "/etcdserverpb.Auth/RoleGrantPermission",
+    messages.AuthRoleGrantPermissionResponse,
+    messages.AuthRoleGrantPermissionRequest,
+)
 _ENABLE: Final[Method[Any, Any]] = Method(
     "/etcdserverpb.Auth/AuthEnable", messages.AuthEnableResponse, messages.AuthEnableRequest
 )
@@ -63,20 +71,25 @@ def test_a_store_over_tls(own_etcd: Callable[..., Etcd], tmp_path: Path) -> None
 
 
 def test_a_store_with_users(own_etcd: Callable[..., Etcd], tmp_path: Path) -> None:
-    """etcd authenticates users, and its tokens expire at once: the session and its watch go on with new tokens. A wrong
-    password is refused with etcd's reason."""
+    """etcd authenticates users, whose role permits the keys of the prefix, and its tokens expire at once: the session
+    and its watch go on with new tokens. A wrong password is refused with etcd's reason."""
     etcd = own_etcd(options=["--auth-token-ttl=2"])
     (tmp_path / "password").write_text("secret\n")
     (tmp_path / "wrong").write_text("guess\n")
     etcd.call(_ADD_USER, messages.AuthUserAddRequest(name="root", password="secret"))
     etcd.call(_GRANT, messages.AuthUserGrantRoleRequest(user="root", role="root"))
+    etcd.call(_ADD_USER, messages.AuthUserAddRequest(name="ann", password="secret"))
+    etcd.call(_ADD_ROLE, messages.AuthRoleAddRequest(name="brokers"))
+    permission = messages.Permission(permType=messages.Permission.READWRITE, key=b"/test/", range_end=b"/test0")
+    etcd.call(_PERMIT, messages.AuthRoleGrantPermissionRequest(name="brokers", perm=permission))
+    etcd.call(_GRANT, messages.AuthUserGrantRoleRequest(user="ann", role="brokers"))
     etcd.call(_ENABLE, messages.AuthEnableRequest())
 
     def address(user: str, file: str) -> EtcdAddress:
         return EtcdAddress.parse(f"{etcd.url(user=user)}?password-file={tmp_path / file}")
 
     async def scenario() -> None:
-        store = await EtcdStore.open(address("root@", "password"), session_timeout_s=6)
+        store = await EtcdStore.open(address("ann@", "password"), session_timeout_s=6)
         seen = await watched(store)
         await store.transact({}, [Change("live/1", b"", is_leased=True)])
         await asyncio.sleep(5)
@@ -84,7 +97,7 @@ def test_a_store_with_users(own_etcd: Callable[..., Etcd], tmp_path: Path) -> No
         assert seen[-1].revision == last
         await store.close()
         with pytest.raises(MetadataStoreError, match="authentication failed"):
-            await EtcdStore.open(address("root@", "wrong"))
+            await EtcdStore.open(address("ann@", "wrong"))
         with pytest.raises(MetadataStoreError):
             await EtcdStore.open(etcd.address(), connect_timeout_s=1)
 
