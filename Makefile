@@ -10,7 +10,7 @@ TEST_PROCESSES ?= 6
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install checkpoint-jar demo unit test check check-style check-types check-docs check-worlds sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka test-spark-on-workers test-spark-on-4.2
+.PHONY: help install checkpoint-jar demo unit test check check-style check-types check-docs check-worlds sim fuzz faults checker bench docs docs-reference schema config-table etcd-messages clean test-spark-on-kafka test-spark-on-workers test-spark-on-4.2
 
 help:
 	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
@@ -107,6 +107,7 @@ ROUNDS ?= 500
 CHECKER_SECONDS ?= 600
 SPARK_KILLS ?= 20
 PIPELINE_KILLS_SECONDS ?= 600
+ETCD_ROUNDS ?= 200
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
 	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py tests/spark/pipelines/test_backfill_commands.py
@@ -116,6 +117,9 @@ faults: install
 			$(BIN)/python -m pytest tests/spark/test_exactly_once_kills.py tests/spark/test_exactly_once_runs.py || exit 1; \
 		PIPELINE_KILLS_SECONDS='$(PIPELINE_KILLS_SECONDS)' KLAMM_SPARK_TEST_BROKER=$$broker \
 			$(BIN)/python -m pytest tests/spark/pipelines/test_pipeline_kills.py || exit 1; \
+	done
+	@for etcd in debian current; do \
+		KLAMM_TEST_ETCD=$$etcd KLAMM_ETCD_ROUNDS='$(ETCD_ROUNDS)' $(BIN)/python -m pytest tests/integration/metadata/etcd tests/integration/cli/test_serve_cluster.py || exit 1; \
 	done
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' --workers 3 --java
@@ -140,6 +144,12 @@ docs-reference: install
 # KAFKA_JARS: a folder with Apache Kafka's jars, as `mvn dependency:copy-dependencies` fills one (tests/interop/java/pom.xml).
 schema: install
 	$(BIN)/python tools/generate_schema.py $(KAFKA_JARS)
+
+# In an environment of its own: this version of the generator makes code that protobuf 6.31 and later can load.
+etcd-messages:
+	@$(PYTHON) -m venv build/protoc
+	@build/protoc/bin/python -m pip install --quiet --disable-pip-version-check 'grpcio-tools==1.76.0'
+	@sh tools/generate_etcd_messages.sh build/protoc/bin/python
 
 config-table:
 	java -cp '$(KAFKA_JARS)/*' tools/dump_kafka_configs/DumpKafkaConfigs.java > src/klamm/config/kafka_configs.json
