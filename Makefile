@@ -89,7 +89,7 @@ check-docs: install
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 check-worlds: install
-	@for kind in groups log broker; do $(BIN)/python -m tests.simulation --world $$kind --seeds 1..300 || exit 1; done
+	@for kind in groups log broker delivery; do $(BIN)/python -m tests.simulation --world $$kind --seeds 1..300 || exit 1; done
 	$(BIN)/python -m tests.simulation --world cluster --seeds 1..100
 
 # SEEDS=1000 for the first thousand, SEEDS=5000..6000 for those, SEED_OPTIONS='--trace' and more: python -m tests.simulation --help

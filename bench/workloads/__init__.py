@@ -27,6 +27,7 @@ from bench.workloads import (
     rebalance_consumer,
     rebalance_cooperative,
     rebalance_eager,
+    record_handlers,
     restart,
     spark_first_row,
     spark_plan,
@@ -76,4 +77,5 @@ WORKLOADS: tuple[Workload, ...] = (
     *spark_through.WORKLOADS,
     *pipelines.WORKLOADS,
     *workers.WORKLOADS,
+    *record_handlers.WORKLOADS,
 )

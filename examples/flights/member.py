@@ -1,53 +1,37 @@
 """One member of the queue, a process of its own, so that it can be killed: python -m examples.flights.member SERVERS
-TOPIC GROUP NAME."""
+TOPIC GROUP NAME.
+
+It is a worker: its handler gets batches of flights, in the order of each airport.
+"""
 
 from __future__ import annotations
 
-import signal
 import sys
-import time
 
-from confluent_kafka import Consumer, KafkaException
+from klamm.worker import Record, Worker
 
-COMMIT_INTERVAL_S = 0.5
+__all__ = ["main"]
 
 
 def main(bootstrap_servers: str, topic: str, group: str, name: str) -> None:
-    """Reads its share of the partitions until SIGTERM, and commits what it has read."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
+    """Handles the flights of its share of the partitions until SIGTERM."""
+    app = Worker(
+        bootstrap_servers,
+        group=group,
+        commit_every=0.5,
+        settings={
             "log_level": 0,
-            "group.id": group,
             "client.id": name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": 6000,
             "heartbeat.interval.ms": 2000,
-        }
+        },
     )
-    consumer.subscribe([topic])
-    stopped = False
 
-    def stop(number: int, frame: object) -> None:
-        nonlocal stopped
-        stopped = True
+    @app.handler(topic, batch=500, within=0.1)
+    def count(flights: list[Record]) -> None:
+        assert flights, "a batch is never empty"
 
-    signal.signal(signal.SIGTERM, stop)
-    committed_s = time.monotonic()
-    is_dirty = False
-    while not stopped:
-        messages = consumer.consume(num_messages=5000, timeout=0.2)
-        is_dirty = is_dirty or any(message.error() is None for message in messages)
-        if is_dirty and time.monotonic() - committed_s >= COMMIT_INTERVAL_S:
-            committed_s = time.monotonic()
-            is_dirty = False
-            try:
-                consumer.commit(asynchronous=False)
-            except KafkaException as error:  # a rebalance came in between: who gets the partition reads these again
-                print(f"{name}: {error}", file=sys.stderr)
-    consumer.close()
+    app.run(progress=False)
 
 
 if __name__ == "__main__":

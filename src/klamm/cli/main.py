@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "produce": ("klamm.cli.records.produce", "write records to a topic"),
     "consume": ("klamm.cli.records.consume", "read records from topics"),
     "group": ("klamm.cli.group.command", "list, describe, explain, watch, reset, clone and delete consumer groups"),
+    "worker": ("klamm.cli.worker_status", "show what workers have in flight, and what holds up their commits"),
     "txn": ("klamm.cli.txn", "list, describe and abort transactions"),
     "env": ("klamm.cli.env.command", "compare a group across environments"),
     "pipeline": ("klamm.cli.pipeline.command", "check, run, watch and stop pipelines on Spark"),

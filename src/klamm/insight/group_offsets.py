@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from klamm.client.commit_metadata import metadata_of
 from klamm.client.spark_metadata import application_in
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.errors import ClusterError
@@ -56,19 +57,11 @@ def commits(access: ClusterAccess, admin: AdminClient, group: str) -> Committed:
         for partition in result.topic_partitions
         if partition.error is None and partition.offset >= 0
     }
-    applications = {key: application_in(_metadata_of(partition)) for key, partition in found.items()}
+    applications = {key: application_in(metadata_of(partition)) for key, partition in found.items()}
     return Committed(
         {key: partition.offset for key, partition in found.items()},
         {key: application for key, application in applications.items() if application is not None},
     )
-
-
-def _metadata_of(partition: TopicPartition) -> str:
-    """Returns a commit's metadata. librdkafka may append bytes from the memory after them, which may not be UTF-8."""
-    try:
-        return partition.metadata or ""
-    except UnicodeDecodeError as error:
-        return error.object.decode("utf-8", "replace")
 
 
 def committed_offsets(access: ClusterAccess, admin: AdminClient, group: str) -> dict[PartitionKey, int]:

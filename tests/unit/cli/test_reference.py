@@ -18,6 +18,7 @@ from klamm.cli.pipeline.pipeline_check import CHECK_COLUMNS
 from klamm.cli.pipeline.pipeline_status import STATUS_COLUMNS
 from klamm.cli.records.record_format import TOKENS
 from klamm.cli.txn import DESCRIBE_COLUMNS, HANGING_COLUMNS, LIST_COLUMNS
+from klamm.cli.worker_status import STATUS_COLUMNS as WORKER_COLUMNS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
 SHARED = {"-h", "--help", "-b", "--bootstrap-server", "--context", "--full-id", "-X", "-o", "--output"}
@@ -65,5 +66,13 @@ def test_every_format_token_and_column_is_told() -> None:
         assert f"| `%{token}` |" in PAGE
     of_groups = (*OFFSET_COLUMNS, *MEMBER_COLUMNS, *ENVIRONMENT_COLUMNS, *CLONE_COLUMNS)
     of_transactions = (*LIST_COLUMNS, *HANGING_COLUMNS, *DESCRIBE_COLUMNS)
-    for column in (*of_groups, *of_transactions, *CONTEXT_COLUMNS, *CHECK_COLUMNS, *STATUS_COLUMNS, *RANGE_COLUMNS):
+    for column in (
+        *of_groups,
+        *of_transactions,
+        *WORKER_COLUMNS,
+        *CONTEXT_COLUMNS,
+        *CHECK_COLUMNS,
+        *STATUS_COLUMNS,
+        *RANGE_COLUMNS,
+    ):
         assert f"`{column}`" in PAGE

@@ -5,14 +5,16 @@ may be finished too. The text names them, so that the next owner of the partitio
 also says what `klamm worker status` shows: how many records are in flight, since when the first one of them is, and
 which key has the most records.
 
-The text is `klamm1:` and base64 (RFC 4648, the alphabet for URLs, without padding) of: a CRC-32 of the rest, the
-position, and the fields of `CommitNote` in their order. The position repeats the committed offset: a tool that moves
-the offset and keeps the text makes the text invalid, as it should. Any other text reads as no note.
+The text is `klamm1:`, base64 (RFC 4648, the alphabet for URLs, without padding) and a full stop. The base64 has: a
+CRC-32 of the rest, the position, and the fields of `CommitNote` in their order. The position repeats the committed
+offset: a tool that moves the offset and keeps the text makes the text invalid, as it should. The full stop is the end
+of the text, because librdkafka may append bytes from its memory to a commit's metadata. Any other text reads as no
+note.
 """
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -30,6 +32,7 @@ from klamm.protocol.types import Millis, Offset
 __all__ = ["KEPT_KEY_BYTES", "CommitNote", "RangeRoom", "decode_note", "encode_note"]
 
 _PREFIX: Final = "klamm1:"
+_END: Final = "."
 _CRC_BYTES: Final = 4
 KEPT_KEY_BYTES: Final = 32
 """How many bytes of the hot key a note keeps."""
@@ -66,7 +69,7 @@ class RangeRoom(NamedTuple):
     @classmethod
     def within(cls, most_characters: int) -> RangeRoom:
         """Returns the room in texts of this length (the broker's `offset.metadata.max.bytes`)."""
-        size = (most_characters - len(_PREFIX)) * 3 // 4 - _MOST_FIXED_BYTES
+        size = (most_characters - len(_PREFIX) - len(_END)) * 3 // 4 - _MOST_FIXED_BYTES
         return cls(max(0, size * 8), max(0, size // _MOST_RUN_BYTES))
 
 
@@ -96,7 +99,7 @@ def _text(position: Offset, note: CommitNote, ranges: Sequence[OffsetRange]) -> 
         data += key
     data += write_ranges(position, ranges)
     whole = crc32(data).to_bytes(_CRC_BYTES, "big") + data
-    return _PREFIX + urlsafe_b64encode(whole).rstrip(b"=").decode("ascii")
+    return _PREFIX + urlsafe_b64encode(whole).rstrip(b"=").decode("ascii") + _END
 
 
 def decode_note(position: Offset, text: str | None, end: Offset | None = None) -> CommitNote:
@@ -107,8 +110,11 @@ def decode_note(position: Offset, text: str | None, end: Offset | None = None) -
     """
     if not text or not text.startswith(_PREFIX):
         return CommitNote()
+    coded, end_mark, _ = text[len(_PREFIX) :].partition(_END)
+    if not end_mark:
+        return CommitNote()
     try:
-        note = _note(position, text[len(_PREFIX) :])
+        note = _note(position, coded)
     except ValueError:
         return CommitNote()
     if end is not None and note.finished and note.finished[-1][1] > end:
@@ -117,7 +123,7 @@ def decode_note(position: Offset, text: str | None, end: Offset | None = None) -
 
 
 def _note(position: Offset, text: str) -> CommitNote:
-    whole = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    whole = b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
     data = whole[_CRC_BYTES:]
     if crc32(data).to_bytes(_CRC_BYTES, "big") != whole[:_CRC_BYTES]:
         raise MalformedRanges("wrong checksum")

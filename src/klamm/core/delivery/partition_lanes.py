@@ -8,7 +8,7 @@ records of a lane run one at a time and in the order of their offsets. A record 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
@@ -46,9 +46,19 @@ class Work:
         "size_bytes",
     )
 
-    def __init__(self, partition: PartitionLanes, received: Received, lane: bytes | None, now_ms: float) -> None:
+    def __init__(  # noqa: PLR0917  # it is called for each record, and names cost time
+        self,
+        partition: PartitionLanes,
+        offset: Offset,
+        size_bytes: int,
+        record: Any,
+        lane: bytes | None,
+        now_ms: float,
+    ) -> None:
         self.partition = partition
-        self.offset, _, self.size_bytes, self.record = received
+        self.offset = offset
+        self.size_bytes = size_bytes
+        self.record = record
         self.lane = lane
         self.received_ms = now_ms
         self.attempts = 0
@@ -70,10 +80,12 @@ class PartitionLanes:
 
     __slots__ = (
         "_far",
+        "_has_room",
         "_lanes",
         "_pending",
         "_ready",
         "_recovered",
+        "_room",
         "_started",
         "changes",
         "committed_changes",
@@ -84,7 +96,6 @@ class PartitionLanes:
         "is_revoked",
         "name",
         "ready_since_ms",
-        "room",
         "running",
         "size_bytes",
         "unfinished",
@@ -112,7 +123,9 @@ class PartitionLanes:
         self.has_turn = False
         """Whether the partition is in the queue of partitions with ready records."""
         self.ready_since_ms = 0.0
-        self.room = room
+        self._room = room
+        self._has_room = False
+        """Whether there is room for all records of `_pending`. It stays true until more come: the position rises."""
         self._recovered = deque(finished)
         """Finished records that were not received yet: an earlier owner finished them."""
         self._pending: deque[Work] = deque()
@@ -128,31 +141,33 @@ class PartitionLanes:
 
     # Records come in
 
-    def receive(self, received: Iterable[Received], is_keyed: bool, lane: bytes | None, now_ms: float) -> None:
+    def receive(self, received: Sequence[Received], is_keyed: bool, lane: bytes | None, now_ms: float) -> None:
         """Takes records, in the order of their offsets. Without `is_keyed` all records have the same lane."""
         lanes, ready, pending = self._lanes, self._ready, self._pending
         was_ready = bool(ready)
-        for each in received:
-            offset, key, size_bytes, _ = each
-            self.end = Offset(offset + 1)
-            work = Work(self, each, key if is_keyed else lane, now_ms)
+        for offset, key, size_bytes, record in received:
+            if is_keyed:
+                lane = key
+            work = Work(self, offset, size_bytes, record, lane, now_ms)
             if self._recovered and self._was_finished(offset):
                 self._skip(work)
                 continue
             pending.append(work)
             self.unfinished += 1
             self.size_bytes += size_bytes
-            if work.lane is None:
+            if lane is None:
                 heappush(ready, (offset, work))
                 continue
-            queue = lanes.get(work.lane, _NO_LANE)
+            queue = lanes.get(lane, _NO_LANE)
             if queue is _NO_LANE:
-                lanes[work.lane] = None
+                lanes[lane] = None
                 heappush(ready, (offset, work))
             elif queue is None:
-                lanes[work.lane] = deque([work])
+                lanes[lane] = deque([work])
             else:
                 queue.append(work)
+        self.end = Offset(received[-1].offset + 1)
+        self.limit_room(self._room)
         if ready and not was_ready:
             self.ready_since_ms = now_ms
         self.changes += 1
@@ -175,14 +190,27 @@ class PartitionLanes:
     @property
     def startable(self) -> Work | None:
         """The record that starts next, if one may start."""
-        if not self._ready or self.is_revoked or not self._is_within_room(self._ready[0][1]):
+        if not self._ready or self.is_revoked:
             return None
-        return self._ready[0][1]
+        work = self._ready[0][1]
+        return work if self._has_room or self._is_within_room(work) else None
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether a record may start, if the commit's text has room for it."""
+        return bool(self._ready)
 
     @property
     def queued(self) -> int:
         """How many records are received and neither run nor wait for their next attempt."""
         return self.unfinished - self.running - self.waiting
+
+    def start_one(self, work: Work) -> list[Work]:
+        """Starts the record that `startable` has returned."""
+        heappop(self._ready)
+        run: list[Work] = []
+        self._begin(work, run)
+        return run
 
     def start(self, most: int, now_ms: float) -> list[Work]:
         """Starts the next records, at most so many, and returns them in order. `startable` is one of them."""
@@ -206,8 +234,16 @@ class PartitionLanes:
             self._started += 1
             self._far = max(self._far, work.offset)
         work.attempts += 1
+        if work is self._pending[0]:
+            self.changes += 1  # the next commit says that the record at the position runs
         self.running += 1
         run.append(work)
+
+    def limit_room(self, room: RangeRoom) -> None:
+        """Sets the room for finished records in the commit's text."""
+        self._room = room
+        pending = self._pending
+        self._has_room = bool(pending) and max(self._far, pending[-1].offset) - pending[0].offset < room.offsets
 
     def _is_within_room(self, work: Work) -> bool:
         """Returns whether the commit's text has room for any set of finished records if this record starts too.
@@ -218,13 +254,13 @@ class PartitionLanes:
         return (
             work.is_begun
             or work.offset == position
-            or max(self._far, work.offset) - position < self.room.offsets
-            or self._started + len(self._recovered) < self.room.records
+            or (work.offset if work.offset > self._far else self._far) - position < self._room.offsets
+            or self._started + len(self._recovered) < self._room.records
         )
 
     # Records end
 
-    def finish(self, run: list[Work]) -> None:
+    def finish(self, run: Sequence[Work]) -> None:
         """Takes records that are finished, and lets the next records of their lanes start."""
         pending = self._pending
         self.running -= len(run)
@@ -236,10 +272,11 @@ class PartitionLanes:
         while pending and pending[0].is_finished:
             pending.popleft()
             self._started -= 1
-        for lane in (
-            dict.fromkeys(work.lane for work in run if work.lane is not None) if len(run) > 1 else (run[0].lane,)
-        ):
-            if lane is not None:
+        if len(run) == 1:
+            if (lane := run[0].lane) is not None:
+                self._go_on(lane)
+        else:
+            for lane in dict.fromkeys(work.lane for work in run if work.lane is not None):
                 self._go_on(lane)
         self.changes += 1
 
@@ -313,6 +350,11 @@ class PartitionLanes:
             else:
                 ranges.append((clipped, last))
         return tuple(ranges)
+
+    @property
+    def held_since_ms(self) -> float | None:
+        """When the record at the position was received, which holds the commit up; None if nothing is unfinished."""
+        return self._pending[0].received_ms if self._pending else None
 
     def note(self) -> CommitNote:
         """Returns what the commit says in addition to the position."""

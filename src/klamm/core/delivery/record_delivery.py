@@ -124,30 +124,39 @@ class RecordDelivery:
             return
         if lanes.end is not None and received[0].offset < lanes.end:
             # The log has ended before the position, and begins again: it was deleted, or an unclean election cut it.
+            is_paused = lanes.is_paused
             self.drop([partition])
             lanes = self.assign(partition, None)
+            lanes.is_paused = is_paused
         lanes.receive(received, self._is_keyed, self._lane, now_ms)
         self._give_turn(lanes)
 
     def take(self, now_ms: float) -> list[Work]:
         """Returns the records to handle now, as one run; an empty list if there is nothing to start."""
-        self._end_waits(now_ms)
+        if self._retries:
+            self._end_waits(now_ms)
         if self.runs_outside >= self._concurrency:
             return []
         for _ in range(len(self._turns)):
             lanes = self._turns.popleft()
             lanes.has_turn = False
-            if lanes.is_gone or lanes.startable is None:
+            if lanes.is_gone or (first := lanes.startable) is None:
                 continue
-            if self._batch > 1 and self._waits_for_more(lanes, now_ms):
+            if self._batch == 1:
+                run = lanes.start_one(first)
+            elif self._waits_for_more(lanes, now_ms):
                 self._give_turn(lanes)
                 continue
-            run = lanes.start(self._batch, now_ms)
-            for work in run:
-                if work.attempts == 1:
-                    work.deadline_ms = self._retry.deadline_ms(now_ms)
+            else:
+                run = lanes.start(self._batch, now_ms)
+            if self._retry.deadline is not None:
+                for work in run:
+                    if work.attempts == 1:
+                        work.deadline_ms = self._retry.deadline_ms(now_ms)
             self.runs_outside += 1
-            self._give_turn(lanes)
+            if lanes.has_ready and not lanes.has_turn:
+                lanes.has_turn = True
+                self._turns.append(lanes)
             return run
         return []
 
@@ -159,7 +168,10 @@ class RecordDelivery:
     def succeed(self, run: Sequence[Work]) -> None:
         """Takes a run whose records are finished."""
         self.runs_outside -= 1
-        self._finish(list(run))
+        lanes = run[0].partition
+        if not lanes.is_gone:
+            lanes.finish(run)
+            self._give_turn(lanes)
 
     def fail(self, run: Sequence[Work], now_ms: float, *, is_final: bool = False) -> list[Work]:
         """Takes a run whose handler failed, and returns the records that are not tried again.
@@ -227,12 +239,6 @@ class RecordDelivery:
             times += [lanes.ready_since_ms + self._within_ms for lanes in self._turns if lanes.startable is not None]
         return min(times, default=None)
 
-    def _finish(self, run: list[Work]) -> None:
-        lanes = run[0].partition
-        if not lanes.is_gone:
-            lanes.finish(run)
-            self._give_turn(lanes)
-
     def _end_waits(self, now_ms: float) -> None:
         retries = self._retries
         while retries and retries[0][0] <= now_ms:
@@ -274,6 +280,16 @@ class RecordDelivery:
                 self._partitions[partition].committed_changes = -1
 
     @property
+    def has_more(self) -> bool:
+        """Whether the next `take` may return a run."""
+        return bool(self._turns)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a failed record waits for its next attempt."""
+        return bool(self._retries)
+
+    @property
     def is_full(self) -> bool:
         """Whether the partitions together hold as many records as they may: the caller reads no more for now."""
         records = size_bytes = 0
@@ -300,5 +316,5 @@ class RecordDelivery:
         self.window = replace(self.window, note_characters=characters)
         self._room = RangeRoom.within(characters)
         for lanes in self._partitions.values():
-            lanes.room = self._room
+            lanes.limit_room(self._room)
             lanes.committed_changes = -1

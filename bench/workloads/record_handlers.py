@@ -1,0 +1,177 @@
+"""Handlers of records: `klamm.worker` next to other clients of Python and to Parallel Consumer, on the same broker.
+
+All clients handle the same records with a handler that waits for 0, 1 or 5 ms, as many as 128 at once. There are 100
+keys, and one hot key with a share of 5 %. It bounds clients that keep the order of keys: at 5 ms to 4,000 records a
+second. Latency is measured at four fifths of the rate that the same client has reached in the same round.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from confluent_kafka import Producer
+
+from bench.peers import PeerUnavailable, RunningPeer
+from bench.record_clients import TITLES, available_clients, run_client
+from bench.workload import PARTITIONS, Figure, Load, SteadyWorkload
+
+__all__ = ["WORKLOADS"]
+
+_SECTION: Final = "Handlers of records"
+_COUNTS: Final = {0: 400_000, 1: 40_000, 5: 20_000}
+_PLAIN_COUNTS: Final = {0: 400_000, 1: 8_000, 5: 2_000}
+"""The plain loop handles one record after another."""
+_LATENCY_SECONDS: Final = 15
+_LOAD: Final = 0.8
+_START_SECONDS: Final = 6
+"""How long a client may take to join its group before the paced records come."""
+_SIZE_BYTES: Final = 100
+_WITHOUT: Final = {
+    "tansu": "the rows compare clients of one broker",
+    "mock": "the rows compare clients of one broker",
+}
+
+
+def _key(number: int) -> bytes:
+    return b"hot" if number % 20 == 0 else b"key-%d" % (number % 100)
+
+
+def _produce(running: RunningPeer, topic: str, count: int, rate: float | None = None) -> None:
+    """Writes records, at once or so many in a second. Raises PeerUnavailable."""
+    producer = Producer({"bootstrap.servers": running.bootstrap_servers, "linger.ms": 0 if rate else 20})
+    began = time.monotonic()
+    for number in range(count):
+        if rate is not None and (wait := began + number / rate - time.monotonic()) > 0:
+            time.sleep(wait)
+        while True:
+            try:
+                producer.produce(topic, bytes(_SIZE_BYTES), _key(number))
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                break
+        producer.poll(0)
+    if producer.flush(60):
+        raise PeerUnavailable(f"the broker did not take all records of {topic}")
+
+
+def _prepare(handler_ms: int, running: RunningPeer, load: Load) -> None:
+    available_clients()
+    topic = f"handlers-{handler_ms}"
+    running.create_topic(topic, PARTITIONS)
+    _produce(running, topic, load.scaled(_COUNTS[handler_ms]))
+
+
+def _measure(handler_ms: int, running: RunningPeer, load: Load, number: int) -> Mapping[str, float]:
+    figures: dict[str, float] = {}
+    clients = available_clients()
+    for client in clients if number % 2 else reversed(clients):
+        try:
+            figures |= _measure_client(client, handler_ms, running, load, number)
+        except (PeerUnavailable, subprocess.TimeoutExpired) as error:
+            print(f"{TITLES[client]} is left out of this round: {error}", file=sys.stderr)
+    return figures
+
+
+def _measure_client(client: str, handler_ms: int, running: RunningPeer, load: Load, number: int) -> Mapping[str, float]:
+    counts = _PLAIN_COUNTS if client == "plain" else _COUNTS
+    found = run_client(
+        client,
+        bootstrap=running.bootstrap_servers,
+        topic=f"handlers-{handler_ms}",
+        group=f"{client}-{handler_ms}-{number}",
+        count=load.scaled(counts[handler_ms]),
+        handler_ms=handler_ms,
+    )
+    figures = {client: found["records_per_second"], f"{client}_cpu": found["cpu_microseconds"]}
+    if handler_ms == 5:
+        figures[f"{client}_p99"] = _latency(client, running, found["records_per_second"] * _LOAD, number)
+    return figures
+
+
+def _latency(client: str, running: RunningPeer, rate: float, number: int) -> float:
+    topic = f"paced-{client}-{number}"
+    running.create_topic(topic, PARTITIONS)
+    count = int(rate * _LATENCY_SECONDS)
+
+    def produce() -> None:
+        time.sleep(_START_SECONDS)
+        _produce(running, topic, count, rate)
+
+    thread = threading.Thread(target=produce, daemon=True)
+    thread.start()
+    try:
+        return run_client(
+            client,
+            bootstrap=running.bootstrap_servers,
+            topic=topic,
+            group=topic,
+            count=count,
+            handler_ms=5,
+            has_latency=True,
+        )["p99_ms"]
+    finally:
+        thread.join()
+        running.delete_topic(topic)
+
+
+def _figures(handler_ms: int) -> tuple[Figure, ...]:
+    work = f"handler of {handler_ms} ms"
+    rates = [Figure(name, f"{work}, {title}", "records/s", digits=0) for name, title in TITLES.items()]
+    cpu = [
+        Figure(f"{name}_cpu", f"{work}, processor time of a record, {title}", "µs", less_is_better=True)
+        for name, title in TITLES.items()
+    ]
+    of_plain = Figure(
+        "of_plain",
+        f"{work}, klamm.worker / plain loop",
+        "x",
+        limit=0.3 if handler_ms == 0 else None,
+        digits=2,
+        of=("worker", "plain"),
+    )
+    if handler_ms == 0:
+        return (*rates, *cpu, of_plain)
+    of_java = Figure(
+        "of_java",
+        f"{work}, klamm.worker / Parallel Consumer",
+        "x",
+        limit=1.0,
+        digits=2,
+        of=("worker", "parallel_consumer"),
+    )
+    if handler_ms == 1:
+        return (*rates, *cpu, of_plain, of_java)
+    latency = [
+        Figure(
+            f"{name}_p99",
+            f"{work}, 99th percentile at 80 % load, {title}",
+            "ms",
+            less_is_better=True,
+            limit=10.0 if name == "worker" else None,
+        )
+        for name, title in TITLES.items()
+    ]
+    return (*rates, *cpu, *latency, of_plain, of_java)
+
+
+def _row(handler_ms: int) -> SteadyWorkload:
+    return SteadyWorkload(
+        name=f"handlers_{handler_ms}_ms",
+        title=f"Handlers of records: {handler_ms} ms",
+        section=_SECTION,
+        figures=_figures(handler_ms),
+        rounds=3,
+        without=_WITHOUT,
+        prepare=lambda running, load: _prepare(handler_ms, running, load),
+        measure=lambda running, load, number: _measure(handler_ms, running, load, number),
+    )
+
+
+WORKLOADS: Final = tuple(_row(handler_ms) for handler_ms in _COUNTS)
+"""In this order: handlers of 0, 1 and 5 ms."""

@@ -1,0 +1,314 @@
+"""The membership of a worker in its group: the one thread that polls, commits, pauses and resumes.
+
+Theory of operation. Handlers run elsewhere, so the thread polls all the time and a slow handler does not cost the
+membership. All callbacks of the consumer (partitions come and go, commits are answered) run in this thread, within a
+poll. When the group revokes partitions, the callback waits for what runs, commits, and returns; the group gives the
+partitions to other members after that. Partitions that are lost already are dropped without a commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from threading import Event
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ConsumerPartition
+
+from klamm.client.commit_metadata import metadata_of
+from klamm.core.delivery.commit_text import decode_note
+from klamm.core.delivery.partition_lanes import Received
+from klamm.core.delivery.record_delivery import Commit
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.worker.errors import WorkerError
+from klamm.worker.handler_runs import HandlerRuns
+
+__all__ = ["Membership", "is_cooperative"]
+
+_logger = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 0.05
+_ROOM_SECONDS: Final = 0.1
+"""How long the thread waits for room in a full window before it pauses partitions."""
+_MOST_AT_ONCE: Final = 2000
+_ANSWER_SECONDS: Final = 30.0
+_LEAST_NOTE: Final = 64
+_HOPELESS: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.INVALID_GROUP_ID,
+    KafkaError.INVALID_SESSION_TIMEOUT,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+)
+"""Errors after which the consumer can't go on without a change by a person."""
+_OF_REBALANCE: Final = (
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.STALE_MEMBER_EPOCH,
+)
+
+
+class Membership:
+    """One member of the group."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        handlers: Mapping[str, HandlerRuns],
+        *,
+        commit_every: float,
+        drain_seconds: float,
+        on_gone: Callable[[], None],
+        on_turn: Callable[[], None],
+    ) -> None:
+        self._handlers = handlers
+        """The handler of each topic."""
+        self._all_runs = list(dict.fromkeys(handlers.values()))
+        self._commit_every = commit_every
+        self._drain_seconds = drain_seconds
+        self._on_gone = on_gone
+        self._on_turn = on_turn
+        self._room = Event()
+        self._starts: dict[tuple[str | None, int | None], ConsumerPartition] = {}
+        """Where partitions begin that were assigned during the current call."""
+        self._most_at_once = min(_MOST_AT_ONCE, *(runs.plan.window.records for runs in self._all_runs))
+        self._reset = (
+            OFFSET_END if settings.get("auto.offset.reset") in ("latest", "largest", "end") else OFFSET_BEGINNING
+        )
+        self._is_cooperative = is_cooperative(settings)
+        self._names: dict[str, dict[int, TopicPartition]] = {topic: {} for topic in handlers}
+        for runs in self._all_runs:
+            runs.has_room = self._room.set
+        self._consumer = Consumer({**settings, "enable.auto.commit": False, "on_commit": self._committed})
+
+    def run(self, stopping: Event) -> None:
+        """Polls until `stopping` is set, then drains, commits and leaves the group."""
+        self._consumer.subscribe(
+            list(self._handlers), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+        next_commit = time.monotonic() + self._commit_every
+        try:
+            while not stopping.is_set():
+                self._poll()
+                self._on_turn()
+                if time.monotonic() >= next_commit:
+                    self._commit([commit for runs in self._all_runs for commit in runs.commits()])
+                    next_commit = time.monotonic() + self._commit_every
+            self._give_back([name for runs in self._all_runs for name in runs.delivery.partitions])
+        finally:
+            self._consumer.close()
+
+    # Records
+
+    def _poll(self) -> None:
+        full = [runs for runs in self._all_runs if runs.wait_for_room()]
+        if len(full) == len(self._all_runs):
+            self._room.wait(_ROOM_SECONDS)
+            self._room.clear()
+        self._change_flow()
+        # `consume` alone would wait until it has all messages that it may return.
+        first = self._consumer.poll(_POLL_SECONDS)
+        if first is None:
+            return
+        self._starts.clear()
+        # One call for many messages: each call waits for the interpreter's lock, which handlers hold meanwhile.
+        messages = [first, *self._consumer.consume(self._most_at_once - 1, timeout=0)]
+        self._receive(self._without_doubtful(messages) if self._starts else messages)
+
+    def _without_doubtful(self, messages: Sequence[Message]) -> list[Message]:
+        """Returns the messages without those of partitions that were assigned between the messages of one call. They
+        may be older than the assignment, so these partitions are read again from their start.
+        """
+        starts, kept, doubtful = self._starts, [], set()
+        for message in messages:
+            name = (message.topic(), message.partition())
+            if message.error() is None and name in starts:
+                doubtful.add(name)
+            else:
+                kept.append(message)
+        for name in doubtful:
+            self._consumer.seek(starts[name])
+        return kept
+
+    def _receive(self, messages: Sequence[Message]) -> None:
+        received: dict[TopicPartition, list[Received]] = {}
+        names = self._names
+        last: TopicPartition | None = None
+        records: list[Received] = []
+        for message in messages:
+            if (error := message.error()) is not None:
+                self._check(error)
+                continue
+            topic: Any = message.topic()
+            partition: Any = message.partition()
+            name = names[topic].get(partition)
+            if name is None:
+                name = names[topic][partition] = TopicPartition(topic, PartitionIndex(partition))
+            key: Any = message.key()
+            offset: Any = message.offset()
+            each = Received(offset, key, len(message) + (0 if key is None else len(key)), message)
+            if name is not last:
+                last, records = name, received.setdefault(name, [])
+            records.append(each)
+        for name, records in received.items():
+            self._handlers[name.topic].receive(name, records)
+        for topic in {name.topic for name in received}:
+            self._handlers[topic].wake()
+
+    def _check(self, error: KafkaError) -> None:
+        if error.fatal() or error.code() in _HOPELESS:
+            raise WorkerError(f"the consumer can't go on: {error.str()}")
+        _logger.warning("the consumer reports: %s", error.str())
+
+    def _change_flow(self) -> None:
+        for runs in self._all_runs:
+            flow = runs.flow()
+            if flow.pause:
+                self._consumer.pause([ConsumerPartition(*each) for each in flow.pause])
+            if flow.resume:
+                self._consumer.resume([ConsumerPartition(*each) for each in flow.resume])
+
+    # Partitions come and go
+
+    def _assigned(self, consumer: Consumer, partitions: list[ConsumerPartition]) -> None:
+        starts = []
+        for committed in self._committed_offsets(partitions):
+            name = _name_of(committed)
+            position = Offset(committed.offset) if committed.offset >= 0 else None
+            text = metadata_of(committed)
+            finished = decode_note(position or Offset(0), text).finished
+            if finished:
+                finished = decode_note(position or Offset(0), text, self._end_of(committed)).finished
+            runs = self._handlers[name.topic]
+            with runs.lock:
+                runs.delivery.assign(name, position, finished)
+            starts.append(ConsumerPartition(*name, OFFSET_INVALID if position is None else position))
+            restart = ConsumerPartition(*name, self._reset if position is None else position)
+            self._starts[name.topic, int(name.partition)] = restart
+        _logger.info("got %s", ", ".join(f"{each.topic}-{each.partition}" for each in starts) or "no partition")
+        if self._is_cooperative:
+            consumer.incremental_assign(starts)
+        else:
+            consumer.assign(starts)
+        if starts:
+            consumer.resume(starts)  # librdkafka remembers that a partition was paused when it went away
+
+    def _committed_offsets(self, partitions: list[ConsumerPartition]) -> list[ConsumerPartition]:
+        if not partitions:
+            return []
+        try:
+            found = self._consumer.committed(partitions, timeout=_ANSWER_SECONDS)
+        except KafkaException as error:
+            raise WorkerError(f"the committed offsets can't be read: {error.args[0].str()}") from error
+        for each in found:
+            if each.error is not None:
+                raise WorkerError(f"the offset of {each.topic}-{each.partition} can't be read: {each.error.str()}")
+        return found
+
+    def _end_of(self, partition: ConsumerPartition) -> Offset:
+        try:
+            _, end = self._consumer.get_watermark_offsets(partition, timeout=_ANSWER_SECONDS)
+        except KafkaException as error:
+            where = f"{partition.topic}-{partition.partition}"
+            raise WorkerError(f"the end of {where} can't be read: {error.args[0].str()}") from error
+        return Offset(end)
+
+    def _revoked(self, _consumer: Consumer, partitions: list[ConsumerPartition]) -> None:
+        names = [_name_of(each) for each in partitions]
+        _logger.info("gives back %s", ", ".join(map(str, names)) or "no partition")
+        self._give_back(names)
+
+    def _give_back(self, names: Sequence[TopicPartition]) -> None:
+        """Waits for what runs, commits, and drops the partitions."""
+        for runs in self._all_runs:
+            with runs.lock:
+                runs.delivery.revoke(names)
+        ends = time.monotonic() + self._drain_seconds
+        while not all(self._is_drained(runs, names) for runs in self._all_runs):
+            if time.monotonic() > ends:
+                _logger.warning("handlers still run after %g seconds; their records run again", self._drain_seconds)
+                break
+            self._on_turn()
+            time.sleep(0.005)
+        commits = [commit for runs in self._all_runs for commit in runs.commits(names)]
+        self._drop(names)
+        self._commit_now(commits)
+
+    def _is_drained(self, runs: HandlerRuns, names: Sequence[TopicPartition]) -> bool:
+        with runs.lock:
+            return runs.delivery.is_drained(names)
+
+    def _lost(self, _consumer: Consumer, partitions: list[ConsumerPartition]) -> None:
+        names = [_name_of(each) for each in partitions]
+        _logger.warning("lost %s; other members handle what was not committed", ", ".join(map(str, names)))
+        self._drop(names)
+
+    def _drop(self, names: Sequence[TopicPartition]) -> None:
+        for runs in self._all_runs:
+            with runs.lock:
+                runs.delivery.drop(names)
+        self._on_gone()
+
+    # Commits
+
+    def _commit(self, commits: Sequence[Commit]) -> None:
+        if not commits:
+            return
+        try:
+            self._consumer.commit(offsets=[_to_partition(each) for each in commits], asynchronous=True)
+        except KafkaException as error:
+            _logger.warning("a commit can't be sent: %s", error)
+            self._commit_again([each.partition for each in commits])
+
+    def _commit_now(self, commits: Sequence[Commit]) -> None:
+        if not commits:
+            return
+        try:
+            answers = self._consumer.commit(offsets=[_to_partition(each) for each in commits], asynchronous=False)
+        except KafkaException as error:
+            _logger.warning("the last commit failed, and what it contained runs again: %s", error)
+            return
+        for each in answers or ():
+            if each.error is not None:
+                _logger.warning("the last commit of %s-%d failed: %s", each.topic, each.partition, each.error.str())
+
+    def _committed(self, error: KafkaError | None, partitions: list[ConsumerPartition]) -> None:
+        failed = partitions if error is not None else [each for each in partitions if each.error is not None]
+        if not failed:
+            return
+        cause = failed[0].error or error
+        assert cause is not None
+        if cause.code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
+            self._shorten_notes()
+        level = logging.INFO if cause.code() in _OF_REBALANCE else logging.WARNING
+        _logger.log(level, "a commit failed and is made again: %s", cause.str())
+        self._commit_again([_name_of(each) for each in failed])
+
+    def _shorten_notes(self) -> None:
+        for runs in self._all_runs:
+            with runs.lock:
+                characters = runs.delivery.window.note_characters // 2
+                runs.delivery.limit_notes(characters if characters > _LEAST_NOTE else 0)
+
+    def _commit_again(self, names: Sequence[TopicPartition]) -> None:
+        for runs in self._all_runs:
+            with runs.lock:
+                runs.delivery.commit_failed(names)
+
+
+def _name_of(partition: ConsumerPartition) -> TopicPartition:
+    return TopicPartition(partition.topic, PartitionIndex(partition.partition))
+
+
+def _to_partition(commit: Commit) -> ConsumerPartition:
+    return ConsumerPartition(*commit.partition, commit.offset, commit.metadata)
+
+
+def is_cooperative(settings: Mapping[str, Any]) -> bool:
+    """Returns whether the group moves partitions one by one, which decides how the consumer is told."""
+    if settings.get("group.protocol") == "consumer":
+        return True
+    return all("cooperative" in each for each in str(settings["partition.assignment.strategy"]).split(","))

@@ -1,0 +1,100 @@
+"""Runs plain functions: one thread for each run that may be outside, or one thread and one process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from threading import Condition, Thread
+from typing import Any, TypeAlias
+
+from klamm.core.delivery.partition_lanes import Work
+from klamm.worker.async_handlers import first_deadline_ms
+from klamm.worker.handler_runs import HandlerRuns
+
+__all__ = ["CallFunction", "ThreadHandlers"]
+
+CallFunction: TypeAlias = Callable[[Any, float | None], None]
+"""Calls the handler with a record or a batch. The second argument is the time in seconds until the deadline; a thread
+can't be stopped, so only processes keep to it.
+"""
+
+
+class ThreadHandlers:
+    """The slots of one handler. A thread starts when it is needed for the first time."""
+
+    def __init__(self, runs: HandlerRuns, calls: Sequence[CallFunction]) -> None:
+        self._runs = runs
+        self._calls = list(calls)
+        self._condition = Condition()
+        self._wakes = 0
+        self._idle = 0
+        self._threads: list[Thread] = []
+        self._is_closed = False
+        runs.wake = self.wake
+
+    def wake(self) -> None:
+        """Lets one more thread look for a run."""
+        with self._condition:
+            if self._is_closed:
+                return
+            self._wakes = min(self._wakes + 1, len(self._calls))
+            if self._idle:
+                self._condition.notify()
+            elif len(self._threads) < len(self._calls):
+                call = self._calls[len(self._threads)]
+                name = f"{self._runs.plan.name}-{len(self._threads)}"
+                # A daemon: a function that never returns must not keep the process.
+                thread = Thread(target=self._slot, args=(call,), name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def close(self, seconds: float) -> None:
+        """Ends the threads; waits for those that run a function, so many seconds together."""
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify_all()
+        ends = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, ends - time.monotonic()))
+
+    def _slot(self, call: CallFunction) -> None:
+        try:
+            self._serve(call)
+        except Exception as error:
+            self._runs.crash(error)
+
+    def _serve(self, call: CallFunction) -> None:
+        runs, is_single = self._runs, self._runs.plan.batch == 1
+        finished: Sequence[Work] = ()
+        while True:
+            taken = runs.next_run(finished)
+            finished = ()
+            if taken is None:
+                if not self._wait():
+                    return
+                continue
+            # Another thread takes the next run, or waits for the next attempt of a failed record.
+            if (runs.delivery.has_more or runs.delivery.has_waiting) and (
+                self._idle or len(self._threads) < len(self._calls)
+            ):
+                self.wake()
+            run, records = taken
+            deadline_ms = first_deadline_ms(run)
+            seconds = None if deadline_ms is None else (deadline_ms - runs.clock_ms()) / 1000
+            try:
+                call(records[0] if is_single else records, seconds)
+                finished = run
+            except (Exception, SystemExit, KeyboardInterrupt) as error:
+                runs.fail(run, error)
+
+    def _wait(self) -> bool:
+        """Waits until a run may start. Returns False at the end."""
+        next_ms = self._runs.next_ms()
+        timeout = None if next_ms is None else max(0.001, (next_ms - self._runs.clock_ms()) / 1000)
+        with self._condition:
+            if not self._wakes and not self._is_closed:
+                self._idle += 1
+                self._condition.wait(timeout)
+                self._idle -= 1
+            self._wakes = max(0, self._wakes - 1)
+            return not self._is_closed
