@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-TEST_PROCESSES ?= 4
+# On two processors four processes leave a fifth of the time unused, and more if no Spark is among them.
+TEST_PROCESSES ?= 6
 # Tests start hundreds of processes, and without bytecode each of them compiles what it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install checkpoint-jar demo unit test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka test-spark-on-4.2
+.PHONY: help install checkpoint-jar demo unit test check check-style check-types check-docs check-worlds sim fuzz faults checker bench docs docs-reference schema config-table etcd-messages clean test-spark-on-kafka test-spark-on-workers test-spark-on-4.2
 
 help:
 	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
@@ -19,9 +20,10 @@ help:
 	@echo 'make sim      run simulated worlds: SEEDS=100000 for more'
 	@echo 'make fuzz     send random and damaged bytes to every decoder: SECONDS=600 for each target'
 	@echo 'make faults   kill the broker and cut its power 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
-	@echo 'make checker  run many clients while the broker is killed and loses power, four times, and check what they saw'
+	@echo 'make checker  run many clients while the broker is killed and loses power, and workers are killed, and check what they saw'
 	@echo 'make bench    compare klamm with Apache Kafka and other brokers'
 	@echo 'make test-spark-on-kafka  run the tests of the Spark source and sink with Apache Kafka as broker'
+	@echo 'make test-spark-on-workers  run them with three workers of `klamm serve` as brokers'
 	@echo 'make test-spark-on-4.2    run the most important of these tests with PySpark 4.2, also with the jar of Delta Lake'
 	@echo 'make install  only set up $(VENV)'
 
@@ -51,6 +53,10 @@ SPARK_TESTS ?= tests/spark
 test-spark-on-kafka: install
 	@KLAMM_SPARK_TEST_BROKER=apache-kafka $(BIN)/python -m pytest $(SPARK_TESTS) --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
 
+# One test process: each starts three workers, and the workers need the cores.
+test-spark-on-workers: install
+	@KLAMM_SPARK_TEST_BROKER=workers $(BIN)/python -m pytest $(SPARK_TESTS) $(TEST_OPTIONS)
+
 # The oldest supported PySpark, in a virtual environment of its own: for users of jars that exist for it only.
 OLDER_PYSPARK := 4.2.1
 OLDER_VENV := .venv-pyspark-4.2
@@ -67,13 +73,22 @@ $(OLDER_VENV)/.installed: pyproject.toml constraints.txt setup.py tools/install.
 	@PYTHON='$(PYTHON)' CONSTRAINTS=$(OLDER_VENV)/constraints.txt sh tools/install.sh '$(OLDER_VENV)'
 	@touch $@
 
-check: install
+# Its parts use one processor each: `make -j2 --output-sync=target check` runs them next to each other.
+check: check-style check-types check-docs check-worlds
+
+check-style: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_house.py
+
+check-types: install
+	$(BIN)/mypy
+
+check-docs: install
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+check-worlds: install
 	@for kind in groups log broker delivery; do $(BIN)/python -m tests.simulation --world $$kind --seeds 1..300 || exit 1; done
 	$(BIN)/python -m tests.simulation --world cluster --seeds 1..100
 
@@ -92,6 +107,7 @@ ROUNDS ?= 500
 CHECKER_SECONDS ?= 600
 SPARK_KILLS ?= 20
 PIPELINE_KILLS_SECONDS ?= 600
+ETCD_ROUNDS ?= 200
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
 	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py tests/spark/pipelines/test_backfill_commands.py
@@ -102,11 +118,15 @@ faults: install
 		PIPELINE_KILLS_SECONDS='$(PIPELINE_KILLS_SECONDS)' KLAMM_SPARK_TEST_BROKER=$$broker \
 			$(BIN)/python -m pytest tests/spark/pipelines/test_pipeline_kills.py || exit 1; \
 	done
+	@for etcd in debian current; do \
+		KLAMM_TEST_ETCD=$$etcd KLAMM_ETCD_ROUNDS='$(ETCD_ROUNDS)' $(BIN)/python -m pytest tests/integration/metadata/etcd tests/integration/cli/test_serve_cluster.py || exit 1; \
+	done
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
+	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' --workers 3 --java
 
-# CHECKER_SECONDS for each of the four; all four run, even if one finds something.
+# CHECKER_SECONDS for each of the five; all five run, even if one finds something.
 checker: install
-	@status=0; for options in '--fsync ack' '--fsync ack --power' '' '--power'; do \
+	@status=0; for options in '--fsync ack' '--fsync ack --power' '' '--power' '--workers 3 --java'; do \
 		$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' $$options || status=1; \
 	done; exit $$status
 
@@ -124,6 +144,12 @@ docs-reference: install
 # KAFKA_JARS: a folder with Apache Kafka's jars, as `mvn dependency:copy-dependencies` fills one (tests/interop/java/pom.xml).
 schema: install
 	$(BIN)/python tools/generate_schema.py $(KAFKA_JARS)
+
+# In an environment of its own: this version of the generator makes code that protobuf 6.31 and later can load.
+etcd-messages:
+	@$(PYTHON) -m venv build/protoc
+	@build/protoc/bin/python -m pip install --quiet --disable-pip-version-check 'grpcio-tools==1.76.0'
+	@sh tools/generate_etcd_messages.sh build/protoc/bin/python
 
 config-table:
 	java -cp '$(KAFKA_JARS)/*' tools/dump_kafka_configs/DumpKafkaConfigs.java > src/klamm/config/kafka_configs.json

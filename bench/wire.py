@@ -19,25 +19,67 @@ from klamm.protocol.schema.find_coordinator_response import FindCoordinatorRespo
 from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest
 from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
 
-__all__ = ["Connection", "frame", "wait_for_coordinator"]
+__all__ = ["Connection", "find_coordinators", "frame", "wait_for_coordinator"]
 
 M = TypeVar("M", bound=Message)
 
 _WINDOW = 100
+_KEYS_AT_ONCE = 1_000
+_ATTEMPTS = 300
+_PAUSE_S = 0.1
 
 
 def wait_for_coordinator(connection: Connection) -> None:
     """Waits until `__consumer_offsets` is created and loaded. Kafka creates it at the first request."""
     find = FindCoordinatorRequest(key="group")
-    fetch = OffsetFetchRequest(group_id="group", topics=[])
-    for _ in range(300):
+    for _ in range(_ATTEMPTS):
         (found,) = connection.ask_all(FindCoordinatorResponse, 3, [find])
+        if not found.error_code:
+            break
+        time.sleep(_PAUSE_S)
+    else:
+        raise TimeoutError("no group coordinator within half a minute")
+    if found.port == connection.port:
+        _wait_until_loaded(connection, "group")
+    else:
+        with Connection(f"{found.host}:{found.port}") as coordinator:
+            _wait_until_loaded(coordinator, "group")
+    time.sleep(1)  # The other partitions may still be loading.
+
+
+def _wait_until_loaded(connection: Connection, group: str) -> None:
+    fetch = OffsetFetchRequest(group_id=group, topics=[])
+    for _ in range(_ATTEMPTS):
         (fetched,) = connection.ask_all(OffsetFetchResponse, 5, [fetch])
-        if not found.error_code and not fetched.error_code:
-            time.sleep(1)  # The other partitions may still be loading.
+        if not fetched.error_code:
             return
-        time.sleep(0.1)
-    raise TimeoutError("no group coordinator within half a minute")
+        time.sleep(_PAUSE_S)
+    raise TimeoutError(f"the coordinator of {group} was not loaded within half a minute")
+
+
+def find_coordinators(bootstrap_servers: str, groups: Sequence[str]) -> dict[str, list[str]]:
+    """Returns the groups by the address of their coordinator, in their order; a single broker is named as it was given.
+
+    Waits until `__consumer_offsets` exists. Raises RuntimeError if a coordinator is missing, TimeoutError.
+    """
+    found: dict[str, list[str]] = {}
+    nodes = set()
+    with Connection(bootstrap_servers) as connection:
+        wait_for_coordinator(connection)
+        for start in range(0, len(groups), _KEYS_AT_ONCE):
+            request = FindCoordinatorRequest(coordinator_keys=list(groups[start : start + _KEYS_AT_ONCE]))
+            (answer,) = connection.ask_all(FindCoordinatorResponse, 4, [request])
+            for each in answer.coordinators:
+                if each.error_code:
+                    raise RuntimeError(f"{each.key} has no coordinator: error {each.error_code}")
+                nodes.add(each.node_id)
+                found.setdefault(f"{each.host}:{each.port}", []).append(each.key)
+    if len(nodes) == 1:
+        return {bootstrap_servers: list(groups)}
+    for address, names in found.items():
+        with Connection(address) as connection:
+            _wait_until_loaded(connection, names[0])
+    return found
 
 
 def frame(version: int, request: Message) -> bytes:
@@ -52,8 +94,9 @@ class Connection:
     """A connection with up to a hundred requests in flight."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        host, port = bootstrap_servers.split(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=60)
+        host, _, port = bootstrap_servers.rpartition(":")
+        self.port = int(port)
+        self._socket = socket.create_connection((host, self.port), timeout=60)
         self._file = self._socket.makefile("rb")
 
     def __enter__(self) -> Connection:

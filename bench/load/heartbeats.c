@@ -1,7 +1,8 @@
 /* Sends heartbeats that are ready made in a file over `members` connections for `seconds`, each connection one after
  * the other, and prints how many were answered a second and the percentiles of the time to the answer. With a rate the
  * time counts from the moment at which a heartbeat was due. A frame in the file is as it goes over the wire, with a
- * correlation id that is not looked at. */
+ * correlation id that is not looked at. For several brokers, `bootstrap` has their addresses and `file` as many files,
+ * separated by commas; each broker gets its share of the connections. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -14,13 +15,25 @@
 
 #define HEARTBEAT 12
 
+#define MOST_BROKERS 64
+
 static struct options options;
-static unsigned char **frames;
-static int64_t frames_count;
 static int64_t start_nanos;
+
+struct broker {
+    const char *address;
+    unsigned char **frames;
+    int64_t frames_count;
+    int connections;
+};
+
+static struct broker brokers[MOST_BROKERS];
+static int brokers_count;
 
 struct connection {
     int number;
+    struct broker *broker;
+    int place; /* among the connections of its broker */
     pthread_t thread;
     int64_t *latencies;
     int64_t count, size;
@@ -32,19 +45,33 @@ static uint32_t read_length(const unsigned char *bytes) {
     return ntohl(length);
 }
 
-static void load_frames(const char *path) {
+static void load_frames(struct broker *broker, const char *path) {
     FILE *file = fopen(path, "rb");
     if (!file) fail(path, "cannot be opened");
     unsigned char head[4];
     while (fread(head, 1, 4, file) == 4) {
         uint32_t length = read_length(head);
-        if (frames_count % 1024 == 0) frames = realloc(frames, (size_t)(frames_count + 1024) * sizeof *frames);
+        if (broker->frames_count % 1024 == 0)
+            broker->frames = realloc(broker->frames, (size_t)(broker->frames_count + 1024) * sizeof *broker->frames);
         unsigned char *frame = malloc(length + 4);
         memcpy(frame, head, 4);
         if (fread(frame + 4, 1, length, file) != length) fail(path, "ends within a frame");
-        frames[frames_count++] = frame;
+        broker->frames[broker->frames_count++] = frame;
     }
     fclose(file);
+}
+
+static void load_brokers(void) {
+    char *addresses = strdup(options.bootstrap), *files = strdup(options.file);
+    char *rest_of_addresses, *rest_of_files;
+    char *address = strtok_r(addresses, ",", &rest_of_addresses), *file = strtok_r(files, ",", &rest_of_files);
+    for (; address && file && brokers_count < MOST_BROKERS; brokers_count++) {
+        brokers[brokers_count].address = address;
+        load_frames(&brokers[brokers_count], file);
+        address = strtok_r(NULL, ",", &rest_of_addresses);
+        file = strtok_r(NULL, ",", &rest_of_files);
+    }
+    if (address || file) fail(options.file, "needs one file for each address");
 }
 
 static int connect_to(const char *bootstrap) {
@@ -96,7 +123,10 @@ static void ask(int descriptor, const unsigned char *frame) {
 
 static void *beat(void *opaque) {
     struct connection *connection = opaque;
-    int descriptor = connect_to(options.bootstrap);
+    const struct broker *broker = connection->broker;
+    /* A member always uses the same connection. */
+    int64_t own = (broker->frames_count - connection->place + broker->connections - 1) / broker->connections;
+    int descriptor = connect_to(broker->address);
     int64_t end = start_nanos + (int64_t)(options.seconds * 1e9);
     for (int64_t turn = 0;; turn++) {
         int64_t index = connection->number + turn * options.members;
@@ -108,7 +138,7 @@ static void *beat(void *opaque) {
         } else if (due >= end) {
             break;
         }
-        ask(descriptor, frames[index % frames_count]);
+        ask(descriptor, broker->frames[connection->place + turn % own * broker->connections]);
         if (connection->count == connection->size) {
             connection->size = connection->size ? 2 * connection->size : 1024;
             connection->latencies = realloc(connection->latencies, (size_t)connection->size * sizeof(int64_t));
@@ -121,12 +151,18 @@ static void *beat(void *opaque) {
 
 int main(int argc, char **argv) {
     options = parse_options(argc, argv);
-    load_frames(options.file);
-    if (!frames_count || frames_count % options.members) fail(options.file, "needs as many frames for each connection");
+    load_brokers();
     struct connection *connections = calloc((size_t)options.members, sizeof *connections);
-    start_nanos = now_nanos() + 100000000;
     for (int i = 0; i < options.members; i++) {
         connections[i].number = i;
+        connections[i].broker = &brokers[i % brokers_count];
+        connections[i].place = connections[i].broker->connections++;
+    }
+    for (int i = 0; i < brokers_count; i++)
+        if (brokers[i].frames_count < brokers[i].connections || !brokers[i].connections)
+            fail(brokers[i].address, "needs a frame for each connection, and a connection");
+    start_nanos = now_nanos() + 100000000;
+    for (int i = 0; i < options.members; i++) {
         pthread_create(&connections[i].thread, NULL, beat, &connections[i]);
     }
     int64_t total = 0;

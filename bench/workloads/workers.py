@@ -1,7 +1,8 @@
 """Several workers behind one command, next to one worker and Apache Kafka: what more processes bring, and cost.
 
 The client takes processors, too. So each rate is also shown for a second of the broker's processor time: it says what a
-machine with more cores could serve, as long as no single partition limits it.
+machine with more cores could serve, as long as no single partition limits it. Heartbeats have only this figure: on
+few cores their rate depends on what the load takes of them.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from bench.many_groups import MakeGroups, make_classic_groups, make_consumer_groups
 from bench.measure import cpu_seconds, resident_bytes
 from bench.peers import Peer, RunningPeer
 from bench.workload import PARTITIONS, Figure, LifeWorkload, Load, SteadyWorkload
+from bench.workloads.many_groups import measure_groups
 from bench.workloads.throughput import consume_all, produce_all
 
 __all__ = ["WORKLOADS"]
@@ -109,10 +112,28 @@ def _measure_life(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
     return {"seconds": seconds, "megabytes": idle / 1e6}
 
 
+def _heartbeats(name: str, kind: str, make: MakeGroups) -> LifeWorkload:
+    title = f"heartbeats of 10,000 {kind} groups"
+    return LifeWorkload(
+        name=name,
+        title=f"Workers: {title}",
+        section=_SECTION,
+        figures=(
+            Figure("per_processor", f"{title}, per processor of the broker", "/s", digits=0),
+            Figure("megabytes", f"memory with 10,000 {kind} groups", "MB", less_is_better=True, digits=0),
+        ),
+        rounds=2,
+        without=_WITHOUT,
+        measure=lambda peer, folder, load: measure_groups(peer, folder, load, make),
+    )
+
+
 WORKLOADS = (
     _writes("workers_produce", "produce, 100 B records", _produce),
     _writes("workers_one_record", "one record in each request", _request),
     _reads(),
+    _heartbeats("workers_classic_heartbeats", "classic", make_classic_groups),
+    _heartbeats("workers_consumer_heartbeats", "consumer-protocol", make_consumer_groups),
     LifeWorkload(
         name="workers_life",
         title="Workers: start and memory",
@@ -126,4 +147,4 @@ WORKLOADS = (
         measure=_measure_life,
     ),
 )
-"""In this order: 100-byte records, one-record requests, reads, start and memory."""
+"""In this order: 100-byte records, one-record requests, reads, heartbeats, start and memory."""

@@ -15,7 +15,9 @@ from tests.checker.check import check
 from tests.checker.facts import Facts
 from tests.checker.history import read_history
 from tests.checker.run import HISTORY, run
-from tests.support import faulty_disk
+from tests.checker.workload.roles import Cast
+from tests.interop.java_client import compile_client
+from tests.support import faulty_disk, kafka_broker
 
 _SHOWN = 5
 """Number of anomalies that are printed for each kind."""
@@ -31,6 +33,8 @@ def main() -> int:
     parser.add_argument(
         "--power", action="store_true", help="each kill is a power cut, which takes what was not synced"
     )
+    parser.add_argument("--workers", type=int, default=1, help="how many workers serve, default one broker")
+    parser.add_argument("--java", action="store_true", help="Java clients take part, if there is a JDK and Maven")
     parser.add_argument("--folder", type=Path, help="of the history and the broker's data, default .cache/checker/SEED")
     parser.add_argument("--history", type=Path, help="run nothing: check this history once more")
     arguments = parser.parse_args()
@@ -38,6 +42,8 @@ def main() -> int:
         return _say(*check(read_history(arguments.history)))
     if arguments.power and (reason := faulty_disk.why_not()) is not None:
         parser.error(f"--power: {reason}")
+    if arguments.power and arguments.workers > 1:
+        parser.error("--power takes no --workers")
     folder = arguments.folder or Path(".cache/checker") / str(arguments.seed)
     shutil.rmtree(folder / "data", ignore_errors=True)
     print(f"seed {arguments.seed}, {arguments.seconds:.0f} s, the history is {folder / HISTORY}", flush=True)
@@ -47,15 +53,25 @@ def main() -> int:
         seed=arguments.seed,
         config={"klamm.fsync": arguments.fsync},
         has_power_cuts=arguments.power,
+        workers=arguments.workers,
+        cast=Cast.whole(_java_classpath() if arguments.java else None),
     )
     if report.slowness > _NOTICEABLE:
         print(f"the machine was {report.slowness:.1f} times slower than an idle one: time limits were as much longer")
     print(report.summary())
     found = _say(report.facts, report.anomalies)
     if "Traceback" in report.broker_log:
-        print(f"the broker's log has a traceback: {folder / 'broker.log'}")
+        print(f"the broker's log has a traceback: see {folder}")
         found = 1
     return found
+
+
+def _java_classpath() -> str | None:
+    try:
+        return compile_client(kafka_broker.kafka_classpath())
+    except kafka_broker.KafkaUnavailable as error:
+        print(f"without Java clients: {error}", flush=True)
+        return None
 
 
 def _say(facts: Facts, anomalies: list[Anomaly]) -> int:

@@ -7,17 +7,21 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 from tests.checker.anomaly import Anomaly
+from tests.checker.broker_faults import BrokerFaults
 from tests.checker.check import check
 from tests.checker.facts import Facts
 from tests.checker.history import Recorder, RunEnded, read_history
 from tests.checker.nemesis import Nemesis
 from tests.checker.power import Power
+from tests.checker.worker_brokers import WorkerBrokers
+from tests.checker.worker_faults import WorkerFaults
+from tests.checker.workload.roles import Cast
 from tests.checker.workload.workload import Workload
 from tests.interop.broker_process import BrokerProcess
 
@@ -36,6 +40,13 @@ _CONFIG = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # Several segments, so that indexes and snapshots are rolled, kept and found again.
     "log.segment.bytes": "1048576",
+}
+_CONFIG_OF_WORKERS = {
+    # So that each worker has coordinators.
+    "offsets.topic.num.partitions": "6",
+    "transaction.state.log.num.partitions": "6",
+    # How long workers wait for each other.
+    "request.timeout.ms": "2000",
 }
 
 
@@ -82,47 +93,61 @@ def run(
     config: Mapping[str, str] | None = None,
     faults: Sequence[str] | None = None,
     has_power_cuts: bool = False,
+    workers: int = 1,
+    cast: Cast | None = None,
 ) -> Report:
-    """Runs a broker in `folder` with clients for `seconds`, injects faults, and checks the history, which stays in
-    `folder`.
+    """Runs a broker, or several workers, in `folder` with clients for `seconds`, injects faults, and checks the
+    history, which stays in `folder`.
 
     `faults` are injected once each, in this order, spread over the time. Without `faults`, a random fault comes every
     few seconds. With `has_power_cuts` each kill takes unsynced data. The seed decides what clients and faults do, but
     not when processes run: two runs with the same seed differ. A run can end early because of Ctrl-C, SIGTERM or an
-    error. Its history up to that point is then checked, and contains the reason.
+    error. Its history up to that point is then checked, and contains the reason. `cast` has the clients, by default all
+    but those in Java.
     """
     folder.mkdir(parents=True, exist_ok=True)
     history = folder / HISTORY
     history.unlink(missing_ok=True)
     recorder = Recorder(history)
     random = Random(f"{seed} nemesis")
-    settings = _CONFIG | dict(config or {})
-    power = Power(folder / "disk", folder / "data", Random(f"{seed} power")) if has_power_cuts else None
-    process = BrokerProcess(folder, settings, None if power is None else power.environment)
-    workload = Workload(folder, history, recorder, process.bootstrap_servers, seed)
-    may_lose = settings.get("klamm.fsync") != "ack"
-    nemesis = Nemesis(process, workload, recorder, random, power=power, may_lose=may_lose)
-    reason = ""
-    with _interruptible():
-        try:
-            workload.start()
-            _strike(workload, nemesis, seconds=seconds, faults=faults, random=random)
-            workload.finish()
-        except KeyboardInterrupt:
-            reason = "it was interrupted"
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-        finally:
-            workload.close()
+    settings = _CONFIG | (_CONFIG_OF_WORKERS if workers > 1 else {}) | dict(config or {})
+    with ExitStack() as stack:
+        process: BrokerProcess | WorkerBrokers
+        if workers > 1:
+            assert not has_power_cuts, "one disk loses its power, and workers have several"
+            process = WorkerBrokers(folder, settings, workers)
+            stack.callback(process.close)
+            faults_by_name = WorkerFaults(process, random).by_name()
+        else:
+            power = Power(folder / "disk", folder / "data", Random(f"{seed} power")) if has_power_cuts else None
+            process = BrokerProcess(folder, settings, None if power is None else power.environment)
+            may_lose = settings.get("klamm.fsync") != "ack"
+            faults_by_name = BrokerFaults(process, recorder, random, power=power, may_lose=may_lose).by_name()
+        workload = Workload(folder, history, recorder, process.bootstrap_servers, seed=seed, cast=cast or Cast.whole())
+        killing = {"kill a client": lambda: workload.kill_client(random)}
+        nemesis = Nemesis({**faults_by_name, **killing}, recorder, random)
+        reason = ""
+        with _interruptible():
             try:
-                if process.is_running:
-                    process.stop()
-            except subprocess.TimeoutExpired as error:
-                reason = reason or f"the broker did not stop: {error}"
-            recorder.record(RunEnded("run", reason))
-            recorder.close()
+                workload.start()
+                _strike(workload, nemesis, seconds=seconds, faults=faults, random=random)
+                workload.finish()
+            except KeyboardInterrupt:
+                reason = "it was interrupted"
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+            finally:
+                workload.close()
+                try:
+                    if process.is_running:
+                        process.stop()
+                except (subprocess.TimeoutExpired, RuntimeError) as error:
+                    reason = reason or f"the broker did not stop: {error}"
+                recorder.record(RunEnded("run", reason))
+                recorder.close()
+        broker_log = process.log()
     facts, anomalies = check(read_history(history))
-    return Report(facts, anomalies, nemesis.done, workload.crashes, process.log(), workload.slowness)
+    return Report(facts, anomalies, nemesis.done, workload.crashes, broker_log, workload.slowness)
 
 
 def _strike(
@@ -130,7 +155,8 @@ def _strike(
 ) -> None:
     deadline = time.monotonic() + seconds
     planned = list(faults or ())
-    while (left := deadline - time.monotonic()) > 0:
+    # On a busy machine a fault may take longer than its share of the time.
+    while (left := max(0.0, deadline - time.monotonic())) or planned:
         pause = left / (len(planned) + 1) if faults is not None else random.uniform(1, 10)
         time.sleep(min(left, pause))
         workload.watch()

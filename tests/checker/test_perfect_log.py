@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.checker.check import check
 from tests.checker.history import Event, Origins, Poll, entries_of
 from tests.checker.perfect_log import history
+from tests.support.examples import examples
 
-_SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_SETTINGS = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @_SETTINGS

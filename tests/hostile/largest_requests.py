@@ -7,6 +7,7 @@ everything that the broker has.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, Final, NamedTuple
 
 from klamm.protocol.api import API_SPECS, ApiKey
@@ -111,9 +112,27 @@ class _Builder:
             return [one] if field.is_array else one
         count = min(self._frame_bytes // self._smallest_bytes(inner, field), MAXIMUM_ELEMENTS - SURROUNDING_ELEMENTS)
         if inner is not None:
-            return [self.message(inner, (), number) for number in range(count)]
+            return self._elements(inner, count)
         element = field._replace(type=field.element, nullable=None, default="" if field.element == "string" else 0)
         return [self._scalar(element, number if self._differ else 0) for number in range(count)]
+
+    def _elements(self, inner: type[Message], count: int) -> list[Message]:
+        """Returns copies of one struct, in which only the fields that depend on its number are set again."""
+        first = self.message(inner, ())
+        if not self._differ:
+            return [first] * count
+        varying = [
+            field
+            for field in fields_of(inner)
+            if field.present(self._version)
+            and not (field.is_array or field.is_struct)
+            and self._scalar(field, 0) != self._scalar(field, 1)
+        ]
+        elements = [copy(first) for _ in range(count)]
+        for field in varying:
+            for number, element in enumerate(elements):
+                setattr(element, field.name, self._scalar(field, number))
+        return elements
 
     def _smallest_bytes(self, inner: type[Message] | None, field: FieldSpec) -> int:
         """Returns approximately the size of one element."""

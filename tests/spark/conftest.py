@@ -1,7 +1,7 @@
 """Provides one Spark session and one broker for all Spark tests.
 
-The broker is klamm's own, unless KLAMM_SPARK_TEST_BROKER=apache-kafka selects Apache Kafka from its jars. The source
-must behave the same with both brokers.
+The broker is klamm's own in this process. KLAMM_SPARK_TEST_BROKER=workers selects three workers of `klamm serve`, and
+KLAMM_SPARK_TEST_BROKER=apache-kafka selects Apache Kafka from its jars. The source must behave the same with all.
 """
 
 from __future__ import annotations
@@ -28,18 +28,23 @@ from tests.support.toolchains import toolchain_is_missing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-IS_APACHE_KAFKA = os.environ.get("KLAMM_SPARK_TEST_BROKER") == "apache-kafka"
+_FOLDER: Final = Path(__file__).parent
+_BROKER: Final = os.environ.get("KLAMM_SPARK_TEST_BROKER", "klamm")
+IS_APACHE_KAFKA: Final = _BROKER == "apache-kafka"
+_WORKERS: Final = 3
 
 
 # The gate runs one in so many of the tests of these files for each commit: they start Spark many times or wait long.
 _PARTS_OF_GATE: Final = {
     "test_backfill_commands.py": 3,
     "test_declarative_pipelines.py": 3,
+    "test_pipeline_commands.py": 2,
     "test_pipeline_kills.py": 3,
     "test_pipeline_trouble.py": 3,
     "test_pipelines_at_once.py": 3,
     "test_stateful_flows.py": 2,
     "test_table_formats.py": 3,
+    "test_tutorial.py": 3,
 }
 
 
@@ -54,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     left_out = []
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.path.is_relative_to(_FOLDER):
             if not is_in_share_of_gate(item.nodeid, _PARTS_OF_GATE.get(item.path.name, 1)):
                 left_out.append(item)
             item.add_marker(pytest.mark.spark)
@@ -100,13 +105,22 @@ def connector(spark: SparkSession) -> str:
 
 
 @pytest.fixture(scope="session")
-def bootstrap_servers() -> Iterator[str]:
-    """Runs the broker and returns its address."""
+def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Runs the broker and returns its address, or the addresses of the workers."""
     if IS_APACHE_KAFKA:
         from tests.support.kafka_broker import ApacheKafka
 
         with ApacheKafka() as kafka:
             yield kafka.bootstrap_servers
+    elif _BROKER == "workers":
+        from tests.support.workers import Workers
+
+        workers = Workers(tmp_path_factory.mktemp("workers"), "--workers", str(_WORKERS))
+        try:
+            yield workers.ready(_WORKERS)
+            assert workers.stop() == 0
+        finally:
+            workers.end()
     else:
         from klamm.testing import Broker
 

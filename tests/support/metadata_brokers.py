@@ -56,6 +56,10 @@ class UnreliableStore:
             raise OutcomeUnknown("the connection was lost")
         return await self.inner.transact(conditions, changes)
 
+    def valid_until(self) -> float:
+        """See `MetadataStore.valid_until`."""
+        return self.inner.valid_until()
+
     def on_session_lost(self, callback: Callable[[], None]) -> None:
         """See `MetadataStore.on_session_lost`."""
         self.inner.on_session_lost(callback)

@@ -15,7 +15,7 @@ from klamm.broker.network.dispatch import Dispatcher
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.services.broker_services import BrokerServices
 from klamm.config.broker_config import BrokerConfig
-from klamm.metadata.entries import put_partition
+from klamm.metadata.entries import put_broker, put_live, put_partition
 from klamm.metadata.memory_store import MemoryMetadata, MemoryStore
 from klamm.metadata.service import NewTopic
 from klamm.protocol.api import ApiKey
@@ -135,6 +135,13 @@ class TwoBrokers:
         members, in_sync = (tuple(map(BrokerId, each)) for each in (replicas, isr))
         after = replace(image.partitions[0], replicas=members, isr=in_sync)
         await self._store.transact({}, [put_partition(image.topic_id, after)])
+        await self.settle()
+
+    async def register(self, broker_id: BrokerId) -> None:
+        """Makes a further broker live in the metadata, without a process or address that answers."""
+        endpoints = {self._connection.listener_name: ("127.0.0.1", 1)}
+        changes = [put_broker(broker_id, endpoints, None), put_live(broker_id, "incarnation")]
+        await self._store.transact({}, changes)
         await self.settle()
 
     async def settle(self) -> None:

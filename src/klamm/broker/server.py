@@ -21,6 +21,7 @@ from klamm.broker.network.listener import Listener
 from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.broker.network.request_memory import RequestMemory
 from klamm.broker.services.broker_services import BrokerServices
+from klamm.broker.services.directory_of_cluster import refuse_cluster_directory
 from klamm.broker.start_failure import address_failure, directory_failure
 from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
@@ -55,6 +56,7 @@ async def _open_store(directory: Path, node_id: int) -> SqliteStore:
     If there were several workers before, the broker takes over their partitions.
     """
     path = directory / METADATA_FILE
+    refuse_cluster_directory(directory)
     if is_lost(path):
         refuse_lost_metadata(directory)
     store = await SqliteStore.open(path)

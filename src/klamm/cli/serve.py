@@ -11,14 +11,19 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from klamm.broker.services.allocator import keep_freed_buffers
 from klamm.cli.arguments import key_value, listen_address, natural_number
 from klamm.cli.errors import UsageError
 from klamm.config.broker_config import BrokerConfig
+from klamm.config.configuration_sources import is_set
 from klamm.config.errors import ConfigurationError
 from klamm.errors import KlammError
+
+if TYPE_CHECKING:
+    from klamm.broker.cluster_broker import ClusterBroker
+    from klamm.broker.server import BrokerServer
 
 __all__ = ["configure", "run"]
 
@@ -66,6 +71,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="serve with N processes, brokers 1 to N, on the port of --listen and the ports above it (default 1)",
     )
+    parser.add_argument(
+        "--metadata",
+        metavar="URL",
+        help="the metadata store in etcd that the brokers of a cluster share: etcd://HOST:PORT,.../PREFIX "
+        "(klamm.metadata; default: this broker is the only one)",
+    )
+    parser.add_argument(
+        "--broker-id",
+        type=natural_number,
+        metavar="N",
+        help="this broker's id in its cluster (node.id; default with --metadata: an id that no other broker has)",
+    )
     # How the command starts each of several workers.
     parser.add_argument("--worker", type=natural_number, help=argparse.SUPPRESS)
     parser.add_argument("--worker-port", type=int, help=argparse.SUPPRESS)
@@ -92,12 +109,18 @@ def run(arguments: argparse.Namespace) -> int:
         flags["log.dirs"] = arguments.data_dir
     if arguments.listen is not None:
         flags["listeners"] = f"PLAINTEXT://{arguments.listen}"
+    if arguments.metadata is not None:
+        flags["klamm.metadata"] = arguments.metadata
+    if arguments.broker_id is not None:
+        flags["node.id"] = str(arguments.broker_id)
     try:
         config = BrokerConfig.load(flags=flags, environ=os.environ, file=arguments.config, profile=arguments.profile)
         if worker is not None or arguments.workers > 1:
             from klamm.broker.workers.worker_place import check_config, flags_of
 
             check_config(config, arguments.workers)
+            if config.klamm_metadata:
+                raise ConfigurationError("--workers goes without klamm.metadata: start brokers instead of workers")
         if worker is not None:
             flags |= flags_of(config, worker, arguments.worker_port)
             config = BrokerConfig.load(
@@ -109,6 +132,16 @@ def run(arguments: argparse.Namespace) -> int:
         if worker is None and arguments.workers > 1:
             return runner.run(_supervise(config, arguments.workers))
         keep_freed_buffers()
+        if config.klamm_metadata:
+            has_id = is_set("node.id", flags, os.environ, arguments.config)
+
+            def with_id(broker_id: int) -> BrokerConfig:
+                own = {**flags, "node.id": str(broker_id)}
+                return BrokerConfig.load(
+                    flags=own, environ=os.environ, file=arguments.config, profile=arguments.profile
+                )
+
+            return runner.run(_serve_in_cluster(config, None if has_id else with_id))
         if worker is None:
             return runner.run(_serve(config))
         from klamm.broker.workers.end_with_supervisor import signal_when_supervisor_dies
@@ -167,7 +200,6 @@ async def _serve(config: BrokerConfig, worker: _Worker | None = None) -> int:
     stopped = asyncio.Event()
     _on_stop_signal(stopped.set)
     from klamm.broker.server import BrokerServer
-    from klamm.broker.services.garbage_collection import GarbageCollection
 
     if worker is None:
         server = BrokerServer(config)
@@ -175,19 +207,52 @@ async def _serve(config: BrokerConfig, worker: _Worker | None = None) -> int:
         from klamm.broker.workers.worker_server import worker_server
 
         server = worker_server(config, worker.waits_for, worker.metadata_socket, stopped)
+    place = "" if worker is None else f"worker {worker.number}: "
+    if not await _started(server, place):
+        return 1
+    await _until(stopped)
+    await server.stop()
+    return 0
+
+
+async def _serve_in_cluster(config: BrokerConfig, with_id: Callable[[int], BrokerConfig] | None) -> int:
+    """Runs one broker of a cluster. `with_id`: the configuration with an id, for a broker that has none yet."""
+    stopped = asyncio.Event()
+    _on_stop_signal(stopped.set)
+    from klamm.broker.cluster_broker import ClusterBroker, choose_broker_id
+
+    if with_id is not None:
+        try:
+            config = with_id(await choose_broker_id(config))
+        except (KlammError, OSError) as error:
+            print(f"klamm serve: {error}", file=sys.stderr)
+            return 1
+    broker = ClusterBroker(config, stopped.set)
+    if not await _started(broker, ""):
+        return 1
+    await _until(stopped)
+    await broker.stop()
+    return 1 if broker.is_lost else 0
+
+
+async def _started(server: BrokerServer | ClusterBroker, place: str) -> bool:
+    """Starts the server and prints its addresses. Prints the error and stops the server if it can't start."""
     try:
         addresses = await server.start()
     except KlammError as error:
         await server.stop()
-        place = "" if worker is None else f"worker {worker.number}: "
         print(f"klamm serve: {place}{error}", file=sys.stderr)
-        return 1
-    collection = GarbageCollection()
-    collection.start()
+        return False
     for host, port in addresses:
         print(f"ready [{host}]:{port}" if ":" in host else f"ready {host}:{port}", flush=True)
+    return True
+
+
+async def _until(stopped: asyncio.Event) -> None:
+    from klamm.broker.services.garbage_collection import GarbageCollection
+
+    collection = GarbageCollection()
+    collection.start()
     await stopped.wait()
     _logger.info("stopping")
     collection.stop()
-    await server.stop()
-    return 0

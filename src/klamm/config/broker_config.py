@@ -63,6 +63,8 @@ class BrokerConfig:
     """The listener through which brokers send requests to each other, resolved as `resolve.py` describes."""
     log_dirs: tuple[Path, ...] = (Path("klamm-data"),)
     klamm_cluster_id: str | None = None
+    klamm_metadata: str = ""
+    broker_session_timeout_ms: int = 9000
 
     # Sockets
     connections_max_idle_ms: int = 600_000

@@ -33,7 +33,7 @@ from klamm.config.values import Value
 if TYPE_CHECKING:
     from klamm.config.broker_config import Profile
 
-__all__ = ["ENVIRONMENT_PREFIX", "PROFILES", "environment_variable", "load_fields"]
+__all__ = ["ENVIRONMENT_PREFIX", "PROFILES", "environment_variable", "is_set", "load_fields"]
 
 _logger = logging.getLogger(__name__)
 
@@ -108,6 +108,13 @@ def load_fields(
         raise ConfigurationError(f"{error}{_where(str(error), settings)}") from None
     fields["explicit"] = MappingProxyType({key: setting.text for key, setting in settings.items()})
     return fields
+
+
+def is_set(key: str, flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None) -> bool:
+    """Returns whether flags, environment or file set the key under any of its names. Raises ConfigurationError."""
+    names = _ALTERNATIVES_OF.get(key, (key,))
+    in_file = _from_file(file) if file is not None else {}
+    return any(name in flags or environment_variable(name) in environ or name in in_file for name in names)
 
 
 def _from_file(path: Path) -> dict[str, Setting]:

@@ -149,7 +149,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         KeySupport.ACCEPTED,
         _QUORUM,
         """
-        broker.heartbeat.interval.ms broker.session.timeout.ms controller.performance.always.log.threshold.ms
+        broker.heartbeat.interval.ms controller.performance.always.log.threshold.ms
         controller.performance.sample.period.ms controller.quorum.append.linger.ms
         controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
         controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
@@ -414,6 +414,16 @@ _BROKER: Final[tuple[_Block, ...]] = (
         KeySupport.HONOURED,
         "klamm's own: the interval at which rates and lags are measured.",
         "klamm.group.traffic.interval.ms",
+    ),
+    (
+        KeySupport.HONOURED,
+        "klamm's own: the URL of the metadata store in etcd that the brokers of a cluster share.",
+        "klamm.metadata",
+    ),
+    (
+        KeySupport.HONOURED,
+        "With klamm.metadata: how long etcd waits for a broker before the others see that it is gone.",
+        "broker.session.timeout.ms",
     ),
     (
         KeySupport.HONOURED,

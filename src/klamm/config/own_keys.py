@@ -89,6 +89,14 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "doc": "How often the broker measures how fast partitions grow. The assignor load, the metrics of lag and "
         "needed members, and the history of what limits a group use these measurements.",
     },
+    "klamm.metadata": {
+        "type": "STRING",
+        "default": "",
+        "importance": "HIGH",
+        "doc": "The URL of the metadata store in etcd that the brokers of a cluster share, such as "
+        "etcd://host:2379,host2:2379/prefix. Empty: the broker is the only one, and its metadata is in its data "
+        "folder. Needs the extra cluster: pip install '.[cluster]' in a clone of klamm.",
+    },
     "klamm.metrics.listener": {
         "type": "STRING",
         "default": "",

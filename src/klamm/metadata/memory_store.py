@@ -7,6 +7,7 @@ Nothing survives the process. Clusters in tests use it; a broker's restart is a 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -118,6 +119,10 @@ class MemoryStore:
             return self._metadata._transact(self, conditions, changes)
         finally:
             await self._delivered()
+
+    def valid_until(self) -> float:
+        """Implements `MetadataStore.valid_until`."""
+        return -math.inf if self.is_over else math.inf
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
         """Implements `MetadataStore.on_session_lost`."""

@@ -132,6 +132,14 @@ class MetadataStore(Protocol):
         """
         ...
 
+    def valid_until(self) -> float:
+        """Returns until when, by `time.monotonic`, the session is certain to last; infinity without such a limit.
+
+        Until then no other broker can have seen that its leased keys are gone. A leader acknowledges a write only
+        before this time. The value rises while the session is kept alive.
+        """
+        ...
+
     def on_session_lost(self, callback: Callable[[], None]) -> None:
         """Calls `callback` once, on the loop, if the session ends before `close`: other brokers may see that its leased
         keys are gone, and every later transaction of the session raises MetadataStoreError."""
@@ -140,6 +148,6 @@ class MetadataStore(Protocol):
     async def close(self) -> None:
         """Finishes operations in progress, ends the session, and removes its leased keys.
 
-        The watchers of other sessions see the removal.         Further calls raise MetadataStoreError.
+        The watchers of other sessions see the removal. Further calls raise MetadataStoreError.
         """
         ...

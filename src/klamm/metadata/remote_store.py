@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -94,6 +95,10 @@ class RemoteStore:
             lambda: encode({"transact": number, "conditions": dict(conditions), "changes": encode_changes(changes)})
         )
         return await waiting
+
+    def valid_until(self) -> float:
+        """Implements `MetadataStore.valid_until`. The session has no timeout: it ends with the connection."""
+        return -math.inf if self._is_over else math.inf
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
         """Implements `MetadataStore.on_session_lost`."""

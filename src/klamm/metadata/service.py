@@ -108,6 +108,10 @@ class MetadataService:
         """Whether other brokers may use the same store."""
         return self._store.is_shared
 
+    def valid_until(self) -> float:
+        """Returns until when this broker may acknowledge writes: see `MetadataStore.valid_until`."""
+        return self._store.valid_until()
+
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:
         """Creates a service with the content of the store. Raises MetadataStoreError if it can't be read."""
@@ -161,14 +165,14 @@ class MetadataService:
         KlammError if the store belongs to another cluster than `cluster_id`, and BrokerIsLive if this broker is live
         with another incarnation.
         """
-        self._check_cluster(cluster_id)
+        self.check_cluster(cluster_id)
         cluster = cluster_id or uuid_text(random_uuid())
         own = (self.incarnation, *filter(None, [known_incarnation]))
         await self._change(lambda image: plan_session_removal(image, self._broker_id, own))
         if record_incarnation is not None:
             # Another broker may create the cluster now, so the id is certain only after this.
             await self._change(lambda image: plan_cluster(image, cluster, self._cluster_defaults))
-            self._check_cluster(cluster_id)
+            self.check_cluster(cluster_id)
             record_incarnation(self.image.cluster_id, self.incarnation)
         wanted = Registration(
             broker_id=self._broker_id,
@@ -180,11 +184,12 @@ class MetadataService:
             minimum_leader_epochs=minimum_leader_epochs or {},
         )
         await self._change(lambda image: plan_registration(image, wanted))
-        self._check_cluster(cluster_id)
+        self.check_cluster(cluster_id)
         self._sweep_if_controller()
         return self.image.brokers[self._broker_id]
 
-    def _check_cluster(self, cluster_id: str | None) -> None:
+    def check_cluster(self, cluster_id: str | None) -> None:
+        """Raises KlammError if the store belongs to another cluster than the one that is required, if any."""
         known = self.image.cluster_id
         if known and cluster_id is not None and known != cluster_id:
             raise KlammError(
@@ -224,10 +229,7 @@ class MetadataService:
         await self._before_creation(names)
 
     async def ensure_topic(self, topic: NewTopic) -> TopicImage:
-        """Returns the topic of that name, and creates it if necessary.
-
-        Raises the error that CreateTopics would return.
-        """
+        """Returns the topic, and creates it if necessary. Raises the error that CreateTopics would return."""
         known = self.image.topics.get(topic.name)
         if known is None:
             result = (await self.create_topics([topic]))[topic.name]
@@ -297,10 +299,7 @@ class MetadataService:
         return await self._change(lambda image: plan_decided_configs(image, decide))
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:
-        """Removes the registration of a broker that is not live.
-
-        Raises BROKER_ID_NOT_REGISTERED for an unknown broker, and INVALID_REQUEST for a live broker.
-        """
+        """Removes the registration of a broker. Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST if it is live."""
         await self._change(lambda image: plan_unregistration(image, broker_id))
 
     async def allocate_broker_id(self, lowest: BrokerId = _LOWEST_BROKER_ID) -> BrokerId:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import sqlite3
 import threading
@@ -109,6 +110,10 @@ class SqliteStore:
             return commit
 
         return (await self._submit(write, self._publish)).revision
+
+    def valid_until(self) -> float:
+        """Returns infinity: no other broker uses the store."""
+        return math.inf
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
         """Does nothing: the session of the only process ends with `close`, or with the process."""

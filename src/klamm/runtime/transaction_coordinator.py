@@ -183,7 +183,12 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
 
     async def _pause(self, duration_ms: float) -> None:
         pause: Promise[bool] = self._promises.create_future()
-        alarm = self._timers.call_at(self._timers.now_ms() + duration_ms, partial(pause.set_result, True))
+
+        def end() -> None:
+            if not pause.done():  # it is done if the waiting task was cancelled in this turn of the event loop
+                pause.set_result(True)
+
+        alarm = self._timers.call_at(self._timers.now_ms() + duration_ms, end)
         try:
             await pause
         finally:

@@ -87,6 +87,7 @@ class LogDirectory:
         self._recovery_threads = config.num_recovery_threads_per_data_dir if config is not None else 1
         self._lock: FileLock | None = None
         self._meta: MetaProperties | None = None
+        self._is_loaded = False  # a start that was refused has only locked it, and must leave it as it was
         self._broker_epoch = _NO_BROKER_EPOCH
         self._checkpoints = OffsetCheckpoints(path)
         self._noted = NotedOffsets({}, {}, {})
@@ -204,6 +205,7 @@ class LogDirectory:
             )
             log.advance_high_watermark(noted.high_watermarks.get(topic_partition, Offset(0)))
             self.logs[topic_partition] = log
+        self._is_loaded = True
         _logger.info(
             "opened %d partitions in %s after a %s stop in %.3f s",
             len(self.logs),
@@ -242,7 +244,7 @@ class LogDirectory:
             return
         self._background.shutdown(wait=True)
         try:
-            if clean:
+            if clean and self._is_loaded:
                 is_clean = self._close_logs()
                 self._checkpoints.write(self._checkpoints.gather(self.logs))
                 if is_clean:

@@ -22,9 +22,9 @@ def is_lost(path: Path) -> bool:
     return not path.exists() or not path.stat().st_size
 
 
-def refuse_lost_metadata(directory: Path) -> None:
+def refuse_lost_metadata(directory: Path, *, is_shared: bool = False) -> None:
     """Raises `MetadataLost` for a directory with a cluster id and partitions, also of other workers. Called if no
-    metadata was found.
+    metadata was found, in the directory or, if `is_shared`, in the store of several brokers.
 
     A first start writes the metadata before `meta.properties`, so a directory with this file once had metadata. Raises
     OSError, InconsistentDataDirectory.
@@ -37,6 +37,12 @@ def refuse_lost_metadata(directory: Path) -> None:
         for worker in existing_workers(directory)
         for path in worker_directory(directory, worker).iterdir()
     )
+    if partitions and is_shared:
+        raise MetadataLost(
+            f"the metadata store is empty, but {directory} holds {partitions} partition(s) of the cluster "
+            f"{properties.cluster_id}: without their metadata their topics are unknown, and clients would make them "
+            f"again from offset 0. Nothing was changed. Check the address and the prefix of the metadata store"
+        )
     if partitions:
         path = directory / METADATA_FILE
         raise MetadataLost(

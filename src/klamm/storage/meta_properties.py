@@ -18,6 +18,7 @@ __all__ = ["InconsistentDataDirectory", "META_PROPERTIES_FILE", "MetaProperties"
 META_PROPERTIES_FILE: Final = "meta.properties"
 _VERSION: Final = "1"
 _INCARNATION: Final = "klamm.incarnation"
+_STORE: Final = ("klamm.store.cluster.id", "klamm.store.prefix", "klamm.store.revision")
 
 
 class InconsistentDataDirectory(KlammError):
@@ -32,6 +33,9 @@ class MetaProperties(NamedTuple):
     directory_id: str | None
     incarnation: str | None = None
     """The latest run of the broker with this folder, if other brokers share its metadata store. Kafka ignores it."""
+    store: tuple[str, str, int] | None = None
+    """The metadata store that other brokers share: its own cluster id, the prefix of the keys, and the highest revision
+    that was recorded. None for the folder of a single broker. Kafka ignores it."""
 
     @classmethod
     def read(cls, directory: Path) -> MetaProperties | None:
@@ -60,6 +64,7 @@ class MetaProperties(NamedTuple):
                 int(properties["node.id"]),
                 properties.get("directory.id"),
                 properties.get(_INCARNATION),
+                _store_of(properties),
             )
         except (KeyError, ValueError) as error:
             raise InconsistentDataDirectory(f"{path} lacks a cluster.id or a node.id that is a number") from error
@@ -95,9 +100,26 @@ class MetaProperties(NamedTuple):
         directory_id = known.directory_id if known is not None else None
         if directory_id is None:
             directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        properties = cls(cluster_id, node_id, directory_id, incarnation)
-        text = f"cluster.id={cluster_id}\nversion={_VERSION}\ndirectory.id={directory_id}\nnode.id={node_id}\n"
-        if incarnation is not None:
-            text += f"{_INCARNATION}={incarnation}\n"
-        write_atomically(directory / META_PROPERTIES_FILE, text.encode("latin-1"))
+        properties = cls(cluster_id, node_id, directory_id, incarnation, known.store if known is not None else None)
+        properties.write(directory)
         return properties
+
+    def write(self, directory: Path) -> None:
+        """Replaces the file of the folder. Raises OSError."""
+        properties = {
+            "cluster.id": self.cluster_id,
+            "version": _VERSION,
+            "directory.id": self.directory_id,
+            "node.id": self.node_id,
+            _INCARNATION: self.incarnation,
+            **(dict(zip(_STORE, self.store, strict=True)) if self.store is not None else {}),
+        }
+        text = "".join(f"{key}={value}\n" for key, value in properties.items() if value is not None)
+        write_atomically(directory / META_PROPERTIES_FILE, text.encode("latin-1"))
+
+
+def _store_of(properties: dict[str, str]) -> tuple[str, str, int] | None:
+    if _STORE[0] not in properties:
+        return None
+    cluster_id, prefix, revision = (properties[key] for key in _STORE)
+    return cluster_id, prefix, int(revision)

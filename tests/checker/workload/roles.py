@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -13,7 +14,7 @@ from tests.checker.workload.processors import Processor
 from tests.checker.workload.producers import PlainProducer, TransactionalProducer
 from tests.checker.workload.worker import Setting, Worker
 
-__all__ = ["GROUPS", "OWN_CLIENTS", "PARTITIONS", "PRODUCERS", "READERS", "named", "partitions_of"]
+__all__ = ["JAVA_CLIENTS", "OWN_CLIENTS", "PARTITIONS", "PRODUCERS", "READERS", "Cast", "named", "partitions_of"]
 
 Role: TypeAlias = Callable[[Setting, str], Worker]
 
@@ -65,3 +66,45 @@ READERS: dict[str, Role] = _MEMBERS | {
 """The clients that run until all records have been read."""
 OWN_CLIENTS = frozenset(name for name in READERS if name.startswith("klamm-"))
 """The readers that use klamm's own client. A crash or a hang of one of them fails the run."""
+
+_JAVA_PRODUCERS = "java-producers"
+_JAVA_READERS = "java-members"
+JAVA_CLIENTS = frozenset((_JAVA_PRODUCERS, _JAVA_READERS))
+"""Apache Kafka's Java clients, one process each (`tests/interop/java/CheckedClients.java`)."""
+_JAVA_GROUPS = ("java-classic", "java-consumer")
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The clients of a run, and the groups whose members are among them.
+
+    `java_classpath` is the result of `compile_client`, None without Java clients.
+    """
+
+    producers: tuple[str, ...]
+    readers: tuple[str, ...]
+    groups: tuple[str, ...]
+    java_classpath: str | None = None
+
+    @classmethod
+    def whole(cls, java_classpath: str | None = None) -> Cast:
+        """Returns all clients."""
+        return cls(tuple(PRODUCERS), tuple(READERS), GROUPS)._with_java(java_classpath)
+
+    @classmethod
+    def small(cls, java_classpath: str | None = None) -> Cast:
+        """Returns one client of each kind. A short run on a busy machine mostly starts clients."""
+        producers = ("patient", "transactional-1")
+        members = tuple(name for name in _MEMBERS if name.endswith("-1"))
+        others = ("processor-1", "read-committed", "klamm-uncommitted", "klamm-member-1")
+        return cls(producers, (*members, *others), GROUPS)._with_java(java_classpath)
+
+    def _with_java(self, classpath: str | None) -> Cast:
+        if classpath is None:
+            return self
+        return Cast(
+            (*self.producers, _JAVA_PRODUCERS),
+            (*self.readers, _JAVA_READERS),
+            (*self.groups, *_JAVA_GROUPS),
+            classpath,
+        )

@@ -19,16 +19,16 @@ from tests.checker.workload.consumers import PollingConsumer, committed_offsets
 from tests.checker.workload.klamm_readers import KlammConsumer
 from tests.checker.workload.roles import (
     COPIES,
-    GROUPS,
+    JAVA_CLIENTS,
     OWN_CLIENTS,
     PARTITIONS,
-    PRODUCERS,
-    READERS,
     RECORDS,
+    Cast,
     named,
     partitions_of,
 )
 from tests.checker.workload.worker import PATIENCE_S, Setting
+from tests.interop.java_client import driver_command
 from tests.support.patience import Limit, slowness
 
 __all__ = ["Workload"]
@@ -39,9 +39,19 @@ _ROOT = Path(__file__).parents[3]
 class Workload:
     """The clients of a run. `start` starts them, `finish` completes the history, and `close` kills the rest."""
 
-    def __init__(self, folder: Path, history: Path, recorder: Recorder, bootstrap_servers: str, seed: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        history: Path,
+        recorder: Recorder,
+        bootstrap_servers: str,
+        *,
+        seed: int,
+        cast: Cast,
+    ) -> None:
         self._history = history
         self._recorder = recorder
+        self._cast = cast
         self.slowness = slowness()
         """The machine's slowness as a multiple of an idle machine's time, by which clients' time limits are
         multiplied."""
@@ -58,7 +68,7 @@ class Workload:
         topics = [NewTopic(name, count, 1) for name, count in PARTITIONS.items()]
         for future in admin.create_topics(topics).values():
             future.result(self._setting.stretched(PATIENCE_S))
-        for name in (*PRODUCERS, *READERS):
+        for name in (*self._cast.producers, *self._cast.readers):
             self._start(name)
         self._wait_until_all_work()
 
@@ -68,7 +78,7 @@ class Workload:
         On a busy machine some processes need long to start.
         """
         limit = Limit(2 * PATIENCE_S)
-        missing = {*PRODUCERS, *READERS}
+        missing = {*self._cast.producers, *self._cast.readers}
         while missing:
             at_work = {entry.event.process.partition(".")[0] for entry in read_history(self._history)}
             if missing & at_work:
@@ -81,8 +91,14 @@ class Workload:
 
     def _start(self, name: str) -> None:
         number, seed = str(next(self._numbers)), str(self._setting.seed)
-        command = [sys.executable, "-m", "tests.checker.workload.client", str(self._history.resolve())]
-        command += [self._setting.bootstrap_servers, seed, number, str(self.slowness), name]
+        history, bootstrap_servers = str(self._history.resolve()), self._setting.bootstrap_servers
+        if name in JAVA_CLIENTS:
+            assert self._cast.java_classpath is not None
+            arguments = (history, bootstrap_servers, seed, number, name, str(PARTITIONS[RECORDS]))
+            command = driver_command(self._cast.java_classpath, "CheckedClients", *arguments)
+        else:
+            command = [sys.executable, "-m", "tests.checker.workload.client", history]
+            command += [bootstrap_servers, seed, number, str(self.slowness), name]
         self._processes[name] = subprocess.Popen(command, cwd=_ROOT, stderr=self._log)
 
     def kill_client(self, random: Random) -> None:
@@ -121,12 +137,12 @@ class Workload:
         No fault is injected meanwhile. A client that does not finish in time stays visible in the history for the
         checks.
         """
-        self._stop(PRODUCERS)
+        self._stop(self._cast.producers)
         ends = self._read_all(RECORDS)
         self._wait_for_groups(ends)
-        self._stop(READERS)
+        self._stop(self._cast.readers)
         self._read_all(COPIES)
-        for group in GROUPS:
+        for group in self._cast.groups:
             operation = self._setting.next_operation()
             self._recorder.record(Fetch("last-fetch", operation, group))
             found = self._committed(group, sorted(ends))
@@ -207,7 +223,7 @@ class Workload:
             client.close()
 
     def _wait_for_groups(self, ends: dict[str, int]) -> None:
-        for group in GROUPS:
+        for group in self._cast.groups:
             limit = Limit(4 * PATIENCE_S)
             before: dict[str, int | None] = {}
             while any((found or 0) < ends.get(name, 0) for name, found in before.items()) or not before:

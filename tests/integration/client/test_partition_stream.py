@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.scripted_broker import FETCH, TOPIC_ID, ScriptedBroker
 
 from klamm.client import aio_fetch
@@ -241,7 +242,7 @@ def visible(parts: Sequence[FetchedBatches]) -> list[int]:
 
 
 @pytest.mark.parametrize("read", [read_blocking, read_in_a_loop], ids=["blocking", "asyncio"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data(), log=logs(), manner=MANNERS)
 def test_each_batch_of_the_range_comes_once(
     shared_broker: ScriptedBroker, read: Read, data: st.DataObject, log: Log, manner: Manner

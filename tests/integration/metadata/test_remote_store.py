@@ -19,6 +19,7 @@ from tests.unit.metadata.test_metadata_store import (  # noqa: F401 - the contra
     run,
     test_a_closed_store_refuses,
     test_a_leased_key_that_was_removed_is_not_removed_again,
+    test_a_session_is_valid_until_it_is_closed,
     test_a_transaction_needs_all_its_conditions,
     test_a_watcher_gets_the_content_and_then_every_commit,
     test_leased_keys_end_with_the_session,

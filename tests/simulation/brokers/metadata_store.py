@@ -5,6 +5,7 @@ process.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, Versioned
@@ -79,6 +80,10 @@ class MemoryStore:
                 prepare(commit)
             on_commit(commit)
         return commit.revision
+
+    def valid_until(self) -> float:
+        """See `MetadataStore.valid_until`."""
+        return math.inf
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
         """Does nothing: a process of the broker has the store for itself."""

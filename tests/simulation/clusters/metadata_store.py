@@ -8,6 +8,7 @@ it delivered and the content as one commit. A session may end while its process 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -177,6 +178,10 @@ class Session:
             lambda: self._arrive(dict(conditions), list(changes), outcome, happens=happens, known=not is_unknown),
         )
         return await outcome
+
+    def valid_until(self) -> float:
+        """See `MetadataStore.valid_until`."""
+        return math.inf
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
         """See `MetadataStore.on_session_lost`."""

@@ -16,7 +16,7 @@ from tests.simulation.clusters.disks import copy_folder
 from klamm.metadata.entries import apply, put_partition
 from klamm.metadata.image import EMPTY_IMAGE, NO_BROKER, MetadataImage, PartitionImage
 from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_FILE
 from klamm.storage.loaded_log import LoadRequest
 from klamm.storage.log import Log
 from klamm.storage.log_opening import load_logs
@@ -106,9 +106,10 @@ class Moves:
         if directory is None:
             if target.device.image is not None:
                 target.device.begin_life()  # Writes what a power failure has left.
-            mark = target.device.path / CLEAN_SHUTDOWN_FILE
-            if mark.exists():
-                target.device.drop(str(mark))  # The new log was not closed.
+            # The new log was not closed, and the recovery point may be that of an earlier log of the partition.
+            for name in (CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_FILE):
+                if (target.device.path / name).exists():
+                    target.device.drop(str(target.device.path / name))
         if directory is not None:
             directory.cleaner.abort(where)
             old = directory.logs.pop(where, None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 from tests.support.spark_topics import Topic
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25))
 @given(
     st.lists(
         st.dictionaries(st.sampled_from("abcd"), _VALUES, max_size=4).map(standard_json.dumps) | st.text(), max_size=40

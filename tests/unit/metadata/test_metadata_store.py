@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -61,14 +62,15 @@ def test_a_watcher_gets_the_content_and_then_every_commit(open_store: OpenStore)
 
     async def scenario() -> None:
         store = await open_store()
-        assert await store.transact({}, [Change("b", b"1"), Change("a", b"2")]) == 1
-        assert await store.transact({}, [Change("b", b"3")]) == 2
+        first = await store.transact({}, [Change("b", b"1"), Change("a", b"2")])
+        second = await store.transact({}, [Change("b", b"3")])
         seen = await watched(store)
-        content = {"a": Versioned(b"2", 1, 1), "b": Versioned(b"3", 1, 2)}
-        assert seen == [Commit(2, content)]
+        content = {"a": Versioned(b"2", first, first), "b": Versioned(b"3", first, second)}
+        assert seen == [Commit(second, content)]
         assert list(seen[0].entries) == ["a", "b"]
-        assert await store.transact({}, [Change("a", None), Change("c", b"")]) == 3
-        assert seen[1:] == [Commit(3, {"a": None, "c": Versioned(b"", 3, 3)})]
+        third = await store.transact({}, [Change("a", None), Change("c", b"")])
+        assert first < second < third
+        assert seen[1:] == [Commit(third, {"a": None, "c": Versioned(b"", third, third)})]
         await store.close()
 
     run(scenario())
@@ -79,13 +81,13 @@ def test_a_transaction_needs_all_its_conditions(open_store: OpenStore) -> None:
 
     async def scenario() -> None:
         store = await open_store()
-        await store.transact({"a": 0}, [Change("a", b"1")])
+        first = await store.transact({"a": 0}, [Change("a", b"1")])
         seen = await watched(store)
-        for conditions in ({"a": 0}, {"a": 2}, {"b": 1}, {"a": 1, "b": 1}):
+        for conditions in ({"a": 0}, {"a": first + 1}, {"b": first}, {"a": first, "b": first}):
             with pytest.raises(ConditionFailed):
                 await store.transact(conditions, [Change("b", b"1"), Change("a", None)])
         assert len(seen) == 1
-        assert await store.transact({"a": 1, "b": 0}, [Change("a", b"2")]) == 2
+        assert await store.transact({"a": first, "b": 0}, [Change("a", b"2")]) == first + 1
         await store.close()
 
     run(scenario())
@@ -96,14 +98,14 @@ def test_leased_keys_end_with_the_session(open_store: OpenStore) -> None:
 
     async def scenario() -> None:
         store = await open_store()
-        await store.transact(
+        first = await store.transact(
             {}, [Change("a", b"1", is_leased=True), Change("b", b"1"), Change("c", b"1", is_leased=True)]
         )
-        await store.transact({}, [Change("c", b"2"), Change("b", b"2", is_leased=True)])
+        second = await store.transact({}, [Change("c", b"2"), Change("b", b"2", is_leased=True)])
         await store.close()
         store = await open_store()
         (content,) = await watched(store)
-        assert content == Commit(3, {"c": Versioned(b"2", 1, 2)})
+        assert content == Commit(second + 1, {"c": Versioned(b"2", first, second)})
         await store.close()
 
     run(scenario())
@@ -115,10 +117,10 @@ def test_a_leased_key_that_was_removed_is_not_removed_again(open_store: OpenStor
     async def scenario() -> None:
         store = await open_store()
         await store.transact({}, [Change("a", b"1", is_leased=True)])
-        await store.transact({}, [Change("a", None)])
+        second = await store.transact({}, [Change("a", None)])
         await store.close()
         store = await open_store()
-        assert await watched(store) == [Commit(2, {})]
+        assert await watched(store) == [Commit(second, {})]
         await store.close()
 
     run(scenario())
@@ -137,6 +139,17 @@ def test_a_closed_store_refuses(open_store: OpenStore) -> None:
     run(scenario())
 
 
+def test_a_session_is_valid_until_it_is_closed(open_store: OpenStore) -> None:
+    """While the session lasts, it is certain to last for some time."""
+
+    async def scenario() -> None:
+        store = await open_store()
+        assert store.valid_until() > time.monotonic()
+        await store.close()
+
+    run(scenario())
+
+
 def test_racing_transactions_are_ordered(open_store: OpenStore) -> None:
     """Of transactions with the same condition one succeeds, and a watcher sees the commits in the order of their
     revisions."""
@@ -147,10 +160,11 @@ def test_racing_transactions_are_ordered(open_store: OpenStore) -> None:
         outcomes = await asyncio.gather(
             *(store.transact({"a": 0}, [Change("a", b"%d" % number)]) for number in range(10)), return_exceptions=True
         )
-        assert sum(outcome == 1 for outcome in outcomes) == 1
+        assert sum(isinstance(outcome, int) for outcome in outcomes) == 1
         assert sum(isinstance(outcome, ConditionFailed) for outcome in outcomes) == 9
         await asyncio.gather(*(store.transact({}, [Change(str(number), b"")]) for number in range(10)))
-        assert [commit.revision for commit in seen] == list(range(12))
+        first = seen[0].revision
+        assert [commit.revision for commit in seen] == list(range(first, first + 12))
         await store.close()
 
     run(scenario())

@@ -36,6 +36,21 @@ def test_the_mark_of_a_clean_stop_has_the_broker_epoch(folder: LogFolder) -> Non
     folder.start()
 
 
+def test_a_start_that_is_refused_leaves_the_directory_as_it_was(folder: LogFolder) -> None:
+    """A directory that is locked and closed, without being opened, keeps its checkpoints and gets no mark of a clean
+    stop: after an unclean one, the next start would trust torn files."""
+    append(folder.create(), batch(2))
+    folder.directory.checkpoint()
+    folder.directory.close(clean=False)
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
+    assert "recovery-point-offset-checkpoint" in before
+    locked = LogDirectory(folder.path, clock=_now)
+    locked.lock()
+    locked.close()
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
+    folder.start()
+
+
 def test_partitions_are_found_again(folder: LogFolder) -> None:
     """A restart finds each partition with its topic id, records and high watermark, whatever the topic's name."""
     names = [TopicPartition(topic, PartitionIndex(3)) for topic in ("a", "a-1", "with.dots_and-dashes")]

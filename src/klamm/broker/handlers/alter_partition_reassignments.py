@@ -30,18 +30,22 @@ PART_ELEMENTS: Final = 250
 
 
 def handle(context: RequestContext, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
-    """Accepts a reassignment of a partition to its only broker, and refuses all others with the codes and messages of
-    Kafka's `ReplicationControlManager`.
+    """Accepts a reassignment of a partition to the broker that has it, and refuses all others, as far as it can with
+    the codes and messages of Kafka's `ReplicationControlManager`.
 
-    One broker holds only one replica of a partition, so there is nothing to move or cancel.
+    A partition has one replica and does not move to another broker, so there is nothing to cancel.
     """
     image = context.broker.metadata.image
+    allows_other_factor = request.allow_replication_factor_change
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None if request.topics else "",
         responses=[
             ReassignableTopicResponse(
-                name=topic.name, partitions=[_response(image, topic.name, partition) for partition in topic.partitions]
+                name=topic.name,
+                partitions=[
+                    _response(image, topic.name, partition, allows_other_factor) for partition in topic.partitions
+                ],
             )
             for topic in request.topics
         ],
@@ -55,17 +59,21 @@ def error_response(
     return AlterPartitionReassignmentsResponse(error_code=code, error_message=message)
 
 
-def _response(image: MetadataImage, name: str, partition: ReassignablePartition) -> ReassignablePartitionResponse:
+def _response(
+    image: MetadataImage, name: str, partition: ReassignablePartition, allows_other_factor: bool
+) -> ReassignablePartitionResponse:
     index = partition.partition_index
     try:
         _check(image, name, index, partition.replicas)
+        if partition.replicas is not None:
+            _refuse_to_move(image, name, index, partition.replicas, allows_other_factor=allows_other_factor)
     except KafkaError as error:
         return ReassignablePartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return ReassignablePartitionResponse(partition_index=index, error_message=None)
 
 
 def _check(image: MetadataImage, name: str, index: int, replicas: list[int] | None) -> None:
-    """Raises KafkaError unless the partition exists and `replicas` are its current replicas."""
+    """Raises KafkaError unless the partition exists and `replicas` are registered brokers."""
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {shortened(name)}.")
@@ -78,10 +86,28 @@ def _check(image: MetadataImage, name: str, index: int, replicas: list[int] | No
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     seen: set[int] = set()
     for replica in sorted(replicas):
-        if replica not in image.brokers:
+        if replica not in image.registrations:
             reason = f"The manual partition assignment includes broker {replica}, but no such broker is registered."
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         if replica in seen:
             reason = f"The manual partition assignment includes the broker {replica} more than once."
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         seen.add(replica)
+
+
+def _refuse_to_move(
+    image: MetadataImage, name: str, index: int, replicas: list[int], *, allows_other_factor: bool
+) -> None:
+    """Raises KafkaError if `replicas` are not those that the partition has."""
+    current = image.topics[name].partitions[index].replicas
+    if tuple(replicas) == current:
+        return
+    if len(replicas) != len(current):
+        reason = f"The replication factor is changed from {len(current)} to {len(replicas)}"
+        if allows_other_factor:
+            reason += ", but this version of klamm keeps one replica of a partition."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+    raise KafkaError(
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        f"{name}-{index} stays on broker {current[0]}: this version of klamm does not move partitions while it runs.",
+    )

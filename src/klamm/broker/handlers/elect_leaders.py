@@ -25,12 +25,19 @@ __all__ = ["error_response", "handle"]
 
 _ELECTION_TYPES: Final = (0, 1)
 """Kafka's codes for preferred and unclean elections."""
+_NOT_AVAILABLE: Final = (
+    (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."),
+    (ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available."),
+)
+"""The answers, by election type, for a partition whose only replica is on a broker that is away."""
 
 
 def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectLeadersResponse]:
-    """Answers ELECTION_NOT_NEEDED for each partition that exists: its only replica already leads.
+    """Answers ELECTION_NOT_NEEDED for each partition that is led, because its only replica leads it.
 
-    A request for all partitions returns each topic without partitions, because none needs an election.
+    If the broker of that replica is away, no leader is available.
+
+    A request for all partitions returns each topic, with the partitions that have no leader.
     """
     image = context.broker.metadata.image
     if request.election_type not in _ELECTION_TYPES:
@@ -38,14 +45,19 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectL
         return error_response(request, context.api_version, ErrorCode.INVALID_REQUEST, reason)
     response = ElectLeadersResponse()
     if request.topic_partitions is None:
-        for name in image.topics:
-            response.replica_election_results.append(ReplicaElectionResult(topic=name))
+        for name, topic in image.topics.items():
+            failed = [
+                _result(image, name, partition.index, request.election_type)
+                for partition in topic.partitions
+                if partition.leader not in image.brokers
+            ]
+            response.replica_election_results.append(ReplicaElectionResult(topic=name, partition_result=failed))
             yield None
         return response
     for wanted in request.topic_partitions:
         result = ReplicaElectionResult(topic=wanted.topic)
         for index in wanted.partitions:
-            result.partition_result.append(_result(image, wanted.topic, index))
+            result.partition_result.append(_result(image, wanted.topic, index, request.election_type))
             yield None
         response.replica_election_results.append(result)
         yield None
@@ -71,13 +83,15 @@ def error_response(
     )
 
 
-def _result(image: MetadataImage, name: str, index: int) -> PartitionResult:
+def _result(image: MetadataImage, name: str, index: int, election_type: int) -> PartitionResult:
     topic = image.topics.get(name)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         message = f"No such topic as {shortened(name)}"
     elif not 0 <= index < len(topic.partitions):
         message = f"No such partition as {name}-{index}"
+    elif topic.partitions[index].leader not in image.brokers:
+        code, message = _NOT_AVAILABLE[election_type]
     else:
         code, message = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
     return PartitionResult(partition_id=index, error_code=code, error_message=message)

@@ -27,6 +27,7 @@ from klamm.broker.partitions.fetch_answers import (
 )
 from klamm.broker.partitions.fetch_read import FetchRead, PartitionAnswer, ReadResult
 from klamm.broker.partitions.fetch_sessions import CachedPartition, FetchSession, partitions_of
+from klamm.broker.partitions.leader_hints import endpoints_of
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchTopicResponse
 from klamm.protocol.fetch_request_decoder import decode_fetch_request
@@ -257,5 +258,5 @@ class _Fetch:
             0,
             session_id,
             topics,
-            node_endpoints=leaders_of(self._context, self._request, answers),
+            node_endpoints=endpoints_of(self._context, leaders_of(self._request, answers)),
         )

@@ -6,6 +6,7 @@ Versions 0 to 6: v1 key types and an error message, v3 flexible, v4 several keys
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from klamm.broker.handlers.shared.nodes import Node, nodes_for
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
+_logger = logging.getLogger(__name__)
+
 _TOPICS: Final = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
 """Internal topic by key type: groups and transactional ids."""
 _SEVERAL_KEYS_FROM: Final = 4
+_NOT_AVAILABLE: Final = "The coordinator is not available."
 _NO_NODE: Final = Node(BrokerId(-1), "", -1, None)
 
 
@@ -41,8 +45,8 @@ PART_ELEMENTS: Final = 50
 def handle(context: RequestContext, request: FindCoordinatorRequest) -> Answer[FindCoordinatorResponse]:
     """Finds the brokers that lead the keys' partitions of `__consumer_offsets` or `__transaction_state`.
 
-    The first request creates the topic. Raises INVALID_REQUEST for unknown key types and for share groups, which are
-    not served yet.
+    The first request creates the topic; if that fails, the answer is COORDINATOR_NOT_AVAILABLE. Raises INVALID_REQUEST
+    for unknown key types and for share groups, which are not served yet.
     """
     topic = _TOPICS.get(request.key_type)
     if topic is None:
@@ -63,7 +67,12 @@ def error_response(
 async def _create_and_find(
     context: RequestContext, request: FindCoordinatorRequest, name: str
 ) -> FindCoordinatorResponse:
-    await context.broker.ensure_internal_topic(name)
+    try:
+        await context.broker.ensure_internal_topic(name)
+    except KafkaError as error:
+        # Clients retry this code, and may take the reason, for example that no broker is live now, for fatal.
+        _logger.warning("%s could not be created: %s", name, error)
+        return error_response(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_AVAILABLE)
     return _find(context, request, name)
 
 
@@ -78,9 +87,7 @@ def _find(context: RequestContext, request: FindCoordinatorRequest, name: str) -
         partition = topic.partitions[partition_for(key)]
         node = nodes.get(partition.leader)
         if node is None or broker.partitions.is_offline(topic.name, partition.index):
-            found.append(
-                _Found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.", _NO_NODE)
-            )
+            found.append(_Found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_AVAILABLE, _NO_NODE))
         else:
             found.append(_Found(key, ErrorCode.NONE, None, node))
     return _response(found, context.api_version)

@@ -1,8 +1,8 @@
 """Produce: appends record batches to partitions.
 
 Versions 3 to 13: versions 0 to 2 carry message formats that no log holds any more (KIP-896). v5 log start offset,
-v8 errors of single records (KIP-467), v9 flexible, v10 leader hints, v11 and v12 transactions verified and added by the
-broker (KIP-890), v13 topic ids.
+v8 errors of single records (KIP-467), v9 flexible, v10 current leaders (KIP-951), v11 and v12 transactions verified
+and added by the broker (KIP-890), v13 topic ids.
 
 On one node a partition has only the leader's replica, so a successful append is already replicated. No value of
 `acks` waits for followers. If commits wait for the disk (`klamm.fsync=ack`), so do responses to acks=all.
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
 from klamm.broker.partitions.batch_opener import OpeningAllowance, OpensLater
 from klamm.broker.partitions.delayed_produce import DelayedProduce, find_uncommitted
+from klamm.broker.partitions.leader_hints import endpoints_of, name_leaders
 from klamm.broker.partitions.transaction_verification import (
     FIRST_VERSION_THAT_ADDS_PARTITIONS,
     TransactionVerification,
@@ -85,9 +86,8 @@ _INTERNAL_TOPIC_CLIENT_ID: Final = "__admin_client"
 
 def handle_frame(context: RequestContext, view: memoryview, position: int) -> Body | PendingBody | None:
     """Appends every batch of the request and answers, except for acks=0, which has no response."""
-    version = context.api_version
     try:
-        request = decode_produce_request(version, view, position)
+        request = decode_produce_request(context.api_version, view, position)
     except ManyPartitions:
         from klamm.broker.partitions.wide_produce import begin_produce  # rarely needed
 
@@ -99,7 +99,7 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
     if not isinstance(answers, list):
         return asyncio.ensure_future(_answer_later(context, request, answers))
     if request.acks and not context.broker.partitions.commit_later:
-        return [encode_produce_response(version, answers)]
+        return _encode(context, answers)
     return _answer(context, request, answers)
 
 
@@ -218,17 +218,17 @@ def _answer(
                 if partition.error_code:
                     raise_for_unacknowledged(answer, partition)
         return None
-    version = context.api_version
     if request.acks == _ALL and context.broker.partitions.commit_later:
         answers, uncommitted = find_uncommitted(context.broker.partitions, answers)
         if uncommitted:
-            delayed: DelayedProduce[Body | None] = DelayedProduce(answers, uncommitted, partial(_encode, version))
+            delayed: DelayedProduce[Body | None] = DelayedProduce(answers, uncommitted, partial(_encode, context))
             return delayed.wait(request.timeout_ms)
-    return [encode_produce_response(version, answers)]
+    return _encode(context, answers)
 
 
-def _encode(version: int, answers: Answers) -> Body | None:
-    return [encode_produce_response(version, answers)]
+def _encode(context: RequestContext, answers: Answers) -> Body | None:
+    answers, leaders = name_leaders(context, answers)
+    return [encode_produce_response(context.api_version, answers, node_endpoints=endpoints_of(context, leaders))]
 
 
 def _each_partition_once(topics: list[ProduceTopic]) -> list[ProduceTopic]:

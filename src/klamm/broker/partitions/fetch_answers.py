@@ -1,14 +1,12 @@
-"""The parts of a Fetch response other than records: the session id, changed partitions, and leader endpoints."""
+"""The parts of a Fetch response other than records: the session id, changed partitions, and the leaders."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.handlers.shared.nodes import nodes_for
 from klamm.broker.partitions.fetch_read import PartitionAnswer, size_of
 from klamm.broker.partitions.fetch_sessions import FetchSession
-from klamm.protocol.node_endpoint import NodeEndpoint
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
@@ -47,16 +45,11 @@ def begin_session(context: RequestContext, request: FetchRequest, answers: Seque
     return INVALID_SESSION_ID if session is None else session.session_id
 
 
-def leaders_of(
-    context: RequestContext, request: FetchRequest, answers: Sequence[PartitionAnswer]
-) -> Sequence[NodeEndpoint]:
-    """Returns the endpoints of the leaders that a response to a consumer names (KIP-951)."""
+def leaders_of(request: FetchRequest, answers: Sequence[PartitionAnswer]) -> set[int]:
+    """Returns the ids of the leaders that the answers to a consumer name (KIP-951)."""
     if request.replica_id >= 0:
-        return ()
-    leaders = {response.current_leader[0] for _, response in answers if response.current_leader is not None}
-    if not leaders:
-        return ()
-    return [NodeEndpoint(*node) for node in nodes_for(context) if node.id in leaders]
+        return set()
+    return {response.current_leader[0] for _, response in answers if response.current_leader is not None}
 
 
 def news_of(session: FetchSession, answers: Sequence[PartitionAnswer]) -> list[PartitionAnswer]:

@@ -23,6 +23,7 @@ from klamm.broker.partitions.fetch_answers import (
 )
 from klamm.broker.partitions.fetch_read import FetchRead, PartitionAnswer, Reading, ReadResult
 from klamm.broker.partitions.fetch_sessions import CachedPartition, FetchSession, PartitionKey
+from klamm.broker.partitions.leader_hints import endpoints_of
 from klamm.broker.time_slices import Progress, Work, as_work, begin_large, free_later, wait_for
 from klamm.protocol.codec_in_steps import decode_in_steps, encode_in_steps
 from klamm.protocol.errors import ErrorCode
@@ -305,15 +306,16 @@ class _WideFetch:
         elif len(answers) <= WIDEST_SESSION:
             response.session_id = begin_session(self._context, self._request, answers)
             yield None
+        leaders: set[int] = set()
         for start in range(0, len(answers), PARTITIONS_AT_ONCE):
             some = answers[start : start + PARTITIONS_AT_ONCE]
             _add(response, some if session is None else news_of(session, some))
-            if not response.node_endpoints:
-                response.node_endpoints = [
-                    fetch_response.NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-                    for node in leaders_of(self._context, self._request, some)
-                ]
+            leaders |= leaders_of(self._request, some)
             yield None
+        response.node_endpoints = [
+            fetch_response.NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in endpoints_of(self._context, leaders)
+        ]
         body = yield from encode_in_steps(response, version)
         if session is not None and session.epoch == self._session_epoch:
             session.is_awaited = False

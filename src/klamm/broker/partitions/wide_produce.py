@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from klamm.broker.network.codec_route import COPIED_FRAME_BYTES
 from klamm.broker.partitions.delayed_produce import DelayedProduce, find_uncommitted
+from klamm.broker.partitions.leader_hints import endpoints_of, name_leaders
 from klamm.broker.time_slices import Progress, Work, answer_of, as_work, begin_large, free_later
 from klamm.protocol import produce
 from klamm.protocol.codec_in_steps import decode_in_steps, encode_in_steps
 from klamm.protocol.errors import ErrorCode, MalformedMessage
-from klamm.protocol.produce import ProduceTopic, ProduceTopicResponse
+from klamm.protocol.produce import ProducePartitionResponse, ProduceTopic, ProduceTopicResponse
 from klamm.protocol.schema.produce_request import ProduceRequest
 from klamm.protocol.schema.produce_response import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
@@ -65,9 +68,16 @@ def _serve(context: RequestContext, view: memoryview, position: int, append: App
             answers = yield from answer_of(append(context, request, part))
             begun.append(_when_committed(context, request, answers))
             yield None
+        leaders: set[int] = set()
         for each in begun:
-            yield from _add(response, (yield from answer_of(each)))
+            answers, found = name_leaders(context, (yield from answer_of(each)))
+            leaders.update(found)
+            yield from _add(response, answers)
         if request.acks:
+            response.node_endpoints = [
+                NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+                for node in endpoints_of(context, leaders)
+            ]
             return (yield from encode_in_steps(response, context.api_version))
         for topic in response.responses:
             for partition in topic.partition_responses:
@@ -149,7 +159,15 @@ def _add(response: ProduceResponse, answers: Answers) -> Work[None]:
                         for index, message in each.record_errors
                     ],
                     error_message=each.error_message,
+                    current_leader=_leader(each),
                 )
             )
             yield None
         yield None
+
+
+def _leader(answer: ProducePartitionResponse) -> LeaderIdAndEpoch:
+    if answer.current_leader is None:
+        return LeaderIdAndEpoch()
+    leader_id, leader_epoch = answer.current_leader
+    return LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)

@@ -150,7 +150,9 @@ class BrokerServices:
         metadata = await MetadataService.open(store, self.config)
         self._stops.push_async_callback(metadata.close)
         if not metadata.image.cluster_id:
-            refuse_lost_metadata(self.log_directory.path)
+            refuse_lost_metadata(self.log_directory.path, is_shared=metadata.is_shared)
+        # Before a folder of the directory is touched: every topic of another cluster would look like a deleted one.
+        metadata.check_cluster(self.log_directory.cluster_id or self.config.cluster_id)
         if not metadata.is_shared:
             refuse_other_brokers(metadata.image, (self.config.node_id,))
         self.dynamic_config.use(metadata.image)

@@ -177,7 +177,7 @@ class Producer(Participant):
 
     async def _write(self, where: TopicPartition, unsent: list[Unsent]) -> None:
         """Repeats the batches until all are written, or until the producer has lost its place in the log."""
-        life, count = self.world.life, len(unsent)
+        life, count, was_overtaken = self.world.life, len(unsent), False
         while unsent:
             try:
                 connection = await self.client.connection(Leader(where))
@@ -191,6 +191,11 @@ class Producer(Participant):
             # After a start the broker knows only the last batch of a producer, as in Kafka. It does not recognise
             # earlier batches.
             may_be_lost = self.world.model.partitions[where].cuts > 0 or (self.world.life > life and count > 1)
+            # A broker that begins to lead may refuse the first batch and take the next one: an unknown producer may
+            # begin with any sequence number, as in Kafka.
+            if reason is ErrorCode.NOT_LEADER_OR_FOLLOWER and unsent[0].sequence == 0 and ErrorCode.NONE in outcomes:
+                was_overtaken = not self.client.has_one_broker
+            may_be_lost = may_be_lost or was_overtaken
             if unsent and not self._may_go_on(where, reason, may_be_lost=may_be_lost):
                 return
             if unsent:

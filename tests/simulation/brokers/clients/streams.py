@@ -50,6 +50,8 @@ class StreamReader(Participant):
             await world.think()
         self.take_larger_answers()
         for where in world.partitions:
+            while world.log_of(where) is None:  # its next leader has not learned of it yet
+                await world.think()
             self.found[where] = await self._read(where, 0, world.end_of(where))
         self.is_finished = True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.unit.runtime.transaction_world import E0, E1, ID, TransactionWorld
 
@@ -169,3 +171,27 @@ def test_broker_that_stops_waiting_leaves_no_alarm() -> None:
     assert world.timers.waiting == alarms + 1
     asked.close()
     assert world.timers.waiting == alarms
+
+
+def test_broker_that_stops_waiting_just_when_the_pause_is_over() -> None:
+    """The alarm of a pause may ring before the cancelled addition gets its turn; then it does nothing."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_by_broker(producer)
+    world.marker_logs.refusals[E0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    following = world.ended(producer)
+
+    async def scenario() -> None:
+        world.coordinator._promises = asyncio.get_running_loop()
+        asked = asyncio.ensure_future(
+            world.coordinator.add_partitions(
+                ID, ProducerId(following[0]), ProducerEpoch(following[1]), [E1], verify_only=False
+            )
+        )
+        await asyncio.sleep(0)
+        asked.cancel()
+        world.timers.advance(world.config.add_retry_ms)
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+
+    asyncio.run(scenario())

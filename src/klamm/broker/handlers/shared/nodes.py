@@ -26,15 +26,20 @@ class Node(NamedTuple):
 def nodes_for(context: RequestContext) -> list[Node]:
     """Returns the live brokers that have the client's listener, by id, with the addresses of that listener.
 
-    For this broker, that is the address that the listener advertises to this client.
+    For this broker, that is the address that the listener advertises to this client. A broker that has registered with
+    the same host as this one gets the same host here, too: both listen at all addresses of one machine, for example.
     """
-    own = context.broker.node_id
+    own, listener_name = context.broker.node_id, context.connection.listener_name
+    brokers = context.broker.metadata.image.brokers
+    registered = brokers[own].endpoint(listener_name) if own in brokers else None
     nodes = []
-    for _, broker in sorted(context.broker.metadata.image.brokers.items()):
+    for _, broker in sorted(brokers.items()):
         if broker.id == own:
             nodes.append(Node(broker.id, context.advertised_host, context.advertised_port, broker.rack))
-        elif (address := broker.endpoint(context.connection.listener_name)) is not None:
-            nodes.append(Node(broker.id, address.host, address.port, broker.rack))
+        elif (address := broker.endpoint(listener_name)) is not None:
+            is_same_host = registered is not None and registered.host == address.host
+            host = context.advertised_host if is_same_host else address.host
+            nodes.append(Node(broker.id, host, address.port, broker.rack))
     return nodes
 
 

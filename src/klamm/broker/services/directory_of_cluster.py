@@ -1,0 +1,51 @@
+"""Keeps the data directories of single brokers and of brokers with a shared metadata store apart.
+
+Each kind would take all topics of the other kind for deleted ones, and set their partitions aside.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from klamm.metadata.store_identity import StoreIdentity, WrongStore
+from klamm.storage.lost_metadata import is_lost
+from klamm.storage.meta_properties import MetaProperties
+from klamm.storage.metadata_files import METADATA_FILE
+
+__all__ = ["known_store", "record_store", "refuse_cluster_directory"]
+
+
+def refuse_cluster_directory(directory: Path) -> None:
+    """Raises WrongStore if the directory belongs to a broker with a shared metadata store.
+
+    Called by a broker without one. Raises OSError, InconsistentDataDirectory.
+    """
+    properties = MetaProperties.read(directory)
+    if properties is not None and properties.store is not None:
+        _, prefix, _ = properties.store
+        raise WrongStore(
+            f"{directory} belongs to broker {properties.node_id} of a cluster whose metadata is in etcd, with the "
+            f"prefix {prefix!r}: start it with --metadata etcd://HOST:PORT/{prefix}"
+        )
+
+
+def known_store(directory: Path) -> StoreIdentity | None:
+    """Returns the shared metadata store that the directory has used, None for a new directory.
+
+    Raises WrongStore if the directory belongs to a single broker, OSError, InconsistentDataDirectory.
+    """
+    if not is_lost(directory / METADATA_FILE):
+        raise WrongStore(
+            f"{directory} belongs to a single broker, whose metadata is in {METADATA_FILE}: start it without "
+            f"--metadata, or give this broker another folder with --data-dir"
+        )
+    properties = MetaProperties.read(directory)
+    return StoreIdentity(*properties.store) if properties is not None and properties.store is not None else None
+
+
+def record_store(directory: Path, store: StoreIdentity) -> None:
+    """Records the store with its highest revision. The broker has registered before. Raises OSError."""
+    properties = MetaProperties.read(directory)
+    assert properties is not None, "a registration records the owner of the directory"
+    if properties.store != store:
+        properties._replace(store=(store.cluster_id, store.prefix, store.revision)).write(directory)

@@ -1,0 +1,63 @@
+"""Warnings about an etcd whose version or configuration is not safe or not sound for a metadata store."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Final
+
+from klamm.metadata.etcd.etcd_client import RANGE, EtcdClient
+from klamm.metadata.etcd.etcd_errors import EtcdCallFailed
+from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
+
+__all__ = ["is_safe", "warn_about"]
+
+_SAFE_FROM: Final = {(3, 4): 36, (3, 5): 18}
+"""The first releases of 3.4 and 3.5 whose watches deliver every deletion next to a compaction (etcd-io/etcd#18089,
+#19179). Later minor versions have the corrections from their first release."""
+_OLDEST: Final = (3, 4)
+_MANY_REVISIONS: Final = 10_000
+_logger = logging.getLogger(__name__)
+
+
+def is_safe(version: str) -> bool:
+    """Returns whether watches of this version of etcd miss nothing."""
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if match is None:
+        return True
+    major, minor, patch = (int(part) for part in match.groups())
+    return (major, minor) >= _OLDEST and patch >= _SAFE_FROM.get((major, minor), 0)
+
+
+def warn_about(client: EtcdClient) -> None:
+    """Logs a warning for each finding. Raises MetadataStoreError if etcd does not answer."""
+    if not is_safe(client.version):
+        _logger.warning(
+            "etcd %s can lose the deletion of a key in a watch when it compacts (etcd-io/etcd#18089, #19179): use "
+            "3.4.%d, 3.5.%d or later",
+            client.version,
+            *_SAFE_FROM.values(),
+        )
+    for alarm in client.alarms:
+        _logger.warning("etcd reports: %s", alarm)
+    if _was_never_compacted(client):
+        _logger.warning(
+            "etcd has never compacted its %d revisions, and its disk quota will be used up: start it with "
+            "--auto-compaction-mode=periodic --auto-compaction-retention=1h",
+            client.highest_revision,
+        )
+
+
+def _was_never_compacted(client: EtcdClient) -> bool:
+    """Returns whether etcd still has one of its first revisions after many later ones: its options can't be read."""
+    request = messages.RangeRequest(key=client.address.key_prefix, count_only=True)
+    if client.call(RANGE, request).header.revision < _MANY_REVISIONS:
+        return False
+    request.revision = 2
+    try:
+        client.call(RANGE, request)
+    except EtcdCallFailed as error:
+        if error.is_compacted:
+            return False
+        raise
+    return True

@@ -1,0 +1,49 @@
+"""The identity of a shared metadata store, which a data directory remembers, so that a broker never starts on another
+store, or on an older state of its own store.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from klamm.errors import KlammError
+
+__all__ = ["StoreIdentity", "WrongStore", "check_identity"]
+
+
+class WrongStore(KlammError):
+    """The metadata store is not the one that the data directory has used, or it is older."""
+
+
+class StoreIdentity(NamedTuple):
+    """The cluster id of etcd in hexadecimal, the prefix of the keys, and the highest revision that was seen."""
+
+    cluster_id: str
+    prefix: str
+    revision: int
+
+
+def check_identity(known: StoreIdentity | None, found: StoreIdentity) -> None:
+    """Compares the store with what a data directory remembers (None: it has used no such store).
+
+    Raises WrongStore.
+    """
+    if known is None:
+        return
+    if known.cluster_id != found.cluster_id:
+        raise WrongStore(
+            f"the data directory has used the etcd cluster {known.cluster_id}, and the metadata store is the etcd "
+            f"cluster {found.cluster_id}: nothing was changed. Check --metadata. If etcd was restored from a "
+            f"backup into a new cluster, this broker can't tell whether the backup has everything"
+        )
+    if known.prefix != found.prefix:
+        raise WrongStore(
+            f"the data directory has used the prefix {known.prefix!r} of the metadata store, and not {found.prefix!r}: "
+            f"nothing was changed. Check --metadata"
+        )
+    if known.revision > found.revision:
+        raise WrongStore(
+            f"the metadata store is at revision {found.revision}, and the data directory has seen revision "
+            f"{known.revision}: nothing was changed. etcd was restored from a backup, which lacks the changes since. "
+            f"Restore with --bump-revision and --mark-compacted if the loss of these changes is accepted"
+        )

@@ -1,0 +1,10 @@
+// Package main is etcd's server, as its own main package builds it.
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() { etcdmain.Main(os.Args) }

@@ -1,0 +1,224 @@
+"""Runs etcd for tests: one member or three, each a process that can be killed, paused and restarted."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from google.protobuf.message import Message
+from tests.support.etcd_programs import etcd_program
+from tests.support.ports import free_port
+
+from klamm.metadata.etcd.etcd_address import EtcdAddress
+from klamm.metadata.etcd.etcd_client import EtcdClient, Method
+from klamm.metadata.etcd.etcd_errors import EtcdUnavailable
+from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
+
+__all__ = ["COMPACT", "PUT", "Etcd", "EtcdMember"]
+
+COMPACT: Final = Method("/etcdserverpb.KV/Compact", messages.CompactionResponse, messages.CompactionRequest)
+PUT: Final = Method("/etcdserverpb.KV/Put", messages.PutResponse, messages.PutRequest, True)
+_START_S: Final = 60.0
+_STOP_S: Final = 20.0
+
+Request = TypeVar("Request", bound=Message)
+Answer = TypeVar("Answer", bound=Message)
+
+
+class EtcdMember:
+    """One process, with a data directory that outlives it."""
+
+    def __init__(self, folder: Path, name: str, program: Path, options: Sequence[str], scheme: str) -> None:
+        self.name = name
+        self.port = free_port()
+        self.peer_port = free_port()
+        self.folder = folder / name
+        self.log_file = folder / f"{name}.log"
+        self._program = program
+        self._options = options
+        self._scheme = scheme
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def peer_url(self) -> str:
+        return f"http://127.0.0.1:{self.peer_port}"
+
+    def start(self, cluster: str) -> None:
+        """Starts the process and does not wait for it."""
+        client_url = f"{self._scheme}://{self.endpoint}"
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    str(self._program),
+                    f"--name={self.name}",
+                    f"--data-dir={self.folder}",
+                    f"--listen-client-urls={client_url}",
+                    f"--advertise-client-urls={client_url}",
+                    f"--listen-peer-urls={self.peer_url}",
+                    f"--initial-advertise-peer-urls={self.peer_url}",
+                    f"--initial-cluster={cluster}",
+                    "--heartbeat-interval=100",
+                    "--election-timeout=1000",
+                    "--unsafe-no-fsync",
+                    *self._options,
+                ],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def stop(self) -> None:
+        """Stops the process cleanly."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kills the process."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Stops the process with SIGSTOP: its connections stay, and it answers nothing."""
+        self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continues a paused process."""
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+class Etcd:
+    """One etcd of one member or more, from `with` to its end."""
+
+    def __init__(
+        self,
+        folder: Path,
+        members: int = 1,
+        *,
+        program: Path | None = None,
+        options: Sequence[str] = (),
+        url_query: str = "",
+        is_encrypted: bool = False,
+    ) -> None:
+        """Skips the test without a program. `options`: additional options of all members.
+
+        `url_query`: what `url` has after the question mark.
+        """
+        self._scheme = "etcds" if is_encrypted else "etcd"
+        self._query = f"?{url_query}" if url_query else ""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.members = [
+            EtcdMember(folder, f"m{number}", program or etcd_program(), options, "https" if is_encrypted else "http")
+            for number in range(1, members + 1)
+        ]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for member in self.members:
+            member.kill()
+
+    def url(self, prefix: str = "test", user: str = "") -> str:
+        """Returns the URL of a metadata store."""
+        endpoints = ",".join(member.endpoint for member in self.members)
+        return f"{self._scheme}://{user}{endpoints}/{prefix}{self._query}"
+
+    def address(self, prefix: str = "test") -> EtcdAddress:
+        """Returns the parsed URL."""
+        return EtcdAddress.parse(self.url(prefix))
+
+    def start(self) -> None:
+        """Starts all members and waits for a leader."""
+        for member in self.members:
+            self.launch(member)
+        self.wait()
+
+    def launch(self, member: EtcdMember) -> None:
+        """Starts one member and does not wait for it."""
+        member.start(",".join(f"{each.name}={each.peer_url}" for each in self.members))
+
+    def wait(self) -> None:
+        """Waits until a member has a leader."""
+        client = EtcdClient(self.address())
+        try:
+            client.connect(_START_S)
+        except EtcdUnavailable as error:
+            logs = "\n".join(member.log_file.read_text(errors="replace")[-2000:] for member in self.members)
+            raise AssertionError(f"etcd does not start: {error}\n{logs}") from error
+        finally:
+            client.close()
+
+    def restart(self) -> None:
+        """Kills the only member and starts it again."""
+        (member,) = self.members
+        member.kill()
+        self.start()
+
+    def call(self, method: Method[Request, Answer], request: Request) -> Answer:
+        """Makes one call as a client of its own."""
+        client = EtcdClient(self.address())
+        try:
+            client.connect(_START_S)
+            return client.call(method, request)
+        finally:
+            client.close()
+
+    def put(self, key: str, value: bytes = b"") -> int:
+        """Writes a key, next to any store, and returns the revision."""
+        return self.call(PUT, messages.PutRequest(key=key.encode(), value=value)).header.revision
+
+    def compact(self) -> None:
+        """Compacts all revisions up to the current one."""
+        revision = self.put("compaction")
+        self.call(COMPACT, messages.CompactionRequest(revision=revision, physical=True))
+
+    def leader(self) -> EtcdMember:
+        """Returns the member that is the leader."""
+        status: Any = Method("/etcdserverpb.Maintenance/Status", messages.StatusResponse, messages.StatusRequest)
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            for member in self.members:
+                client = EtcdClient(EtcdAddress(endpoints=(member.endpoint,), prefix="test"))
+                try:
+                    answer = client.call(status, messages.StatusRequest(), 2.0)
+                except EtcdUnavailable:
+                    continue
+                finally:
+                    client.close()
+                if answer.leader == answer.header.member_id:
+                    return member
+        raise AssertionError("etcd has no leader")
+
+    def copy_data(self, folder: Path) -> None:
+        """Copies the data of the only member, which is not running, as a backup does."""
+        shutil.copytree(self.members[0].folder, folder)
+
+    def restore_data(self, folder: Path) -> None:
+        """Replaces the data of the only member, which is not running."""
+        shutil.rmtree(self.members[0].folder)
+        shutil.copytree(folder, self.members[0].folder)
