@@ -72,12 +72,18 @@ def choose_range(
             longer = middle
     if best_ms is not None and _size(best, ends) >= _FULL_ENOUGH * records:
         return SampleRange(best, best_ms, False)
-    fraction = records / total
-    return SampleRange(
-        {partition: ends[partition] - round((ends[partition] - low) * fraction) for partition, low in lows.items()},
-        None,
-        False,
-    )
+    sizes = _shares({partition: ends[partition] - low for partition, low in lows.items()}, records)
+    return SampleRange({partition: ends[partition] - size for partition, size in sizes.items()}, None, False)
+
+
+def _shares(sizes: Mapping[int, int], records: int) -> dict[int, int]:
+    """Divides `records` among the partitions in proportion to their sizes; the sum is exact (largest remainders)."""
+    total = sum(sizes.values())
+    shares = {partition: size * records // total for partition, size in sizes.items()}
+    by_remainder = sorted(sizes, key=lambda partition: sizes[partition] * records % total, reverse=True)
+    for partition in by_remainder[: records - sum(shares.values())]:
+        shares[partition] += 1
+    return shares
 
 
 def _size(starts: Mapping[int, int], ends: Mapping[int, int]) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from klamm.insight.sample_range import SampleRange, choose_range
 
 NOW_MS = 1_767_182_500_000
@@ -41,6 +43,13 @@ def test_records_within_one_millisecond_are_divided() -> None:
     """If nearly all records have the same timestamp, each partition gives the same fraction."""
     chosen = _choose({0: [NOW_MS - 5_000] * 900, 1: [NOW_MS - 5_000] * 100}, 100)
     assert chosen == SampleRange({0: 810, 1: 90}, None, False)
+
+
+@pytest.mark.parametrize(("sizes", "records"), [((1503, 1499, 1498), 500), ((5, 5, 5), 8), ((1,) * 1000, 300)])
+def test_the_division_is_exact(sizes: tuple[int, ...], records: int) -> None:
+    """However the shares are rounded, the sample has as many records as it may have, and no more."""
+    chosen = _choose({index: [NOW_MS] * size for index, size in enumerate(sizes)}, records)
+    assert sum(sizes) - sum(chosen.starts.values()) == records
 
 
 def test_records_from_the_future_are_chosen() -> None:
