@@ -186,12 +186,14 @@ class Cluster:
                 return await server.context.metadata.allocate_broker_id()
 
             number = self._running().run(allocate)
-            member = self._brokers[number] = ClusterMember(number)
+            member, before = ClusterMember(number), self._brokers
+            # A new dict: the threads of brokers look for each other in the old one meanwhile.
+            self._brokers = {**before, number: member}
             try:
                 self._begin(member)
                 member.wait()
             except BaseException:
-                del self._brokers[number]
+                self._brokers = before
                 raise
             self._let_all_know()
             return number
