@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from klamm.prometheus_server import PrometheusServer
 from klamm.worker.errors import WorkerError
 from klamm.worker.handler_progress import HandlerProgress
 
@@ -37,30 +38,15 @@ class WorkerMetrics:
     def __init__(self, group: str, measure: Callable[[], tuple[HandlerProgress, ...]]) -> None:
         self._group = group
         self._measure = measure
-        self._server: Any = None
+        self._server = PrometheusServer("metrics=", WorkerError)
 
     def serve(self, host: str, port: int) -> int:
         """Starts the server, in a thread of this process; returns its port. Raises WorkerError."""
-        try:
-            from prometheus_client import CollectorRegistry, start_http_server
-        except ImportError:
-            raise WorkerError(
-                "metrics= needs prometheus-client. Run: pip install '.[metrics]' in a clone of klamm"
-            ) from None
-        registry = CollectorRegistry()
-        registry.register(self)
-        try:
-            self._server, _ = start_http_server(port, host, registry)
-        except OSError as error:
-            raise WorkerError(f"metrics={host}:{port} can't be listened on: {error}") from None
-        return int(self._server.server_port)
+        return self._server.serve(self, host, port)
 
     def close(self) -> None:
         """Stops the server."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+        self._server.close()
 
     def collect(self) -> Iterator[Metric]:
         """Yields the figures; prometheus-client calls this for each request."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.status.flow_status import FlowStatus, QueryStatus
 from klamm.pipelines.status.query_reports import BatchReport
+from klamm.prometheus_server import PrometheusServer
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -36,30 +37,15 @@ class FlowMetrics:
     def __init__(self) -> None:
         self._statuses: Sequence[FlowStatus] = ()
         self._totals: dict[tuple[str, str], _Totals] = {}
-        self._server: Any = None
+        self._server = PrometheusServer("--metrics", PipelineError)
 
     def serve(self, host: str, port: int) -> int:
         """Starts the server, in a thread of this process; returns its port. Raises `PipelineError`."""
-        try:
-            from prometheus_client import CollectorRegistry, start_http_server
-        except ImportError:
-            raise PipelineError(
-                "--metrics needs prometheus-client. Run: pip install '.[metrics]' in a clone of klamm"
-            ) from None
-        registry = CollectorRegistry()
-        registry.register(self)
-        try:
-            self._server, _ = start_http_server(port, host, registry)
-        except OSError as error:
-            raise PipelineError(f"--metrics: {host}:{port} can't be listened on: {error}") from None
-        return int(self._server.server_port)
+        return self._server.serve(self, host, port)
 
     def close(self) -> None:
         """Stops the server."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+        self._server.close()
 
     def batch(self, status: FlowStatus, role: str, report: BatchReport) -> None:
         """Counts a finished micro-batch."""
