@@ -9,7 +9,9 @@
     live/<id>                        {"incarnation": text}, leased
     writers/<incarnation>            number of the writer's latest transaction, leased
     topics/<collision key>           {"name": text, "id": 22 characters, "partitions": count, "configs": {key: value}}
-    partitions/<topic id>/<index>    {"leader": id, "epoch": number, "replicas": [id], "isr": [id]}
+    partitions/<topic id>/<index>    {"leader": id, "epoch": number, "replicas": [id], "isr": [id],
+                                      "partitionEpoch": number, "elr": [id], "lastKnownLeader": id, "adding": [id],
+                                      "removing": [id], "recovering": true}: the later six only if not their default
     configs/<resource type>/<name>   {key: value}
 
 A broker exists while `brokers/<id>` does, and is live while `live/<id>` does. A partition exists if its topic does and
@@ -28,6 +30,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from klamm.metadata.image import (
+    NO_BROKER,
     NO_EPOCH,
     BrokerImage,
     Endpoint,
@@ -160,12 +163,24 @@ def put_partition(topic_id: TopicId, partition: PartitionImage) -> Change:
 # A start reads and rewrites every partition, and most values are the same: one leader, one epoch.
 @lru_cache(maxsize=4096)
 def _partition_value(partition: PartitionImage) -> bytes:
-    body = {
+    body: dict[str, Any] = {
         "leader": partition.leader,
         "epoch": partition.leader_epoch,
         "replicas": partition.replicas,
         "isr": partition.isr,
     }
+    if partition.partition_epoch:
+        body["partitionEpoch"] = partition.partition_epoch
+    if partition.elr:
+        body["elr"] = partition.elr
+    if partition.last_known_leader != NO_BROKER:
+        body["lastKnownLeader"] = partition.last_known_leader
+    if partition.adding:
+        body["adding"] = partition.adding
+    if partition.removing:
+        body["removing"] = partition.removing
+    if partition.is_recovering:
+        body["recovering"] = True
     return _encode(body).encode()
 
 

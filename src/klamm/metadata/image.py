@@ -53,7 +53,20 @@ class PartitionImage:
     leader: BrokerId
     leader_epoch: LeaderEpoch
     replicas: tuple[BrokerId, ...]
+    """All replicas, the preferred leader first. During a reassignment also those that are added or removed."""
     isr: tuple[BrokerId, ...]
+    partition_epoch: int = 0
+    """Rises with every change of the partition, while the leader epoch rises with every new leader (KIP-497)."""
+    elr: tuple[BrokerId, ...] = ()
+    """The eligible leader replicas (KIP-966): they are not in sync, but hold every committed record."""
+    last_known_leader: BrokerId = NO_BROKER
+    """The last leader of a partition without leader, whose `isr` and `elr` are empty (KIP-966); -1 for none."""
+    adding: tuple[BrokerId, ...] = ()
+    """The replicas that a reassignment adds."""
+    removing: tuple[BrokerId, ...] = ()
+    """The replicas that a reassignment removes when it ends."""
+    is_recovering: bool = False
+    """Whether an unclean election made the leader, which has not reported the end of its recovery (KIP-704)."""
 
 
 @dataclass(frozen=True, slots=True)

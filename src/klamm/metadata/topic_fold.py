@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
+from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Versioned
 from klamm.metadata.topic_name import collision_key
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
@@ -118,4 +118,10 @@ def _partition(index: int, value: bytes) -> PartitionImage:
         LeaderEpoch(body["epoch"]),
         tuple(body["replicas"]),
         tuple(body["isr"]),
+        body.get("partitionEpoch", 0),
+        tuple(body.get("elr", ())),
+        BrokerId(body.get("lastKnownLeader", NO_BROKER)),
+        tuple(body.get("adding", ())),
+        tuple(body.get("removing", ())),
+        body.get("recovering", False),
     )
