@@ -100,6 +100,15 @@ class BrokerConfig:
     num_recovery_threads_per_data_dir: int = 2
     producer_id_expiration_ms: int = 86_400_000
 
+    # Replication
+    controlled_shutdown_enable: bool = True
+    replica_fetch_backoff_ms: int = 1000
+    replica_fetch_max_bytes: int = 1_048_576
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_response_max_bytes: int = 10_485_760
+    replica_fetch_wait_max_ms: int = 500
+    replica_lag_time_max_ms: int = 30_000
+
     # Fetch
     fetch_max_bytes: int = 57_671_680
     max_incremental_fetch_session_cache_slots: int = 1000
@@ -138,6 +147,7 @@ class BrokerConfig:
     offsets_retention_minutes: int = 10_080
     offsets_topic_compression_codec: int = 0
     offsets_topic_num_partitions: int = 50
+    offsets_topic_replication_factor: int = 1
     offsets_topic_segment_bytes: int = 104_857_600
 
     # Transactions
@@ -147,7 +157,9 @@ class BrokerConfig:
     transaction_max_timeout_ms: int = 900_000
     transaction_partition_verification_enable: bool = True
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
+    transaction_state_log_min_isr: int = 1
     transaction_state_log_num_partitions: int = 50
+    transaction_state_log_replication_factor: int = 1
     transaction_state_log_segment_bytes: int = 104_857_600
     transactional_id_expiration_ms: int = 604_800_000
 

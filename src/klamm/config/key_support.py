@@ -37,7 +37,9 @@ _Block = tuple[KeySupport, str, str]
 
 _QUORUM: Final = "klamm keeps metadata in its own store, and has no controller quorum."
 _THREADS: Final = "One event loop serves all connections; there are no thread pools."
-_REPLICATION: Final = "One node has no followers to replicate to."
+_REPLICATION: Final = (
+    "One fetcher copies from each leader, and connects as other requests between brokers do; leaders are not balanced."
+)
 _TIERED: Final = "There is no tiered storage."
 _QUOTAS: Final = "There are no quotas."
 _SHARE: Final = "Share groups (KIP-932) are not served yet."
@@ -66,16 +68,15 @@ _BROKER: Final[tuple[_Block, ...]] = (
         group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
         group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
         group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
-        group.consumer.session.timeout.ms
-        group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
+        group.consumer.session.timeout.ms group.initial.rebalance.delay.ms group.max.session.timeout.ms
+        group.max.size group.min.session.timeout.ms
         log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor
         log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
         log.flush.offset.checkpoint.interval.ms log.initial.task.delay.ms log.retention.check.interval.ms
-        max.connections max.connections.per.ip
-        max.request.partition.size.limit num.partitions num.recovery.threads.per.data.dir offset.metadata.max.bytes
-        offsets.commit.timeout.ms offsets.retention.check.interval.ms
-        offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
-        offsets.topic.segment.bytes producer.id.expiration.ms
+        max.connections max.connections.per.ip max.request.partition.size.limit num.partitions
+        num.recovery.threads.per.data.dir offset.metadata.max.bytes offsets.commit.timeout.ms
+        offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
+        offsets.topic.num.partitions offsets.topic.segment.bytes producer.id.expiration.ms
         socket.listen.backlog.size socket.request.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable
@@ -139,11 +140,20 @@ _BROKER: Final[tuple[_Block, ...]] = (
     ),
     (KeySupport.HONOURED, "Must contain broker: klamm has no processes that are only controllers.", "process.roles"),
     (KeySupport.HONOURED, "./klamm-data unless it is set. Everything is stored in one folder.", "log.dirs log.dir"),
-    (KeySupport.HONOURED, "Must be 1: one node holds one replica.", "default.replication.factor"),
+    (KeySupport.HONOURED, "Must be 1 for a single broker, which holds one replica.", "default.replication.factor"),
     (
-        KeySupport.ACCEPTED,
-        "Without effect on one node, where an internal topic has one replica.",
+        KeySupport.HONOURED,
+        "Without effect on a single broker, where an internal topic has one replica.",
         "offsets.topic.replication.factor transaction.state.log.min.isr transaction.state.log.replication.factor",
+    ),
+    (
+        KeySupport.HONOURED,
+        "Applies to partitions with several replicas.",
+        """
+        controlled.shutdown.enable replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes
+        replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.lag.time.max.ms
+        unclean.leader.election.enable
+        """,
     ),
     (
         KeySupport.ACCEPTED,
@@ -175,12 +185,9 @@ _BROKER: Final[tuple[_Block, ...]] = (
         KeySupport.ACCEPTED,
         _REPLICATION,
         """
-        auto.leader.rebalance.enable controlled.shutdown.enable
-        leader.imbalance.check.interval.seconds num.replica.fetchers replica.fetch.backoff.ms replica.fetch.max.bytes
-        replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-        replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
-        replica.socket.receive.buffer.bytes replica.socket.timeout.ms
-        socket.connection.setup.timeout.max.ms unclean.leader.election.enable
+        auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
+        num.replica.fetchers replica.high.watermark.checkpoint.interval.ms replica.selector.class
+        replica.socket.receive.buffer.bytes replica.socket.timeout.ms socket.connection.setup.timeout.max.ms
         unclean.leader.election.interval.ms
         """,
     ),
@@ -457,10 +464,11 @@ _TOPIC: Final[tuple[_Block, ...]] = (
     ),
     (KeySupport.ACCEPTED, _LZ4, "compression.lz4.level"),
     (KeySupport.ACCEPTED, _PREALLOCATE, "preallocate"),
+    (KeySupport.HONOURED, "Applies to partitions with several replicas.", "unclean.leader.election.enable"),
     (
         KeySupport.ACCEPTED,
-        _REPLICATION,
-        "follower.replication.throttled.replicas leader.replication.throttled.replicas unclean.leader.election.enable",
+        "Replication is not throttled.",
+        "follower.replication.throttled.replicas leader.replication.throttled.replicas",
     ),
     (
         KeySupport.ACCEPTED,

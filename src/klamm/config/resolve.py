@@ -214,8 +214,6 @@ def _check_limits(values: Values) -> None:
         assert isinstance(value, int)
         return value
 
-    if number("default.replication.factor", 1) != 1:
-        raise ConfigurationError("default.replication.factor must be 1: one node holds one replica")
     queued = number("queued.max.request.bytes", -1)
     request = number("socket.request.max.bytes", BrokerConfig().socket_request_max_bytes)
     # klamm's own default must not lead to a refusal of larger requests: a single request may exceed the limit.

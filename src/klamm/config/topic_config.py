@@ -49,6 +49,7 @@ class TopicConfig:
     segment_index_bytes: int = 10_485_760
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False
 
     @property
     def compact(self) -> bool:
@@ -87,11 +88,14 @@ class TopicConfig:
         return replace(base, **changes)
 
 
+_KINDS: Final[dict[type, str]] = {bool: "BOOLEAN", int: "LONG", float: "DOUBLE"}
+
+
 def _parser(default: object) -> Callable[[str, str], Any]:
     """Returns the function that parses a key's text, by the type of its default; it parses as `validation.py` does."""
     if isinstance(default, frozenset):
         return lambda name, text: frozenset(filter(None, parse_list(text.lower())))
-    kind = "LONG" if isinstance(default, int) else "DOUBLE" if isinstance(default, float) else "STRING"
+    kind = _KINDS.get(type(default), "STRING")
     return lambda name, text: parse_value(name, text, kind)
 
 

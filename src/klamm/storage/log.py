@@ -3,6 +3,7 @@
 A log is composed of parts that share a `LogState` and have a contract each:
 
 - `appender` (`log_appender`) appends batches as a leader.
+- `following` (`log_following`) appends batches as a follower, and truncates where the log diverges from the leader's.
 - `reader` (`log_reader`) reads from an offset, and handles files that can't be read.
 - `timestamps` (`log_timestamps`) searches by time.
 - `epochs` (`log_leader_epochs`) keeps the leader epochs and their checkpoint.
@@ -10,7 +11,7 @@ A log is composed of parts that share a `LogState` and have a contract each:
 - `transactions` (`log_transactions`) keeps the last stable offset and the aborted transactions.
 - `durability` (`log_durability`) rolls, flushes and closes.
 - `retention` (`log_retention`) deletes at the beginning.
-- `truncation` (`log_truncation`) truncates the end to an offset.
+- `truncation` (`log_truncation`) truncates the end to an offset, or removes all records.
 - `compaction` (`log_compaction`) plans a cleaning and swaps cleaned segments in.
 
 All of it is synchronous and belongs to one thread, the broker's event loop; only syncs may run on another thread. Every
@@ -33,6 +34,7 @@ from klamm.storage.loaded_log import LoadedLog
 from klamm.storage.log_appender import LogAppender
 from klamm.storage.log_compaction import LogCompaction
 from klamm.storage.log_durability import LogDurability
+from klamm.storage.log_following import LogFollowing
 from klamm.storage.log_leader_epochs import LogLeaderEpochs
 from klamm.storage.log_producers import LogProducers
 from klamm.storage.log_reader import LogReader
@@ -69,6 +71,7 @@ class Log:
         "compaction",
         "durability",
         "epochs",
+        "following",
         "producers",
         "reader",
         "retention",
@@ -120,6 +123,17 @@ class Log:
         self.timestamps = LogTimestamps(state, self.reader)
         self.retention = LogRetention(state, self.epochs, self.durability, self.reader)
         self.truncation = LogTruncation(state, sync, self.epochs, self.producers, self.reader, services)
+        self.following = LogFollowing(
+            state,
+            sync,
+            self.epochs,
+            loaded.producers,
+            self.transactions,
+            self.durability,
+            self.appender,
+            self.truncation,
+            self.retention,
+        )
         self.compaction = LogCompaction(state, self.transactions, self.reader)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Appends to a log, and undoes an append that failed.
+"""Appends to a log as its leader, and undoes an append that failed.
 
 Source: `UnifiedLog.append`, `analyzeAndValidateRecords` of Apache Kafka 4.3.
 """
@@ -140,7 +140,7 @@ class LogAppender:
         max_timestamp = header.max_timestamp
         try:
             if not segment.has_read_indexes:
-                self._read_indexes(segment)
+                self.read_indexes(segment)
             if segment.should_roll(
                 size,
                 last_offset,
@@ -161,7 +161,7 @@ class LogAppender:
         except (OSError, CorruptIndex, BadBatch, Damage) as error:
             if is_idempotent and from_client:
                 self._producers.write_failed(header)
-            self._undo_append(segment, error)
+            self.undo_append(segment, error)
         next_offset = Offset(last_offset + 1)
         log.log_end_offset = next_offset
         if leader_epoch != self._epochs.known.latest_epoch:
@@ -180,7 +180,7 @@ class LogAppender:
             False,
         )
 
-    def _read_indexes(self, segment: Segment) -> None:
+    def read_indexes(self, segment: Segment) -> None:
         """Reads the indexes before the first append to a segment found at start, and rebuilds damaged ones.
 
         Raises Damage, OSError.
@@ -191,7 +191,7 @@ class LogAppender:
             _logger.warning("%s; it is rebuilt", error)
             rebuild_for_reading(segment)
 
-    def _undo_append(self, segment: Segment, error: Exception) -> NoReturn:
+    def undo_append(self, segment: Segment, error: Exception) -> NoReturn:
         """Removes the remains of a failed write, and raises the error for the response.
 
         If that fails, too, or if the segment is damaged, the log goes offline: nothing may be appended after the

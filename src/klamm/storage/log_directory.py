@@ -87,6 +87,8 @@ class LogDirectory:
         self._recovery_threads = config.num_recovery_threads_per_data_dir if config is not None else 1
         self._lock: FileLock | None = None
         self._meta: MetaProperties | None = None
+        self.had_clean_shutdown = False
+        """Whether the latest run with this folder has closed it in order. Known after `open`."""
         self._is_loaded = False  # a start that was refused has only locked it, and must leave it as it was
         self._broker_epoch = _NO_BROKER_EPOCH
         self._checkpoints = OffsetCheckpoints(path)
@@ -169,7 +171,7 @@ class LogDirectory:
         """
         self.lock()
         started = time.perf_counter()
-        had_clean_shutdown = take_clean_shutdown_mark(self.path)
+        had_clean_shutdown = self.had_clean_shutdown = take_clean_shutdown_mark(self.path)
         # After a clean shutdown a power failure might otherwise bring the mark back, and torn files would be trusted.
         # After a kill the folder names may not be on the disk yet, and the logs are about to trust their snapshots.
         sync_directory(self.path)

@@ -49,6 +49,12 @@ class LogLeaderEpochs:
         if self.known.truncate_from_end(offset):
             self._has_changed = True
 
+    def clear(self) -> None:
+        """Removes all epochs, because all records are removed."""
+        if self.known.entries:
+            self.known.clear()
+            self._has_changed = True
+
     def checkpoint_with_next_flush(self, sync: LogSync) -> None:
         """Schedules the checkpoint for the flush that is prepared next, if the epochs have changed since the last
         one."""

@@ -85,6 +85,11 @@ class LogProducers:
             committed_below=log.high_watermark,
         )
 
+    def restart_at(self, offset: Offset) -> None:
+        """Drops all producers of a log whose records were all removed."""
+        self.state.clear(offset)
+        self._snapshot_offset = offset
+
     def take_snapshot(self) -> None:
         """Schedules a snapshot of the current producers with the next flush, so that recovery can start at the log end
         offset.

@@ -50,6 +50,14 @@ class LogRetention:
         self._raise_log_start_offset(offset)
         return log.log_start_offset
 
+    def follow_log_start_offset(self, offset: Offset) -> None:
+        """Raises the log start offset of a follower towards the leader's, up to the high watermark.
+
+        Source: `ReplicaFetcherThread.processPartitionData`, `maybeIncrementLogStartOffset`.
+        """
+        if self._log.offline_reason is None:
+            self._raise_log_start_offset(min(offset, self._log.high_watermark))
+
     def _raise_log_start_offset(self, offset: Offset) -> None:
         if offset > self._log.log_start_offset:
             self._log.log_start_offset = offset

@@ -1,6 +1,6 @@
-"""The truncation of one log: removes records at its end.
+"""The truncation of one log: removes records at its end, or all of them.
 
-Source: `UnifiedLog.truncateTo` of Apache Kafka 4.3.
+Source: `UnifiedLog.truncateTo` and `truncateFullyAndStartAt` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -72,3 +72,25 @@ class LogTruncation:
             log.mark_offline(f"it can't be cut to offset {offset}: {error}")
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error
         return True
+
+    def restart_at(self, offset: Offset, now_ms: Millis) -> None:
+        """Removes all records, and begins again at `offset`, which must be beyond the log end offset.
+
+        The checkpoint of the log start offset is written first. After a crash, a start finds that all records lie below
+        it, and begins at `offset`, too. Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
+        """
+        log = self._log
+        log.check_online()
+        assert offset > log.log_end_offset, "the records below the end might be needed"
+        self._reader.forget_positions()
+        try:
+            log.log_start_offset = offset
+            self._services.before_truncation(log.topic_partition, self._sync.recovery_point)
+            self._sync.forget_above(offset)
+            log.segments.restart_at(offset, now_ms)
+            log.log_end_offset = log.high_watermark = offset
+            self._epochs.clear()
+            self._producers.restart_at(offset)
+        except (OSError, BadBatch, CorruptIndex, Damage) as error:
+            log.mark_offline(f"it can't begin again at offset {offset}: {error}")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error

@@ -162,6 +162,15 @@ class Segments:
         self._retire(retired, now_ms)
         return end
 
+    def restart_at(self, offset: Offset, now_ms: Millis) -> None:
+        """Replaces all segments by an empty one at `offset`."""
+        for path in self.snapshots():
+            path.unlink()
+        sync_directory(self.directory)
+        retired, self._segments[:] = self._segments[:], []
+        self._retire(retired, now_ms)
+        self.add(offset, now_ms)
+
     def snapshots(self) -> list[Path]:
         """Returns the producer snapshots, oldest first."""
         return sorted(self.directory.glob(f"*{SNAPSHOT_SUFFIX}"))

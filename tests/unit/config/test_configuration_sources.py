@@ -202,10 +202,6 @@ def test_an_unknown_key_is_ignored_with_one_warning(caplog: pytest.LogCaptureFix
             "log.dirs must name one folder: everything is stored in one, not in 2 [log.dirs=/a,/b (-X)]",
         ),
         (
-            {"default.replication.factor": "3"},
-            "default.replication.factor must be 1: one node holds one replica [default.replication.factor=3 (-X)]",
-        ),
-        (
             {"queued.max.request.bytes": "5", "socket.request.max.bytes": "6"},
             "queued.max.request.bytes must be at least socket.request.max.bytes (6) "
             "[queued.max.request.bytes=5 (-X); socket.request.max.bytes=6 (-X)]",

@@ -1,0 +1,170 @@
+"""The log of a follower: appends what the leader sent, byte for byte, and truncates where it diverges from the
+leader's.
+
+Source: `UnifiedLog.appendAsFollower`, `AbstractFetcherThread.getOffsetTruncationState` and
+`ReplicaFetcherThread.processPartitionData` of Apache Kafka 4.3 (KIP-101, KIP-595).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from klamm.core.log.producer_state import ProducerState
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import CONTROL_MASK, BatchHeader, CorruptRecord, batch_crc_is_valid, iterate_batches
+from klamm.protocol.types import LeaderEpoch, Millis, Offset
+from klamm.storage.batch_scan import BadBatch
+from klamm.storage.damage import Damage
+from klamm.storage.index_file import CorruptIndex
+from klamm.storage.log_appender import LogAppender
+from klamm.storage.log_durability import LogDurability
+from klamm.storage.log_leader_epochs import LogLeaderEpochs
+from klamm.storage.log_retention import LogRetention
+from klamm.storage.log_state import LogState
+from klamm.storage.log_sync import LogSync
+from klamm.storage.log_transactions import LogTransactions
+from klamm.storage.log_truncation import LogTruncation
+from klamm.storage.producer_recovery import marker_of
+
+__all__ = ["LogFollowing"]
+
+_logger = logging.getLogger(__name__)
+
+_PREFIX_BYTES: Final = 16
+
+
+class LogFollowing:
+    """What a follower does with one log."""
+
+    __slots__ = (
+        "_appender",
+        "_durability",
+        "_epochs",
+        "_log",
+        "_producers",
+        "_retention",
+        "_sync",
+        "_transactions",
+        "_truncation",
+    )
+
+    def __init__(  # noqa: PLR0917 - one argument for each part that a follower's append touches
+        self,
+        log: LogState,
+        sync: LogSync,
+        epochs: LogLeaderEpochs,
+        producers: ProducerState,
+        transactions: LogTransactions,
+        durability: LogDurability,
+        appender: LogAppender,
+        truncation: LogTruncation,
+        retention: LogRetention,
+    ) -> None:
+        self._log = log
+        self._sync = sync
+        self._epochs = epochs
+        self._producers = producers
+        self._transactions = transactions
+        self._durability = durability
+        self._appender = appender
+        self._truncation = truncation
+        self._retention = retention
+
+    def append(self, records: memoryview | bytes, now_ms: Millis, *, most_batches: int | None = None) -> int:
+        """Appends batches as the leader sent them, and returns the number of bytes that were appended.
+
+        `most_batches` limits the batches of a call: the caller passes the remaining bytes with the next one. A partial
+        batch at the end is ignored. Offsets may have gaps, because the leader's log may be compacted. The high
+        watermark stays where it is.
+
+        Raises `KafkaError`: CORRUPT_MESSAGE for a batch with a wrong CRC, OFFSET_OUT_OF_RANGE for a batch below the log
+        end offset, KAFKA_STORAGE_ERROR if the disk fails. The batches before that one are appended.
+        """
+        log = self._log
+        view = memoryview(records)
+        done = count = 0
+        try:
+            for position, header in iterate_batches(view):
+                if count == most_batches:
+                    break
+                if not batch_crc_is_valid(view, position, header):
+                    raise CorruptRecord(f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
+                if header.base_offset < log.log_end_offset:
+                    raise KafkaError(
+                        ErrorCode.OFFSET_OUT_OF_RANGE,
+                        f"the leader sent a batch at offset {header.base_offset}, and {log} ends at "
+                        f"{log.log_end_offset}",
+                    )
+                done = position + header.size_bytes
+                self._append(view[position:done], header, now_ms)
+                count += 1
+        finally:
+            if log.log_end_offset - self._sync.recovery_point >= log.config.flush_messages:
+                self._durability.flush(now_ms)
+        return done
+
+    def _append(self, batch: memoryview, header: BatchHeader, now_ms: Millis) -> None:
+        log = self._log
+        segment = log.check_online()
+        last_offset = header.last_offset
+        marker = None
+        if header.producer_id >= 0 and header.attributes & CONTROL_MASK:
+            marker = marker_of(batch)
+        try:
+            if not segment.has_read_indexes:
+                self._appender.read_indexes(segment)
+            if segment.should_roll(
+                len(batch),
+                last_offset,
+                header.max_timestamp,
+                now_ms=now_ms,
+                max_segment_bytes=log.config.segment_bytes,
+                max_segment_ms=log.config.max_segment_ms,
+            ):
+                segment = self._durability.roll(segment, now_ms)
+            if marker is not None:
+                self._transactions.load_index(segment)
+            segment.append(bytes(batch[:_PREFIX_BYTES]), batch[_PREFIX_BYTES:], last_offset, header.max_timestamp)
+        except (OSError, CorruptIndex, BadBatch, Damage) as error:
+            self._appender.undo_append(segment, error)
+        log.log_end_offset = header.next_offset
+        if header.partition_leader_epoch != self._epochs.known.latest_epoch:
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            completed = self._producers.record(header, header.base_offset, marker)
+            if completed is not None:
+                self._transactions.end(segment, completed)
+
+    def truncate_to_leader(self, epoch: LeaderEpoch, end_offset: Offset, now_ms: Millis) -> bool:
+        """Truncates the log to where it agrees with the leader's; returns whether anything was removed.
+
+        The leader has told the largest epoch in its log that is not above the follower's latest epoch, and the offset
+        at which that epoch ends there. Both logs are equal up to the end of the latest epoch that they share. If this
+        log lacks the leader's epoch, the leader may diverge again at the next fetch.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
+        """
+        log = self._log
+        own_epoch, own_end = self._epochs.known.end_offset_for(epoch, log.log_end_offset)
+        if own_epoch < 0:
+            # No epoch is known here: only the leader's end offset says how far the logs can agree.
+            target = min(end_offset, log.log_end_offset)
+        elif own_epoch == epoch:
+            target = min(own_end, end_offset)
+        else:
+            target = min(own_end, log.log_end_offset)
+        if target < log.high_watermark:
+            _logger.warning("%s is truncated to %d, below its high watermark %d", log, target, log.high_watermark)
+        return self._truncation.truncate_to(Offset(max(target, 0)), now_ms)
+
+    def restart_at(self, offset: Offset, now_ms: Millis) -> None:
+        """Removes all records, and begins again at `offset`, which must be beyond the log end offset.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
+        """
+        self._truncation.restart_at(offset, now_ms)
+
+    def raise_log_start_offset(self, offset: Offset) -> None:
+        """Follows the leader's log start offset, as far as this log's high watermark has come."""
+        self._retention.follow_log_start_offset(offset)
