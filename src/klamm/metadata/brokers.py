@@ -21,7 +21,9 @@ from klamm.metadata.entries import (
 )
 from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.metadata.metadata_store import Change, Plan
-from klamm.metadata.metadata_version import METADATA_VERSION
+from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS, METADATA_VERSION
+from klamm.metadata.replicas.broker_departure import without_run_of
+from klamm.metadata.replicas.replica_rules import rules_of
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 
@@ -32,6 +34,7 @@ __all__ = [
     "plan_cluster",
     "plan_registration",
     "plan_session_removal",
+    "plan_stop",
     "plan_unregistration",
 ]
 
@@ -56,6 +59,10 @@ class Registration:
     cluster_id: str
     cluster_defaults: Mapping[str, str] = field(default_factory=dict)
     minimum_leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    is_clean_stop: bool = False
+    """Whether the data directory was closed in order by the broker's latest run."""
+    is_shared: bool = False
+    """Whether other brokers may use the store."""
 
 
 def plan_session_removal(image: MetadataImage, broker_id: BrokerId, own_incarnations: Collection[str]) -> Plan[None]:
@@ -76,36 +83,63 @@ def plan_session_removal(image: MetadataImage, broker_id: BrokerId, own_incarnat
 
 
 def plan_cluster(image: MetadataImage, cluster_id: str, cluster_defaults: Mapping[str, str]) -> Plan[None]:
-    """Creates the cluster, unless it exists."""
+    """Creates the cluster with the metadata version of this program, unless it exists."""
     if image.cluster_id:
         return Plan(None)
-    return Plan(None, [put_cluster(cluster_id), put_configs(ResourceType.BROKER, "", cluster_defaults)])
+    changes = [put_cluster(cluster_id), put_configs(ResourceType.BROKER, "", cluster_defaults)]
+    if not image.metadata_version:
+        changes.append(put_features(METADATA_VERSION))
+    return Plan(None, changes)
 
 
 def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
     """Plans the broker's registration and a higher leader epoch for each partition that it leads.
 
-    The epoch tells a client that was ahead of a log which lost its tail in a crash (KIP-320). The broker is live with
-    the last change, so after all leader epochs are raised. A store of an earlier metadata version is upgraded. Raises
-    BrokerIsLive if another run of the broker was faster.
+    The epoch tells a client that was ahead of a log which lost its tail in a crash (KIP-320). A partition with several
+    replicas loses this one as leader and as in-sync replica instead (see `without_run_of`). The broker is live with the
+    last change, so after all partitions are changed. A store of an earlier metadata version is upgraded if no other
+    broker uses the store. Raises BrokerIsLive if another run of the broker was faster.
     """
     plan_session_removal(image, wanted.broker_id, ())
     changes: list[Change] = []
-    if image.metadata_version < METADATA_VERSION:
-        # Version 0 does not count the partitions of a topic.
-        changes.extend(put_topic(topic) for topic in image.topics.values())
+    if (
+        image.cluster_id
+        and image.metadata_version < METADATA_VERSION
+        and (not wanted.is_shared or image.metadata_version == 0)
+    ):
+        if image.metadata_version == 0:
+            # Version 0 does not count the partitions of a topic.
+            changes.extend(put_topic(topic) for topic in image.topics.values())
         changes.append(put_features(METADATA_VERSION))
     if not image.cluster_id:
         changes.extend(plan_cluster(image, wanted.cluster_id, wanted.cluster_defaults).changes)
     for topic in image.topics.values():
+        rules = rules_of(image, topic)
         for partition in topic.partitions:
-            if partition.leader == wanted.broker_id:
+            if len(partition.replicas) > 1:
+                changed = without_run_of(partition, rules, wanted.broker_id, is_clean_stop=wanted.is_clean_stop)
+                if wanted.broker_id in partition.replicas and changed is not partition:
+                    changes.append(put_partition(topic.topic_id, changed))
+            elif partition.leader == wanted.broker_id:
                 minimum = wanted.minimum_leader_epochs.get(TopicPartition(topic.name, partition.index), 0)
                 epoch = LeaderEpoch(max(partition.leader_epoch + 1, minimum))
                 changes.append(put_partition(topic.topic_id, replace(partition, leader_epoch=epoch)))
     changes.append(put_broker(wanted.broker_id, wanted.endpoints, wanted.rack))
     changes.append(put_live(wanted.broker_id, wanted.incarnation))
     return Plan(None, changes, commit_key=live_key(wanted.broker_id))
+
+
+def plan_stop(image: MetadataImage, broker_id: BrokerId, incarnation: str) -> Plan[None]:
+    """Announces that the broker's run is about to stop. Does nothing if it is not live any more, or has announced it.
+
+    A store of metadata version 1 has no such field, and no followers that could take over.
+    """
+    found = image.live.get(broker_id)
+    if found is None or found.incarnation != incarnation or found.is_stopping:
+        return Plan(None)
+    if image.metadata_version < FIRST_VERSION_WITH_FOLLOWERS:
+        return Plan(None)
+    return Plan(None, [put_live(broker_id, incarnation, is_stopping=True)])
 
 
 def plan_broker_id(image: MetadataImage, lowest: BrokerId) -> Plan[BrokerId]:

@@ -6,7 +6,7 @@
     broker-ids                       {"next": lowest id that was not allocated yet}
     brokers/<id>                     {"host": text, "port": number, "rack": text or null,
                                       "endpoints": {listener name: [host, port]}}
-    live/<id>                        {"incarnation": text}, leased
+    live/<id>                        {"incarnation": text, "stopping": true}, leased; the second only while it stops
     writers/<incarnation>            number of the writer's latest transaction, leased
     topics/<collision key>           {"name": text, "id": 22 characters, "partitions": count, "configs": {key: value}}
     partitions/<topic id>/<index>    {"leader": id, "epoch": number, "replicas": [id], "isr": [id],
@@ -135,9 +135,12 @@ def put_broker(broker_id: BrokerId, endpoints: Mapping[str, tuple[str, int]], ra
     return _put(broker_key(broker_id), {"host": host, "port": port, "rack": rack, "endpoints": listeners})
 
 
-def put_live(broker_id: BrokerId, incarnation: str) -> Change:
+def put_live(broker_id: BrokerId, incarnation: str, *, is_stopping: bool = False) -> Change:
     """Returns the change that makes the broker live while its session with the store lasts."""
-    return _put(live_key(broker_id), {"incarnation": incarnation})._replace(is_leased=True)
+    body: dict[str, Any] = {"incarnation": incarnation}
+    if is_stopping:
+        body["stopping"] = True
+    return _put(live_key(broker_id), body)._replace(is_leased=True)
 
 
 def put_writer(incarnation: str, number: int) -> Change:
@@ -262,7 +265,8 @@ def _apply_live(
         if entry is None:
             changed.pop(broker_id, None)
         else:
-            changed[broker_id] = LiveBroker(_body(entry)["incarnation"], entry.create_revision)
+            body = _body(entry)
+            changed[broker_id] = LiveBroker(body["incarnation"], entry.create_revision, body.get("stopping", False))
     return changed
 
 
@@ -281,9 +285,10 @@ def _apply_registrations(
             endpoints = {name: Endpoint(*address) for name, address in body.get("endpoints", {}).items()}
             changed[broker_id] = BrokerImage(broker_id, body["host"], body["port"], body["rack"], NO_EPOCH, endpoints)
     for broker_id, broker in changed.items():
-        incarnation, epoch = live.get(broker_id, _NOT_LIVE)
-        if (broker.incarnation, broker.epoch) != (incarnation, epoch):
-            changed[broker_id] = broker._replace(incarnation=incarnation, epoch=epoch)
+        run = live.get(broker_id, _NOT_LIVE)
+        if (broker.incarnation, broker.epoch, broker.is_stopping) != run:
+            incarnation, epoch, is_stopping = run
+            changed[broker_id] = broker._replace(incarnation=incarnation, epoch=epoch, is_stopping=is_stopping)
     return changed
 
 

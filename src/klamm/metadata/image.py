@@ -104,6 +104,8 @@ class BrokerImage(NamedTuple):
     """By listener name. Empty for a registration by an earlier version."""
     incarnation: str = ""
     """The id of the broker's present run, "" if it is not live."""
+    is_stopping: bool = False
+    """Whether the broker hands its partitions over, because it is about to stop (KIP-841)."""
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
         """Returns the address of the broker's listener of that name, None if it has no such listener."""
@@ -115,6 +117,7 @@ class LiveBroker(NamedTuple):
 
     incarnation: str
     epoch: int
+    is_stopping: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=True)

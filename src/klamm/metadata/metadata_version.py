@@ -12,10 +12,14 @@ from typing import Final
 
 from klamm.metadata.metadata_store import MetadataStoreError
 
-__all__ = ["METADATA_VERSION", "NewerMetadata", "check_kind", "check_version"]
+__all__ = ["FIRST_VERSION_WITH_FOLLOWERS", "METADATA_VERSION", "NewerMetadata", "check_kind", "check_version"]
 
-METADATA_VERSION: Final = 1
-"""The version of this program. A new store gets it, and the first registration raises a store of version 0 to it."""
+METADATA_VERSION: Final = 2
+"""The version of this program. A new store gets it. The registration of a single broker raises an older store to it; a
+store of several brokers is raised on request, once all of them know the version."""
+
+FIRST_VERSION_WITH_FOLLOWERS: Final = 2
+"""The first version whose partitions may have several replicas."""
 
 _INTRODUCED: Final[Mapping[str, int]] = {
     "cluster": 0,
@@ -30,6 +34,13 @@ _INTRODUCED: Final[Mapping[str, int]] = {
     "broker-ids": 1,
     "brokers.endpoints": 1,
     "topics.partitions": 1,
+    "partitions.partitionEpoch": 2,
+    "partitions.elr": 2,
+    "partitions.lastKnownLeader": 2,
+    "partitions.adding": 2,
+    "partitions.removing": 2,
+    "partitions.recovering": 2,
+    "live.stopping": 2,
 }
 """The version that introduced each kind of entry (the first part of its key), and each field that is younger than its
 kind. Version 0 has no entry `features`."""

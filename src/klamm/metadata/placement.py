@@ -1,15 +1,18 @@
-"""Chooses the brokers for a new partition: spread over the live brokers, or as the client requested.
+"""Chooses the brokers for a new partition: spread over the live brokers and their racks, or as the client requested.
 
-Rules and messages are from `ReplicationControlManager` and `StripedReplicaPlacer` of Apache Kafka 4.3. Racks are
-ignored.
+Rules and messages are from `ReplicationControlManager` and `StripedReplicaPlacer` of Apache Kafka 4.3. The replicas of
+a partition lie on as many racks as there are. As in Kafka's placer, two partitions with the same leader have different
+followers if there are enough brokers, so that the work of a broker that has gone falls on several others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Final
 
 from klamm.metadata.image import MetadataImage
+from klamm.metadata.replicas.replica_rules import may_lead
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId
 
@@ -19,13 +22,13 @@ _MAXIMUM_REPLICAS: Final = 10_000
 
 
 def place(
-    brokers: Collection[BrokerId], partitions: range, replication_factor: int, shift: int
+    brokers: Mapping[BrokerId, str | None], partitions: range, replication_factor: int, shift: int
 ) -> list[tuple[BrokerId, ...]]:
     """Returns the replicas of each of `partitions`, the preferred leader first, with leaders spread evenly over the
     brokers.
 
-    `shift` moves the first leader, so that topics with few partitions do not all lie on the lowest broker. Raises
-    INVALID_REPLICATION_FACTOR if there are not enough brokers.
+    `brokers`: the rack of each broker that may be used. `shift` moves the first leader, so that topics with few
+    partitions do not all lie on the lowest broker. Raises INVALID_REPLICATION_FACTOR if there are not enough brokers.
     """
     if not brokers:
         reason = "All brokers are currently fenced, or have all their log directories cordoned."
@@ -36,11 +39,39 @@ def place(
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
-    ordered = sorted(brokers)
-    return [
-        tuple(ordered[(shift + index + copy) % len(ordered)] for copy in range(replication_factor))
-        for index in partitions
-    ]
+    ordered = _by_turns(brokers)
+    return [_replicas(ordered, brokers, shift + index, replication_factor) for index in partitions]
+
+
+def _by_turns(brokers: Mapping[BrokerId, str | None]) -> list[BrokerId]:
+    """Returns the brokers ordered so that neighbours lie in different racks, as far as possible."""
+    racks: dict[str, list[BrokerId]] = {}
+    for broker_id in sorted(brokers):
+        racks.setdefault(brokers[broker_id] or "", []).append(broker_id)
+    in_turns = zip_longest(*(racks[rack] for rack in sorted(racks)))
+    return [broker_id for turn in in_turns for broker_id in turn if broker_id is not None]
+
+
+def _replicas(
+    ordered: Sequence[BrokerId], racks: Mapping[BrokerId, str | None], turn: int, replication_factor: int
+) -> tuple[BrokerId, ...]:
+    count = len(ordered)
+    round_number, place = divmod(turn, count)
+    leader = ordered[place]
+    # Each round over all leaders begins with another follower.
+    first = round_number % (count - 1) if count > 1 else 0
+    others = [ordered[(place + 1 + (first + step) % (count - 1)) % count] for step in range(count - 1)]
+    chosen = [leader]
+    used = {racks[leader] or ""}
+    while len(chosen) < replication_factor:
+        broker_id = next((each for each in others if (racks[each] or "") not in used), None)
+        if broker_id is None:
+            used.clear()  # every rack has a replica: another turn over the racks
+            broker_id = others[0]
+        others.remove(broker_id)
+        chosen.append(broker_id)
+        used.add(racks[broker_id] or "")
+    return tuple(chosen)
 
 
 def check_assignment(
@@ -72,7 +103,7 @@ def check_assignment(
             f"a partition with {len(replicas)} replica(s), but this is not consistent with previous partitions, "
             f"which have {replication_factor} replica(s)."
         )
-    if not any(broker in image.brokers for broker in replicas):
+    if not any(may_lead(image, BrokerId(broker)) for broker in replicas):
         reason = (
             f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
             "controlled shutdown."

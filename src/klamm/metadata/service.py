@@ -32,13 +32,15 @@ from klamm.metadata.config_changes import (
     plan_configs,
     plan_decided_configs,
 )
-from klamm.metadata.entries import apply, put_producer_ids, uuid_text
+from klamm.metadata.entries import apply, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
 from klamm.metadata.metadata_store import Commit, ConditionFailed, MetadataStore, MetadataStoreError, Plan, Planning
 from klamm.metadata.part_sweeper import PartSweeper
 from klamm.metadata.plan_writer import PlanWriter
 from klamm.metadata.planning import in_steps
+from klamm.metadata.producer_ids import ProducerIds
 from klamm.metadata.random_uuid import random_uuid
+from klamm.metadata.replicas.replica_changes import ReplicaChanges
 from klamm.metadata.topic_changes import (
     NewPartitions,
     NewTopic,
@@ -58,7 +60,6 @@ T = TypeVar("T")
 Subscriber = Callable[[MetadataImage, MetadataImage], None]
 
 _LOWEST_BROKER_ID: Final = BrokerId(1)
-_PRODUCER_ID_BLOCK_SIZE: Final = 1000
 _DELETED_AT_ONCE: Final = 1000
 """Number of partitions that are deleted in one transaction."""
 _NAMES_AT_ONCE: Final = 10_000
@@ -84,7 +85,10 @@ class MetadataService:
         self._writer = PlanWriter(store, self.incarnation)
         self._sweeper = PartSweeper(self._remove_parts)
         self._broker_id = config.node_id
-        self._rules = _rules_of(config)
+        self._rules = _rules_of(config, store.is_shared)
+        self.replicas = ReplicaChanges(self._change, config.node_id, self.incarnation)
+        """The changes of replicas and leaders."""
+        self.replicas.is_unclean_allowed = config.topic_defaults.unclean_leader_election_enable
         # With eligible leader replicas (KIP-966) this key is set for the cluster, and Kafka sets it when it creates
         # one.
         self._cluster_defaults = {"min.insync.replicas": str(config.topic_defaults.min_insync_replicas)}
@@ -99,9 +103,7 @@ class MetadataService:
         """The images after `image`: applied, but not shown yet."""
         self._latest = EMPTY_IMAGE
         """The newest of these images. Only the store's thread writes `_latest`; both threads use `_images`."""
-        self._producer_ids = range(0)
-        # The first caller that finds the block used up allocates the next one for all that wait.
-        self._giving_producer_ids = asyncio.Lock()
+        self.producer_ids = ProducerIds(self._change)
 
     @property
     def is_shared(self) -> bool:
@@ -128,7 +130,8 @@ class MetadataService:
 
     def use_config(self, config: BrokerConfig) -> None:
         """Applies the broker's new configuration to topics that are created later."""
-        self._rules = _rules_of(config)
+        self._rules = _rules_of(config, self._store.is_shared)
+        self.replicas.is_unclean_allowed = config.topic_defaults.unclean_leader_election_enable
 
     def before_creation(self, prepare: Callable[[Collection[str]], Awaitable[None]]) -> None:
         """Sets a function to await with the names of topics about to be created, while nothing else changes."""
@@ -152,12 +155,14 @@ class MetadataService:
         minimum_leader_epochs: Mapping[TopicPartition, int] | None = None,
         known_incarnation: str | None = None,
         record_incarnation: Callable[[str, str], None] | None = None,
+        is_clean_stop: bool = False,
     ) -> BrokerImage:
         """Registers this broker under a new epoch and raises the leader epoch of every partition that it leads.
 
         `endpoints`: host and port by listener name, the first listener first. `known_incarnation`: the run that the
         data directory has recorded, which is over. `record_incarnation` is called with the cluster id and the new
-        incarnation before the broker is live, so that a later start knows this run as its own.
+        incarnation before the broker is live, so that a later start knows this run as its own. `is_clean_stop`: the
+        latest run with this data directory has closed it in order.
 
         The first start creates the cluster. It sets the cluster id (the given one, from the data directory, or a new
         one) and the default of `min.insync.replicas`, which is dynamic from then on, as in Kafka 4.3.
@@ -182,6 +187,8 @@ class MetadataService:
             cluster_id=cluster,
             cluster_defaults=self._cluster_defaults,
             minimum_leader_epochs=minimum_leader_epochs or {},
+            is_clean_stop=is_clean_stop,
+            is_shared=self.is_shared,
         )
         await self._change(lambda image: plan_registration(image, wanted))
         self.check_cluster(cluster_id)
@@ -306,22 +313,9 @@ class MetadataService:
         """Allocates a broker id that no other broker has or had, from `lowest` on, to a broker without an id."""
         return await self._change(lambda image: plan_broker_id(image, lowest))
 
-    async def allocate_producer_ids(self, count: int = _PRODUCER_ID_BLOCK_SIZE) -> range:
-        """Allocates `count` producer ids that are used nowhere else, neither before nor later."""
-
-        def plan(image: MetadataImage) -> Plan[range]:
-            block = range(image.next_producer_id, image.next_producer_id + count)
-            return Plan(block, [put_producer_ids(block.stop)])
-
-        return await self._change(plan)
-
     async def next_producer_id(self) -> ProducerId:
         """Returns a new producer id. Only every thousandth call writes to the store."""
-        async with self._giving_producer_ids:
-            if not self._producer_ids:
-                self._producer_ids = await self.allocate_producer_ids()
-            producer_id, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
-            return ProducerId(producer_id)
+        return await self.producer_ids.next()
 
     async def _change(
         self,
@@ -388,11 +382,11 @@ async def _ready(topics: Collection[str]) -> None:
     """Does nothing before topics are created."""
 
 
-def _rules_of(config: BrokerConfig) -> TopicRules:
+def _rules_of(config: BrokerConfig, is_shared: bool) -> TopicRules:
     return TopicRules(
         partitions=config.num_partitions,
         replication_factor=config.default_replication_factor,
         check_configs=lambda overrides: check_new_topic(overrides, config.topic_defaults),
         new_topic_id=lambda: TopicId(random_uuid()),
-        maximum_replication_factor=1,  # the brokers do not copy records to each other
+        is_shared=is_shared,
     )

@@ -13,7 +13,9 @@ from typing import Final
 from klamm.metadata.entries import partition_key, put_partition, put_topic, topic_key
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
+from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS
 from klamm.metadata.placement import check_assignment, place
+from klamm.metadata.replicas.replica_rules import may_lead
 from klamm.metadata.topic_name import collision_key, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
@@ -69,7 +71,8 @@ class TopicRules:
     check_configs: Callable[[Mapping[str, str]], None]
     """Raises INVALID_CONFIG if a topic can't have these overrides."""
     new_topic_id: Callable[[], TopicId]
-    maximum_replication_factor: int | None = None
+    is_shared: bool = False
+    """Whether the metadata store may have several brokers, so that a partition may have several replicas."""
 
 
 def plan_topic_creation(
@@ -170,7 +173,9 @@ def _assigned_replicas(
     if replicas.keys() != set(range(len(replicas))):
         reason = "partitions should be a consecutive 0-based integer sequence"
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
-    _check_replication_factor(replication_factor or 0, rules, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    _check_replication_factor(
+        replication_factor or 0, rules, image.metadata_version, ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    )
     return [replicas[index] for index in range(len(replicas))]
 
 
@@ -190,15 +195,20 @@ def _placed_replicas(
     except KafkaError as error:
         reason = f"Unable to replicate the partition {factor} time(s): {error.message}"
         raise KafkaError(error.code, reason) from None
-    _check_replication_factor(factor, rules, ErrorCode.INVALID_REPLICATION_FACTOR)
+    _check_replication_factor(factor, rules, image.metadata_version, ErrorCode.INVALID_REPLICATION_FACTOR)
     return replicas
 
 
-def _check_replication_factor(factor: int, rules: TopicRules, code: ErrorCode) -> None:
-    if rules.maximum_replication_factor is not None and factor > rules.maximum_replication_factor:
-        limit = rules.maximum_replication_factor
+def _check_replication_factor(factor: int, rules: TopicRules, metadata_version: int, code: ErrorCode) -> None:
+    if factor > 1 and not rules.is_shared:
         raise KafkaError(
-            code, f"The replication factor is {factor}, but this version of klamm supports at most {limit}."
+            code, f"The replication factor is {factor}, but a single broker keeps one replica of each partition."
+        )
+    if factor > 1 and metadata_version < FIRST_VERSION_WITH_FOLLOWERS:
+        raise KafkaError(
+            code,
+            f"The replication factor is {factor}, but the cluster's metadata version {metadata_version} allows one "
+            f"replica: raise it to {FIRST_VERSION_WITH_FOLLOWERS} when all brokers run this version of klamm.",
         )
 
 
@@ -206,9 +216,10 @@ def _place(
     image: MetadataImage, indexes: range, replication_factor: int, topic_id: TopicId
 ) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
     replicas: list[tuple[BrokerId, ...]] = []
+    racks = {broker_id: broker.rack for broker_id, broker in image.brokers.items() if not broker.is_stopping}
     for start in range(0, max(len(indexes), 1), _PLACED_AT_ONCE):
         some = indexes[start : start + _PLACED_AT_ONCE]
-        replicas += place(image.brokers.keys(), some, replication_factor, shift=_shift(topic_id))
+        replicas += place(racks, some, replication_factor, shift=_shift(topic_id))
         yield
     return replicas
 
@@ -223,7 +234,7 @@ def _new_partitions(
 ) -> Generator[None, None, list[PartitionImage]]:
     partitions: list[PartitionImage] = []
     for index, ids in enumerate(replicas, first):
-        isr = tuple(broker_id for broker_id in ids if broker_id in image.brokers)
+        isr = tuple(broker_id for broker_id in ids if may_lead(image, broker_id))
         partitions.append(PartitionImage(PartitionIndex(index), isr[0], LeaderEpoch(0), ids, isr))
         yield
     return partitions

@@ -14,7 +14,7 @@ from tests.simulation.loop import EventLoop
 from tests.simulation.violation import Violation
 
 from klamm.broker.partitions.partition import Partition
-from klamm.metadata.service import MetadataService
+from klamm.metadata.producer_ids import ProducerIds
 from klamm.runtime.load_queue import LoadQueue
 
 __all__ = ["watching"]
@@ -28,7 +28,7 @@ def watching(events: EventLoop, load_step_ms: float) -> Iterator[None]:
     """Checks that one process writes to a partition under each leader epoch (I6), uses up blocks of producer ids, and
     lets coordinators load in small steps."""
     leaders: dict[tuple[str, int, int], object] = {}
-    append, allocate, make = Partition.append, MetadataService.allocate_producer_ids, LoadQueue.__init__
+    append, allocate, make = Partition.append, ProducerIds.allocate, LoadQueue.__init__
 
     def watched(partition: Partition, *arguments: Any, **options: Any) -> Any:
         info = append(partition, *arguments, **options)
@@ -37,15 +37,15 @@ def watching(events: EventLoop, load_step_ms: float) -> Iterator[None]:
             raise Violation(6, f"two brokers have written to {partition} in leader epoch {key[2]}")
         return info
 
-    def allocate_few(service: MetadataService) -> Any:
-        return allocate(service, _PRODUCER_IDS_AT_ONCE)
+    def allocate_few(ids: ProducerIds) -> Any:
+        return allocate(ids, _PRODUCER_IDS_AT_ONCE)
 
     def make_slow(queue: LoadQueue[Any], timers: object) -> None:
         make(queue, _SlowTimers(events, load_step_ms))
 
     with (
         patch.object(Partition, "append", watched),
-        patch.object(MetadataService, "allocate_producer_ids", allocate_few),
+        patch.object(ProducerIds, "allocate", allocate_few),
         patch.object(LoadQueue, "__init__", make_slow) if load_step_ms else patch.object(LoadQueue, "__init__", make),
     ):
         yield

@@ -49,7 +49,7 @@ async def _obey(service: MetadataService, command: tuple[object, ...]) -> None:
                 assert resource_type == 2
                 assert name not in service.image.topics
         case ("producer ids",):
-            await service.allocate_producer_ids(3)
+            await service.producer_ids.allocate(3)
 
 
 def without_session(image: MetadataImage) -> MetadataImage:

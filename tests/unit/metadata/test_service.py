@@ -428,7 +428,7 @@ def test_no_producer_id_is_given_twice(open_service: OpenService) -> None:
                 before = service.image.revision
                 given += await asyncio.gather(*(service.next_producer_id() for _ in range(1100)))
                 assert service.image.revision == before + 2
-                given += await service.allocate_producer_ids(10)
+                given += await service.producer_ids.allocate(10)
         assert len(set(given)) == len(given) == 3330
         assert min(given) == 0
 

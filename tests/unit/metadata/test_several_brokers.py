@@ -61,7 +61,7 @@ def test_a_broker_is_live_while_its_session_lasts() -> None:
         assert broker.endpoint("OTHER") is None
         assert one.image.brokers.keys() == one.image.registrations.keys() == {1, 2}
         store.inner.lose()
-        await one.allocate_producer_ids()
+        await one.producer_ids.allocate()
         assert one.image.brokers.keys() == {1}
         assert one.image.registrations[BrokerId(2)] == broker._replace(epoch=NO_EPOCH, incarnation="")
         await one.close()
@@ -124,14 +124,14 @@ def test_a_store_of_version_0_is_upgraded_by_the_first_start(tmp_path: Path, max
     run(scenario())
 
 
-@pytest.mark.parametrize("entry", [("features", b'{"metadata.version":2}'), ("novelties/1", b"{}")])
+@pytest.mark.parametrize("entry", [("features", b'{"metadata.version":3}'), ("novelties/1", b"{}")])
 def test_a_store_of_a_later_version_is_refused(entry: tuple[str, bytes]) -> None:
     """A store of a later version refuses the start, with both versions and what to do."""
 
     async def scenario() -> None:
         metadata = MemoryMetadata()
         await metadata.connect().transact({}, [Change(*entry)])
-        with pytest.raises(NewerMetadata, match=r"(version 2|kind 'novelties').* up to 1: start the broker with"):
+        with pytest.raises(NewerMetadata, match=r"(version 3|kind 'novelties').* up to 2: start the broker with"):
             await connect(metadata, 1)
 
     run(scenario())
@@ -167,7 +167,7 @@ def test_a_change_in_parts_is_seen_as_a_whole(count: int) -> None:
             assert await one.create_partitions([NewPartitions(topic="t", count=2 * count + 20)]) == {"t": None}
             await one.alter_configs({(2, "t"): {"retention.ms": "5"}})
             await one.delete_topics([created.topic_id])
-            await one.allocate_producer_ids()
+            await one.producer_ids.allocate()
             assert [size for size, _ in groupby(sizes) if size] == [count, 2 * count + 20]
             assert sizes[-1] == 0
             assert not one.image.parts
@@ -234,7 +234,7 @@ def test_no_block_of_producer_ids_is_allocated_twice() -> None:
             for number, (_, store) in enumerate(pairs):
                 store.random = Random(seed * 2 + number)
             blocks = await asyncio.gather(
-                *(service.allocate_producer_ids(10) for service, _ in pairs for _ in range(10))
+                *(service.producer_ids.allocate(10) for service, _ in pairs for _ in range(10))
             )
             given = [producer_id for block in blocks for producer_id in block]
             assert sorted(given) == list(range(200))

@@ -14,6 +14,7 @@ from tests.support.steps import at_once
 from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, NO_EPOCH, BrokerImage, MetadataImage, TopicImage
 from klamm.metadata.metadata_store import Plan, Versioned
+from klamm.metadata.metadata_version import METADATA_VERSION
 from klamm.metadata.topic_changes import (
     NewPartitions,
     NewTopic,
@@ -38,13 +39,14 @@ def rules(check_configs: Callable[[Mapping[str, str]], None] = lambda configs: N
         replication_factor=1,
         check_configs=check_configs,
         new_topic_id=lambda: TopicId(next(numbers).to_bytes(16, "big")),
+        is_shared=True,
     )
 
 
 def cluster(*broker_ids: int) -> MetadataImage:
     """Returns an image with the given brokers and no topics."""
     brokers = {BrokerId(number): BrokerImage(BrokerId(number), "h", 9092, None, 1) for number in broker_ids}
-    return MetadataImage(brokers=brokers, registrations=brokers)
+    return MetadataImage(brokers=brokers, registrations=brokers, metadata_version=METADATA_VERSION)
 
 
 def with_stopped(image: MetadataImage, broker_id: int) -> MetadataImage:
@@ -358,11 +360,15 @@ def test_an_assignment_needs_registered_brokers_and_a_live_one() -> None:
     assert "partition 1 are fenced" in str(wider.result["v"])
 
 
-def test_more_replicas_than_the_brokers_support_are_refused() -> None:
-    """A replication factor above the limit of this version is refused, placed or assigned."""
-    limited = replace(rules(), maximum_replication_factor=1)
+def test_several_replicas_need_several_brokers_that_know_them() -> None:
+    """A single broker, and a cluster of an earlier metadata version, refuse a replication factor above 1, placed or
+    assigned. The message tells what to do."""
+    single, early = replace(rules(), is_shared=False), replace(cluster(1, 2), metadata_version=1)
     for topic, code in (
         (NewTopic("t", partitions=1, replication_factor=2), ErrorCode.INVALID_REPLICATION_FACTOR),
         (NewTopic("t", assignments=[(0, [1, 2])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ):
-        assert refusal(cluster(1, 2), topic, limited).code == code
+        assert refusal(cluster(1, 2), topic, single).code == code
+        error = refusal(early, topic, rules())
+        assert error.code == code
+        assert "raise it to 2" in str(error)

@@ -1,0 +1,71 @@
+"""Decides what happens to partitions with several replicas when a broker goes, stops or comes back.
+
+A partition with one replica keeps its leader while the broker is away: no other broker has its records.
+
+Source: `ReplicationControlManager.handleBrokerFenced`, `handleBrokerInControlledShutdown`, `handleBrokerUnfenced` and
+`handleUncleanBrokerShutdown` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+
+from klamm.metadata.entries import live_key, put_partition
+from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
+from klamm.metadata.metadata_store import Change, Plan, Planning
+from klamm.metadata.replicas.partition_change import ReplicaRules, change_partition
+from klamm.metadata.replicas.replica_rules import may_lead, rules_of
+from klamm.protocol.types import BrokerId
+
+__all__ = ["plan_upkeep", "without_run_of"]
+
+
+def plan_upkeep(image: MetadataImage, limit: int, *, is_unclean_allowed: bool = False) -> Planning[int]:
+    """Plans new leaders and in-sync replicas for the partitions whose brokers have gone, stop, or are back.
+
+    At most `limit` partitions change; the result is their number. Each change is valid without the others. A decision
+    depends on the run of each broker that is elected. `is_unclean_allowed`: see `allows_unclean_election`.
+    """
+    changes: list[Change] = []
+    reads: dict[str, None] = {}
+    for topic in image.topics.values():
+        for partition, changed in _changes(image, topic, is_unclean_allowed):
+            changes.append(put_partition(topic.topic_id, changed))
+            if changed.leader not in (NO_BROKER, partition.leader):
+                reads[live_key(changed.leader)] = None
+            if len(changes) == limit:
+                return Plan(len(changes), changes, list(reads))
+        yield
+    return Plan(len(changes), changes, list(reads))
+
+
+def _changes(
+    image: MetadataImage, topic: TopicImage, is_unclean_allowed: bool
+) -> Generator[tuple[PartitionImage, PartitionImage], None, None]:
+    rules: ReplicaRules | None = None
+    for partition in topic.partitions:
+        if len(partition.replicas) == 1:
+            continue
+        isr = tuple(broker_id for broker_id in partition.isr if may_lead(image, broker_id))
+        if isr == partition.isr and partition.leader in isr:
+            continue
+        if rules is None:
+            rules = rules_of(image, topic, is_unclean_allowed=is_unclean_allowed)
+        changed = change_partition(partition, rules, isr=isr)
+        if changed is not partition:
+            yield partition, changed
+
+
+def without_run_of(
+    partition: PartitionImage, rules: ReplicaRules, broker_id: BrokerId, *, is_clean_stop: bool
+) -> PartitionImage:
+    """Returns the partition after the broker's latest run has lost its places: the next run has not fetched yet.
+
+    Otherwise the next run could be elected although a power failure took records that it had acknowledged. After a
+    clean stop it holds what it held, so it stays an eligible leader replica.
+    """
+    others_may_lead = rules.may_lead
+    rules = replace(rules, may_lead=lambda other: other != broker_id and others_may_lead(other))
+    isr = tuple(each for each in partition.isr if each != broker_id)
+    return change_partition(partition, rules, isr=isr, unclean_stops=() if is_clean_stop else (broker_id,))

@@ -1,0 +1,71 @@
+"""The changes of replicas and leaders that one broker makes in the metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from klamm.metadata.brokers import plan_stop
+from klamm.metadata.replicas.broker_departure import plan_upkeep
+from klamm.metadata.replicas.isr_changes import IsrProposal, plan_isr_change
+
+if TYPE_CHECKING:
+    from klamm.metadata.image import MetadataImage, PartitionImage
+    from klamm.metadata.metadata_store import Plan, Planning
+    from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+
+__all__ = ["ReplicaChanges"]
+
+T = TypeVar("T")
+
+_KEPT_AT_ONCE: Final = 500
+"""Number of partitions whose leaders change in one decision."""
+
+
+class Change(Protocol):
+    """Decides on the newest image and writes the decision: `MetadataService` provides it."""
+
+    def __call__(self, decide: Callable[[MetadataImage], Plan[T] | Planning[T]], /) -> Awaitable[T]:
+        """Returns the result of the decision after its changes are durable and the image shows them."""
+
+
+class ReplicaChanges:
+    """The changes of one broker. Its methods return and raise as those of `MetadataService`."""
+
+    def __init__(self, change: Change, broker_id: BrokerId, incarnation: str) -> None:
+        self.is_unclean_allowed = False
+        """`unclean.leader.election.enable` in the broker's static configuration."""
+        self._change: Any = change
+        self._broker_id = broker_id
+        self._incarnation = incarnation
+
+    async def alter_isr(
+        self,
+        topic_id: TopicId,
+        index: PartitionIndex,
+        *,
+        leader_epoch: LeaderEpoch,
+        partition_epoch: int,
+        new_isr: Sequence[tuple[BrokerId, int]],
+    ) -> PartitionImage:
+        """Changes the in-sync replicas of a partition that this broker leads; returns the partition after the change.
+
+        `new_isr` has the epoch of each broker's run, -1 to skip its check. Raises the errors of `plan_isr_change`.
+        """
+        proposal = IsrProposal(topic_id, index, self._broker_id, leader_epoch, partition_epoch, new_isr)
+        changed: PartitionImage = await self._change(lambda image: plan_isr_change(image, proposal))
+        return changed
+
+    async def keep_leaders(self) -> int:
+        """Elects leaders for the partitions whose brokers have gone, stop, or are back. Returns how many changed."""
+        total = 0
+        while count := await self._change(self._plan_upkeep):
+            total += count
+        return total
+
+    def _plan_upkeep(self, image: MetadataImage) -> Planning[int]:
+        return plan_upkeep(image, _KEPT_AT_ONCE, is_unclean_allowed=self.is_unclean_allowed)
+
+    async def begin_stop(self) -> None:
+        """Announces that this broker is about to stop, so that it leads nothing and joins no in-sync replicas."""
+        await self._change(lambda image: plan_stop(image, self._broker_id, self._incarnation))

@@ -1,0 +1,185 @@
+"""Tests what happens to partitions when brokers go, stop and come back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from klamm.metadata.brokers import Registration, plan_registration, plan_stop
+from klamm.metadata.entries import apply
+from klamm.metadata.image import NO_BROKER, BrokerImage, LiveBroker, MetadataImage, PartitionImage, TopicImage
+from klamm.metadata.metadata_store import Plan, Versioned
+from klamm.metadata.replicas.broker_departure import plan_upkeep
+from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+
+TOPIC_ID = TopicId(bytes(range(16)))
+
+
+def ids(*numbers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, numbers))
+
+
+def image(
+    *live: int, replicas: Any = ((1, 2, 3),), least: int = 2, stopping: Any = (), unclean: str | None = None
+) -> MetadataImage:
+    """Returns a topic whose partitions have these replicas, all in sync, the first one as leader."""
+    partitions = tuple(
+        PartitionImage(PartitionIndex(index), BrokerId(each[0]), LeaderEpoch(0), ids(*each), ids(*each))
+        for index, each in enumerate(replicas)
+    )
+    overrides = {"min.insync.replicas": str(least)}
+    if unclean is not None:
+        overrides["unclean.leader.election.enable"] = unclean
+    topic = TopicImage("orders", TOPIC_ID, partitions, overrides)
+    known = {
+        BrokerId(each): BrokerImage(BrokerId(each), "h", 9092, None, each if each in live else -1)._replace(
+            incarnation=f"run-{each}" if each in live else "", is_stopping=each in stopping
+        )
+        for each in (1, 2, 3, 4)
+    }
+    runs = {BrokerId(each): LiveBroker(f"run-{each}", each, each in stopping) for each in live}
+    return MetadataImage(
+        revision=100,
+        cluster_id="cluster",
+        topics={"orders": topic},
+        topics_by_id={TOPIC_ID: topic},
+        names_by_collision_key={"orders": "orders"},
+        brokers={each: broker for each, broker in known.items() if each in live},
+        registrations=known,
+        live=runs,
+        metadata_version=2,
+    )
+
+
+def after(before: MetadataImage, plan: Plan[Any]) -> MetadataImage:
+    revision = before.revision + 1
+    entries = {
+        change.key: None if change.value is None else Versioned(change.value, revision, revision)
+        for change in plan.changes
+    }
+    return apply(before, revision, entries)
+
+
+def kept(before: MetadataImage, limit: int = 100, **options: Any) -> tuple[MetadataImage, Plan[int]]:
+    planning = plan_upkeep(before, limit, **options)
+    while True:
+        try:
+            next(planning)
+        except StopIteration as end:
+            return after(before, end.value), end.value
+
+
+def roles(of: MetadataImage, index: int = 0) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    partition = of.topics["orders"].partitions[index]
+    return partition.leader, partition.isr, partition.elr
+
+
+def test_leaders_of_a_broker_that_has_gone_move() -> None:
+    """The decision depends on the run of the broker that is elected."""
+    result, plan = kept(image(2, 3))
+    assert roles(result) == (2, (2, 3), ())
+    assert plan.reads == ["live/2"]
+    assert kept(result)[1].result == 0
+
+
+def test_partition_with_one_replica_keeps_its_leader() -> None:
+    """No other broker has its records."""
+    before = image(2, 3, replicas=((1,),))
+    assert kept(before)[1].result == 0
+
+
+def test_last_replica_stays_eligible_and_leads_when_it_is_back() -> None:
+    """All brokers go; only the one that was in sync last may lead again."""
+    result = image(1, replicas=((1, 2, 3),))
+    result, _ = kept(result)
+    assert roles(result) == (1, (1,), (2, 3))
+    result, _ = kept(replace(result, brokers={}, live={}))
+    assert roles(result) == (NO_BROKER, (), (1, 2, 3))
+
+
+def test_broker_that_stops_hands_over() -> None:
+    """KIP-841: it leaves the in-sync replicas, and its leaderships move while it still runs."""
+    result, _ = kept(image(1, 2, 3, stopping=(1,)))
+    assert roles(result) == (2, (2, 3), ())
+
+
+def test_changes_are_made_in_chunks() -> None:
+    """A limit bounds each decision; the next one continues."""
+    before = image(2, 3, replicas=((1, 2, 3),) * 5)
+    counts = []
+    while True:
+        before, plan = kept(before, limit=2)
+        counts.append(plan.result)
+        if not plan.result:
+            break
+    assert counts == [2, 2, 1, 0]
+    assert all(roles(before, index) == (2, (2, 3), ()) for index in range(5))
+
+
+@pytest.mark.parametrize(
+    ("override", "default", "leader"), [(None, False, -1), (None, True, 3), ("true", False, 3), ("false", True, -1)]
+)
+def test_unclean_election_needs_the_setting(override: str | None, default: bool, leader: int) -> None:
+    """The topic's override has precedence over the broker's default."""
+    before = image(3, least=1, unclean=override)
+    topic = before.topics["orders"]
+    lonely = replace(topic.partitions[0], isr=ids(1))
+    topic = replace(topic, partitions=(lonely,))
+    before = replace(before, topics={"orders": topic}, topics_by_id={TOPIC_ID: topic})
+    assert kept(before, is_unclean_allowed=default)[0].topics["orders"].partitions[0].leader == leader
+
+
+def register(before: MetadataImage, broker: int, *, is_clean_stop: bool = False) -> MetadataImage:
+    wanted = Registration(
+        broker_id=BrokerId(broker),
+        endpoints={"PLAINTEXT": ("h", 9092)},
+        rack=None,
+        incarnation="new",
+        cluster_id="cluster",
+        is_clean_stop=is_clean_stop,
+        is_shared=True,
+    )
+    return after(before, plan_registration(before, wanted))
+
+
+def test_new_run_loses_its_places() -> None:
+    """The new run has not fetched yet: a power failure may have taken what the old one had acknowledged."""
+    result = register(image(2, 3), 1)
+    assert roles(result) == (2, (2, 3), ())
+    result = register(image(1, 3), 2)
+    assert roles(result) == (1, (1, 3), ())
+
+
+@pytest.mark.parametrize(("is_clean_stop", "elr", "last"), [(True, (1,), 1), (False, (), 1)])
+def test_last_replica_in_sync_is_eligible_only_after_a_clean_stop(
+    is_clean_stop: bool, elr: tuple[int, ...], last: int
+) -> None:
+    """After an unclean stop it is only the last known leader, whose election is recorded as one with loss."""
+    before = image(4)
+    topic = before.topics["orders"]
+    topic = replace(topic, partitions=(replace(topic.partitions[0], isr=ids(1)),))
+    before = replace(before, topics={"orders": topic}, topics_by_id={TOPIC_ID: topic})
+    result = register(before, 1, is_clean_stop=is_clean_stop)
+    assert roles(result) == (NO_BROKER, (), elr)
+    assert result.topics["orders"].partitions[0].last_known_leader == last
+    result, _ = kept(result)
+    assert roles(result) == (1, (1,), ())
+    assert result.topics["orders"].partitions[0].is_recovering is not is_clean_stop
+
+
+def test_single_replica_gets_a_new_leader_epoch() -> None:
+    """KIP-320: a client that was ahead of a log which lost its tail learns of it."""
+    result = register(image(2, 3, replicas=((1,), (2,))), 1)
+    assert [each.leader_epoch for each in result.topics["orders"].partitions] == [1, 0]
+
+
+def test_stop_is_announced_once() -> None:
+    """A broker that is not live with this run announces nothing."""
+    before = image(1, 2, 3)
+    plan = plan_stop(before, BrokerId(1), "run-1")
+    assert [change.key for change in plan.changes] == ["live/1"]
+    assert not plan_stop(before, BrokerId(1), "another").changes
+    assert not plan_stop(image(1, stopping=(1,)), BrokerId(1), "run-1").changes
+    assert not plan_stop(replace(before, metadata_version=1), BrokerId(1), "run-1").changes
