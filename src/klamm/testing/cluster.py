@@ -5,8 +5,9 @@ with Cluster(brokers=3) as cluster:
     cluster.kill(2)
     cluster.restart(2)
 
-The brokers are real: sockets, log files, and requests between brokers. Only the metadata store is in memory. Each
-partition has one replica, so the partitions of a broker that is away are away, too, until it is back.
+The brokers are real: sockets, log files, and requests between brokers. Only the metadata store is in memory. By default
+a partition has one replica, so the partitions of a broker that is away are away, too, until it is back. With a
+replication factor of 2 or 3 another broker takes over.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from klamm.metadata.memory_store import MemoryMetadata, MemoryStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.testing.broker_thread import OPEN_FILES, BrokerThread
 from klamm.testing.cluster_member import ClusterMember
+from klamm.testing.cluster_settings import cluster_settings
 from klamm.testing.cuts import Cuts, CuttableConnections
 from klamm.testing.group_control import fence_member, rebalance_group
 
@@ -48,8 +50,9 @@ class Cluster:
 
     `config`: Kafka's broker keys, as text, for every broker. `profile`: as for `Broker`. `data_dir`: the folder with a
     folder for each broker; by default a new one that is removed at the end. `session_timeout_ms`: after this time, the
-    others see a paused broker as gone. Use it as a context manager, or call `start` and `stop`. Its methods may be
-    called from any thread, one at a time. Brokers are named by their ids.
+    others see a paused broker as gone. `replication_factor`: of new topics without one, and of the internal topics. Use
+    it as a context manager, or call `start` and `stop`. Its methods may be called from any thread, one at a time.
+    Brokers are named by their ids.
     """
 
     def __init__(
@@ -60,10 +63,9 @@ class Cluster:
         profile: Literal["default", "test"] = "test",
         data_dir: str | Path | None = None,
         session_timeout_ms: int = _SESSION_TIMEOUT_MS,
+        replication_factor: int = 1,
     ) -> None:
-        if brokers < 1:
-            raise KlammError(f"a cluster has at least one broker, not {brokers}")
-        self._overrides = dict(config or {})
+        self._overrides = cluster_settings(brokers, replication_factor, config or {})
         self._profile: Literal["default", "test"] = profile
         self._session_timeout_ms = session_timeout_ms
         self._metadata = MemoryMetadata()

@@ -28,7 +28,7 @@ async def create_for_ever():
     first = len(service.image.topics)
     for number in range(first, 1_000_000):
         await service.create_topics([NewTopic(f"t{{number}}", partitions={PARTITIONS})])
-        block = await service.allocate_producer_ids()
+        block = await service.producer_ids.allocate()
         print(number, block.stop, service.image.topics[f"t{{number}}"].topic_id.hex(), flush=True)
 
 asyncio.run(create_for_ever())

@@ -47,7 +47,7 @@ def test_brokers_that_race_and_sweep_contradict_each_other_in_nothing(seed: int)
             store.random = None
         await services[0]._sweeper._sweep()
         for service in services:
-            await service.allocate_producer_ids()
+            await service.producer_ids.allocate()
         await asyncio.sleep(0)
         images = [service.image for service in services]
         assert images[0].topics == images[1].topics == images[2].topics

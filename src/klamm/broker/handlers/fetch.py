@@ -136,7 +136,14 @@ class _Fetch:
         broker = context.broker
         maximum_bytes = min(request.max_bytes, broker.config.fetch_max_bytes, broker.unsent_answers.room_bytes)
         self._minimum_bytes = min(request.min_bytes, maximum_bytes)
-        self._read = FetchRead(broker.partitions, broker.warm_reads, request, context.api_version, maximum_bytes)
+        self._read = FetchRead(
+            broker.partitions,
+            broker.warm_reads,
+            request,
+            context.api_version,
+            maximum_bytes,
+            is_between_brokers=context.is_between_brokers,
+        )
         self._missing_bytes = 0
         self._observed: list[Partition] = []
         self._future: asyncio.Future[Body | None] | None = None
@@ -155,7 +162,7 @@ class _Fetch:
         for cached in self._wanted:
             partition = self._read.find(cached)
             if partition is not None:
-                partition.observe(self)
+                self._read.observe(partition, self)
                 self._observed.append(partition)
         future.add_done_callback(self._stop_waiting)
         self._wait_for_more(result)

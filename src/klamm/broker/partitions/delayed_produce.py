@@ -1,6 +1,6 @@
 """A Produce request with acks=all that waits until its batches are committed.
 
-On a single node a request waits only if commits wait for the disk (`klamm.fsync=ack`).
+A request waits if commits wait for followers, or for the disk (`klamm.fsync=ack`).
 
 Source: `DelayedProduce` of Apache Kafka 4.3. The response contains the offsets even if the wait fails.
 """
@@ -38,9 +38,9 @@ def find_uncommitted(
 ) -> tuple[list[ProduceTopicResponse], list[Uncommitted]]:
     """Returns the answers, and the successful ones whose batch is not committed yet.
 
-    Each entry waits for the current end of the log. The batch of a retry may lie further back, but it is in the same
-    sync. As in Kafka, a successful answer becomes an error if this broker stopped leading the partition after the
-    append: while another batch of the request was opened, for example.
+    Each entry waits for the current end of the log. The batch of a retry may lie further back, but it is committed with
+    the same sync or Fetch. As in Kafka, a successful answer becomes an error if this broker stopped leading the
+    partition after the append: while another batch of the request was opened, for example.
     """
     found = []
     for topic_place, topic in enumerate(answers):
@@ -140,7 +140,9 @@ class _One:
         self._waiting = waiting
 
     def committed(self) -> None:
-        self.of.settle(self._waiting, ErrorCode.NONE)
+        # As in Kafka, the answer tells that the record is committed on fewer replicas than `min.insync.replicas`.
+        is_short = self._waiting.partition.lacks_in_sync_replicas
+        self.of.settle(self._waiting, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if is_short else ErrorCode.NONE)
 
     def failed(self, code: ErrorCode) -> None:
         self.of.settle(self._waiting, code)

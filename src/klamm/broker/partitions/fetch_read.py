@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest
 from klamm.protocol.record_batch import iterate_batches
-from klamm.protocol.types import LeaderEpoch, Offset, TopicId
+from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId
 from klamm.storage.stored_batches import StoredBatches
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from klamm.broker.partitions.fetch_sessions import CachedPartition
     from klamm.broker.partitions.led_topic import LedTopic
-    from klamm.broker.partitions.partition import Partition
+    from klamm.broker.partitions.partition import AppendObserver, Partition
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.partitions.warm_reads import WarmReads
     from klamm.storage.log import Log
@@ -70,7 +70,16 @@ class Reading:
 class FetchRead:
     """The reads of one request. The same partitions may be read again after more records arrive."""
 
-    __slots__ = ("_maximum_bytes", "_partitions", "_request", "_version", "_warm_reads", "is_read_committed")
+    __slots__ = (
+        "_is_between_brokers",
+        "_maximum_bytes",
+        "_partitions",
+        "_request",
+        "_version",
+        "_warm_reads",
+        "is_of_follower",
+        "is_read_committed",
+    )
 
     def __init__(
         self,
@@ -79,7 +88,13 @@ class FetchRead:
         request: FetchRequest,
         version: int,
         maximum_bytes: int,
+        *,
+        is_between_brokers: bool = False,
     ) -> None:
+        """Begins a read. `is_between_brokers`: the request came in through the listener for brokers, so it may be that
+        of a follower."""
+        self._is_between_brokers = is_between_brokers
+        self.is_of_follower = request.replica_id >= 0
         self._partitions = partitions
         self._warm_reads = warm_reads
         self._request = request
@@ -123,6 +138,8 @@ class FetchRead:
                 partition = led.get(cached.request.index, cached.request.current_leader_epoch)
                 response = self._read_partition(partition, cached.request, left_bytes, not read_bytes, to_send)
                 is_final = is_final or response.diverging_epoch is not None
+                if self.is_of_follower and response.high_watermark > cached.request.high_watermark:
+                    is_final = True  # the follower learns the new high watermark at once (KIP-1166)
             except KafkaError as error:
                 response = self._failed(cached.request, error, led)
                 is_final = True
@@ -132,6 +149,13 @@ class FetchRead:
             answers.append((cached, response))
         reading.size_bytes = read_bytes
         reading.is_final = is_final
+
+    def observe(self, partition: Partition, observer: AppendObserver) -> None:
+        """Notifies `observer` of records that this request may read, until `partition.release`."""
+        if self.is_of_follower:
+            partition.observe_end(observer)
+        else:
+            partition.observe(observer)
 
     def reaches(self, minimum_bytes: int, answers: Sequence[PartitionAnswer]) -> bool:
         """Returns whether a request should be answered although it read less than its minimum
@@ -194,12 +218,10 @@ class FetchRead:
     def _read_partition(
         self, partition: Partition, wanted: FetchPartition, left_bytes: int, is_first: bool, to_send: bool
     ) -> FetchPartitionResponse:
-        if self._request.replica_id >= 0:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self._request.replica_id} is no replica of {partition}"
-            )
         if wanted.current_leader_epoch >= 0:
             partition.check_leader_epoch(wanted.current_leader_epoch)
+        if self.is_of_follower:
+            self._check_follower(partition, wanted)
         log = partition.log
         diverging = None if wanted.last_fetched_epoch < 0 else _diverging_epoch(log, wanted)
         records: bytes | memoryview | StoredBatches = b""
@@ -207,7 +229,7 @@ class FetchRead:
         if diverging is None:
             maximum_bytes = min(wanted.partition_max_bytes, left_bytes)
             upper_bound = self._upper_bound(log)
-            warm = partition.warm_read
+            warm = None if self.is_of_follower else partition.warm_read
             if warm is not None and warm.serves(partition, wanted.fetch_offset, maximum_bytes, upper_bound):
                 records = self._warm_reads.take(partition, warm)
             else:
@@ -220,6 +242,13 @@ class FetchRead:
                     (transaction.producer_id, transaction.first_offset)
                     for transaction in log.aborted_transactions(Offset(wanted.fetch_offset), len(records))
                 ]
+            if self.is_of_follower:
+                partition.follower_fetched(
+                    BrokerId(self._request.replica_id),
+                    self._request.replica_epoch,
+                    Offset(wanted.fetch_offset),
+                    Offset(wanted.log_start_offset),
+                )
         return FetchPartitionResponse(
             wanted.index,
             0,
@@ -231,7 +260,17 @@ class FetchRead:
             diverging_epoch=diverging,
         )
 
+    def _check_follower(self, partition: Partition, wanted: FetchPartition) -> None:
+        """Raises the error for a request with a replica id that is not of a follower of the partition."""
+        broker_id = BrokerId(self._request.replica_id)
+        if partition.followers is None or not self._is_between_brokers:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {broker_id} is no replica of {partition}")
+        knows_leader_epoch = wanted.current_leader_epoch >= 0
+        partition.followers.check_replica(broker_id, self._request.replica_epoch, knows_leader_epoch)
+
     def _upper_bound(self, log: Log) -> Offset:
+        if self.is_of_follower:
+            return log.log_end_offset
         return log.last_stable_offset if self.is_read_committed else log.high_watermark
 
     def _failed(self, wanted: FetchPartition, error: KafkaError, led: LedTopic | None) -> FetchPartitionResponse:

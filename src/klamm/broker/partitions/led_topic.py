@@ -30,7 +30,7 @@ class LedTopic:
         self.image = image
         self.partitions: list[Partition | None] = []
         self.failures: dict[int, str] = {}
-        """By index, why a partition that this broker should lead has no log: a full disk, for example."""
+        """By index, why a partition that this broker should lead or follow has no log: a full disk, for example."""
         self.follow(image)
 
     def follow(self, image: TopicImage) -> list[Partition]:
@@ -61,9 +61,9 @@ class LedTopic:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {index}")
         partition = self.partitions[index]
         if partition is None:
-            if index in self.failures:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failures[index])
             image = self.image.partitions[index]
+            if index in self.failures and image.leader == self._node_id:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failures[index])
             raise refusal(f"{self.name}-{index}", image, self._node_id, current_leader_epoch)
         return partition
 

@@ -1,7 +1,8 @@
 """One partition that this broker leads: checks before reads and writes, appends, and observers of appends and commits.
 
-`core/replication/high_watermark.py` decides how far the high watermark rises. No replica follows yet, so it follows the
-log end offset, with `klamm.fsync=ack` the offset up to which the log is on the disk.
+`core/replication/high_watermark.py` decides how far the high watermark rises. With one replica it follows the log end
+offset, with `klamm.fsync=ack` the offset up to which the log is on the disk. With several replicas it also waits for
+the followers (`followers.py`).
 
 A `Partition` leads from its creation until `resign`, under one or several leader epochs. After that it refuses all
 requests: a handler may still hold it. The log stays; when this broker leads again, the registry creates a new
@@ -21,9 +22,10 @@ from klamm.core.log.batch_opening import open_now
 from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.core.replication.high_watermark import next_high_watermark
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import LeaderEpoch, Millis, Offset
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset
 
 if TYPE_CHECKING:
+    from klamm.broker.partitions.followers import Followers
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.broker.partitions.warm_reads import WarmRead
     from klamm.config.topic_config import TopicConfig
@@ -65,15 +67,17 @@ class Partition:
 
     __slots__ = (
         "_commit_observers",
-        "_follower_offsets",
+        "_commits_at_once",
+        "_end_observers",
         "_fsync_batcher",
         "_high_watermark_listeners",
         "_in_sync_replicas",
         "_min_in_sync_replicas",
         "_observers",
-        "_unsynced",
+        "_uncommitted",
         "accepts_writes",
         "epoch_start_offset",
+        "followers",
         "image",
         "index",
         "leader_epoch",
@@ -94,9 +98,12 @@ class Partition:
         """Whether records may be appended and committed. False after `refuse_writes` and `resign`, forever."""
         self.image = image
         self.leader_epoch = image.leader_epoch
-        self._follower_offsets: tuple[Offset, ...] = ()
-        """How far the other in-sync replicas hold the records."""
+        self.followers: Followers | None = None
+        """The followers; None if the partition has one replica. Set with `lead`."""
         self._in_sync_replicas = self._min_in_sync_replicas = 1
+        self._fsync_batcher = fsync_batcher
+        self._commits_at_once = fsync_batcher is None
+        """Whether a record is committed when it is in the log: no sync and no follower has to be waited for."""
         self.follow(image, log.config)
         self.epoch_start_offset = log.log_end_offset
         """The log end offset when this broker began to lead under this epoch. A high watermark below it may be lower
@@ -104,9 +111,10 @@ class Partition:
         self.warm_read: WarmRead | None = None
         """Batches read ahead for a consumer that will fetch from this partition next."""
         self._observers: set[AppendObserver] = set()
+        self._end_observers: set[AppendObserver] = set()
+        """Fetches of followers, which read up to the log end offset."""
         self._high_watermark_listeners: list[Callable[[Offset], None]] = []
-        self._fsync_batcher = fsync_batcher
-        self._unsynced: deque[tuple[Offset, int]] = deque()
+        self._uncommitted: deque[tuple[Offset, int]] = deque()
         """End offset and size of each batch that is not committed yet."""
         self._commit_observers: list[tuple[Offset, int, CommitObserver]] = []
         """A heap by the high watermark that each observer waits for."""
@@ -118,12 +126,31 @@ class Partition:
         self._in_sync_replicas = len(image.isr)
         # As in Kafka, `min.insync.replicas` requires no more replicas than the partition has.
         self._min_in_sync_replicas = min(config.min_insync_replicas, len(image.replicas))
+        if self.followers is not None:
+            self.followers.follow(image)
 
     def lead(self, leader_epoch: LeaderEpoch) -> None:
-        """Continues to lead under another leader epoch."""
+        """Continues to lead under another leader epoch; `replicate` follows if the partition has followers."""
         self.leader_epoch = leader_epoch
         self.log.assign_leader_epoch(leader_epoch)
         self.epoch_start_offset = self.log.log_end_offset
+
+    def replicate(self, followers: Followers | None) -> None:
+        """Waits with commits for these followers from now on; None: the partition has no other replica.
+
+        The followers' state begins with this leader epoch, or when the second replica is added.
+        """
+        self.followers = followers
+        self._commits_at_once = followers is None and self._fsync_batcher is None
+
+    def follower_fetched(
+        self, broker_id: BrokerId, broker_epoch: int, end_offset: Offset, start_offset: Offset
+    ) -> None:
+        """Records that a follower holds the records below `end_offset`; commits what all in-sync replicas hold."""
+        assert self.followers is not None
+        self.followers.fetched(self, broker_id, broker_epoch, end_offset, start_offset)
+        if self._uncommitted or self.log.high_watermark < self.log.log_end_offset:
+            self.reconsider_high_watermark()
 
     def resign(self) -> None:
         """Stops leading: from now on every request is refused, and the high watermark stands still.
@@ -180,24 +207,38 @@ class Partition:
             transaction_version=transaction_version,
             open_batch=open_batch,
         )
-        if self._fsync_batcher is None:
+        if self._commits_at_once:
             self._raise_high_watermark(log.state.log_end_offset)
             if self._observers or self._high_watermark_listeners or self._commit_observers:
                 self._tell_committed(len(records))
         elif not info.is_duplicate:
-            self._unsynced.append((log.log_end_offset, len(records)))
-            self._fsync_batcher.request(log, self._synced)
+            self._commit_later(len(records))
         return info
+
+    def _commit_later(self, size_bytes: int) -> None:
+        log = self.log
+        self._uncommitted.append((log.log_end_offset, size_bytes))
+        if self._fsync_batcher is not None:
+            self._fsync_batcher.request(log, self._synced)
+        for observer in tuple(self._end_observers):
+            observer.appended(size_bytes)
+        if self._fsync_batcher is None and self.followers is not None and not self.followers.end_offsets:
+            self.reconsider_high_watermark()  # no follower is in sync
 
     def _raise_high_watermark(self, held: Offset) -> None:
         """Raises the high watermark as far as the in-sync replicas allow; this leader holds the records up to `held`.
 
-        The only place where the high watermark of an open log rises.
+        The only place where the high watermark of a leader's log rises.
         """
         state = self.log.state
+        followers = self.followers
         state.advance_high_watermark(
             next_high_watermark(
-                state.high_watermark, held, self._follower_offsets, self._in_sync_replicas, self._min_in_sync_replicas
+                state.high_watermark,
+                held,
+                () if followers is None else followers.end_offsets,
+                self._in_sync_replicas,
+                self._min_in_sync_replicas,
             )
         )
 
@@ -227,8 +268,8 @@ class Partition:
         if log.high_watermark == before:
             return
         size_bytes = 0
-        while self._unsynced and self._unsynced[0][0] <= log.high_watermark:
-            size_bytes += self._unsynced.popleft()[1]
+        while self._uncommitted and self._uncommitted[0][0] <= log.high_watermark:
+            size_bytes += self._uncommitted.popleft()[1]
         self._tell_committed(size_bytes)
         if not size_bytes:
             # The size of the records is not known: the log held them when it was opened, for example. A Fetch that
@@ -262,6 +303,11 @@ class Partition:
         for _, _, observer in waiting:
             observer.failed(code)
 
+    @property
+    def lacks_in_sync_replicas(self) -> bool:
+        """Whether fewer replicas are in sync than `min.insync.replicas` requires."""
+        return self._in_sync_replicas < self._min_in_sync_replicas
+
     def check_in_sync_replicas(self) -> None:
         """Refuses a write with acks=all if too few replicas are in sync (I4).
 
@@ -290,6 +336,11 @@ class Partition:
         """Notifies `observer` of records that become visible, until `release`."""
         self._observers.add(observer)
 
+    def observe_end(self, observer: AppendObserver) -> None:
+        """Notifies `observer` of records that are appended, committed or not, and of `observe`, until `release`."""
+        self._end_observers.add(observer)
+        self._observers.add(observer)
+
     @property
     def observer_count(self) -> int:
         """Number of observers that wait for the partition to grow."""
@@ -298,6 +349,7 @@ class Partition:
     def release(self, observer: AppendObserver) -> None:
         """Stops notifying `observer`."""
         self._observers.discard(observer)
+        self._end_observers.discard(observer)
 
     def on_high_watermark(self, listener: Callable[[Offset], None]) -> None:
         """Calls `listener` with every new high watermark."""

@@ -1,12 +1,11 @@
-"""The partitions that this broker leads. The registry follows the metadata image, and creates and deletes logs.
+"""The partitions of this broker. The registry follows the metadata image: it leads, follows, creates and deletes logs.
 
 This broker resigns from a partition in the same moment in which it learns that another broker leads it, or that it has
 no leader. From then on each request gets NOT_LEADER_OR_FOLLOWER, also through a `Partition` that a handler still holds.
 The partitions of internal topics tell their observers at once, so that no coordinator answers any more. Other topics
 may have many thousands of partitions: their waiting requests are answered in steps, before all other steps.
 
-The log of a partition that is led elsewhere stays, even if this broker is no replica any more (`left_behind`). Only the
-deletion of its topic deletes the log.
+`unled_logs.py` has the logs of partitions that are led elsewhere. Only the deletion of its topic deletes a log.
 """
 
 from __future__ import annotations
@@ -18,15 +17,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from klamm.broker.partitions.followers import Followers
 from klamm.broker.partitions.led_topic import LedTopic
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.partitions.role import Role
+from klamm.broker.partitions.unled_logs import UnledLogs
 from klamm.broker.time_slices import STEP_S, finish_in_steps
 from klamm.metadata.topic_name import shortened
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, PartitionIndex, TopicId, TopicPartition
+from klamm.protocol.types import BrokerId, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from klamm.broker.partitions.followers import ReplicationPort
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.config.topic_config import TopicConfig
     from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -50,15 +52,15 @@ class PartitionRegistry:
     ) -> None:
         """Creates an empty registry. With a `fsync_batcher`, records are committed after a sync (`klamm.fsync=ack`)."""
         self._fsync_batcher = fsync_batcher
+        self._replication: ReplicationPort | None = None
         self.commit_later = fsync_batcher is not None
-        """Whether appended records are committed only after a sync."""
+        """Whether appended records may be committed later: after a sync, or when followers hold them."""
         self._node_id = node_id
         self._log_directory = log_directory
         self._topic_config_of = topic_config_of
         self.by_name: dict[str, LedTopic] = {}
         self.by_id: dict[TopicId, LedTopic] = {}
-        self.left_behind: set[TopicPartition] = set()
-        """Partitions that have a log here although this broker is none of their replicas. No request uses the log."""
+        self.unled = UnledLogs(node_id, log_directory)
         self._leadership_observers: list[Callable[[Partition, bool], None]] = []
         self._topics: Mapping[str, TopicImage] = {}
         self._work: deque[Iterator[bool]] = deque()
@@ -68,6 +70,10 @@ class PartitionRegistry:
         """Whether the session with the metadata store has ended: this broker begins to lead nothing."""
         self._is_working = False
         self._settled: asyncio.Future[None] | None = None
+
+    def replicate(self, port: ReplicationPort) -> None:
+        """Lets partitions have followers. Must be called before the first `apply`."""
+        self._replication = port
 
     def on_leadership(self, observer: Callable[[Partition, bool], None]) -> None:
         """Calls `observer(partition, True)` when this broker begins to lead a partition, or leads it under a new leader
@@ -101,8 +107,7 @@ class PartitionRegistry:
 
     def find_log(self, led: LedTopic, index: int) -> Log | None:
         """Returns the log that this broker has of a partition, whether it leads the partition or not."""
-        log = self._log_directory.get(TopicPartition(led.name, PartitionIndex(index)))
-        return log if log is not None and log.topic_id in (led.topic_id, ZERO_TOPIC_ID) else None
+        return self.unled.find(led, index)
 
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
         """Follows the new image: resigns, creates, reconfigures and deletes logs.
@@ -138,6 +143,7 @@ class PartitionRegistry:
             self.by_name[topic.name] = led
             self.by_id[topic.topic_id] = led
             return
+        self.unled.stop_outdated(topic)
         resigned = led.follow(topic)
         if not resigned:
             return
@@ -256,27 +262,9 @@ class PartitionRegistry:
             for index, partition in enumerate(led.partitions):
                 if partition is not None:
                     partition.follow(partition.image, config)
-                else:
-                    self._follow_unled(led, index, config)
+                elif led.role(index) is not Role.LEADER:
+                    self.unled.follow(led, led.image.partitions[index], config)
                 yield True
-
-    def _follow_unled(self, led: LedTopic, index: int, config: TopicConfig) -> None:
-        """Configures the log of a partition that this broker does not lead, and reports a log that is left behind."""
-        log = self.find_log(led, index)
-        if log is None:
-            return
-        log.update_config(config)
-        if led.role(index) is not Role.NOT_HERE:
-            self.left_behind.discard(log.topic_partition)
-        elif log.topic_partition not in self.left_behind:
-            self.left_behind.add(log.topic_partition)
-            replicas = list(led.image.partitions[index].replicas)
-            _logger.warning(
-                "%s has moved to brokers %s: its folder %s stays here, and nothing uses it",
-                log,
-                replicas,
-                log.directory,
-            )
 
     def _lead(self, topic: TopicImage) -> Iterator[bool]:
         """Begins to lead the partitions of a topic that this broker should lead. Yields after each new partition."""
@@ -289,7 +277,9 @@ class PartitionRegistry:
                 return  # A later image has deleted the topic or changed it, and has its own steps.
             partition = led.partitions[image.index]
             if image.leader != self._node_id:
-                self._follow_unled(led, image.index, config)
+                self.unled.follow(led, image, config)
+                if len(image.replicas) > 1:
+                    yield True
                 continue
             if partition is not None:
                 self._follow_led(partition, image, config)
@@ -301,8 +291,9 @@ class PartitionRegistry:
                 _logger.error("%s", led.failures[image.index])
                 continue
             led.failures.pop(image.index, None)
-            self.left_behind.discard(log.topic_partition)
+            self.unled.take(topic, image.index)
             partition = Partition(topic.name, image, log, self._fsync_batcher)
+            self._replicate(partition)
             led.partitions[image.index] = partition
             if not log.is_offline:
                 partition.commit_found()
@@ -312,13 +303,27 @@ class PartitionRegistry:
     def _follow_led(self, partition: Partition, image: PartitionImage, config: TopicConfig) -> None:
         """Takes over a change of a partition that this broker continues to lead."""
         partition.follow(image, config)
+        if partition.leader_epoch == image.leader_epoch:
+            if (partition.followers is None) != (len(image.replicas) == 1):
+                self._replicate(partition)
+            partition.reconsider_high_watermark()
+            return
+        partition.lead(image.leader_epoch)
+        self._replicate(partition)
         partition.reconsider_high_watermark()
-        if partition.leader_epoch != image.leader_epoch:
-            partition.lead(image.leader_epoch)
-            partition.interrupt_observers()
-            if not partition.log.is_offline:
-                # Another broker may have led in between.
-                self._tell_leads(partition)
+        partition.interrupt_observers()
+        if not partition.log.is_offline:
+            # Another broker may have led in between.
+            self._tell_leads(partition)
+
+    def _replicate(self, partition: Partition) -> None:
+        """Begins to wait for the followers of the partition, if it has any, in its present leader epoch."""
+        port = self._replication
+        if port is None or len(partition.image.replicas) == 1:
+            partition.replicate(None)
+            return
+        self.commit_later = True
+        partition.replicate(Followers(partition.image, partition.epoch_start_offset, port))
 
     def _tell_leads(self, partition: Partition) -> None:
         for observer in self._leadership_observers:
@@ -362,6 +367,7 @@ class PartitionRegistry:
         led.is_dropped = True
         self._dropping.add(name)
         del self.by_id[led.topic_id]
+        self.unled.stop_all(led.image)
         self._work.append(self._delete_logs(led))
 
     def _delete_logs(self, led: LedTopic) -> Iterator[bool]:
@@ -369,7 +375,7 @@ class PartitionRegistry:
             if partition is None:
                 log = self.find_log(led, index)
                 if log is not None:
-                    self.left_behind.discard(log.topic_partition)
+                    self.unled.take(led.image, log.topic_partition.partition)
                     self._log_directory.delete(log.topic_partition)
                     yield True
                 continue

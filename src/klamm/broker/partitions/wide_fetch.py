@@ -185,7 +185,14 @@ class _WideFetch:
         broker = context.broker
         maximum_bytes = min(request.max_bytes, broker.config.fetch_max_bytes, broker.unsent_answers.room_bytes)
         self._minimum_bytes = min(request.min_bytes, maximum_bytes)
-        self._read = FetchRead(broker.partitions, broker.warm_reads, request, context.api_version, maximum_bytes)
+        self._read = FetchRead(
+            broker.partitions,
+            broker.warm_reads,
+            request,
+            context.api_version,
+            maximum_bytes,
+            is_between_brokers=context.is_between_brokers,
+        )
         self._observed: list[Partition] = []
         self._arrived_bytes = 0
         """Bytes appended since the last read began. That read may have included some of them."""
@@ -229,7 +236,7 @@ class _WideFetch:
         for cached in self._wanted:
             partition = self._read.find(cached)
             if partition is not None:
-                partition.observe(self)
+                self._read.observe(partition, self)
                 self._observed.append(partition)
             yield None
 

@@ -41,6 +41,7 @@ async def register_broker(
         cluster_id=log_directory.cluster_id or config.cluster_id,
         known_incarnation=log_directory.incarnation,
         record_incarnation=record if metadata.is_shared else None,
+        is_clean_stop=log_directory.had_clean_shutdown,
         minimum_leader_epochs={
             topic_partition: log.latest_epoch + 1 for topic_partition, log in log_directory.logs.items()
         },

@@ -3,8 +3,9 @@
 Start: lock the data folder, read the metadata, recover the logs, register under a new epoch (which raises the leader
 epochs), lead the partitions, load the groups. A request that is dispatched after that gets a response.
 
-Stop: housekeeping, log cleaning, traffic meter, coordinators, metadata, partitions with their syncs, log directory.
-Each step of the start pushes the stop of its component onto a stack, and `stop` unwinds the stack.
+Stop: leaderships handed over, housekeeping, log cleaning, traffic meter, coordinators, metadata, partitions with their
+syncs, log directory. Each step of the start pushes the stop of its component onto a stack, and `stop` unwinds the
+stack.
 
 Between: if the session with the metadata store ends, the broker acknowledges nothing more (`_lose_session`).
 
@@ -18,10 +19,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from klamm.broker.handler_context import BrokerContext
 from klamm.broker.partitions.fetch_sessions import FetchSessionCache
+from klamm.broker.replication.replication_services import ReplicationServices
 from klamm.broker.services.broker_registration import register_broker
 from klamm.broker.services.coordinator_services import CoordinatorServices
 from klamm.broker.services.dynamic_broker_config import DynamicBrokerConfig
@@ -34,8 +36,11 @@ from klamm.broker.services.other_brokers import refuse_other_brokers
 from klamm.broker.services.partition_services import PartitionServices
 from klamm.broker.services.peers import OpenPeerConnection, no_connection
 from klamm.broker.services.traffic_meter import TrafficMeter
+from klamm.broker.services.transaction_services import LoopTasks
+from klamm.errors import KlammError
 from klamm.exchange.data_directory_owner import refuse_kafka_directory
 from klamm.metadata.service import MetadataService
+from klamm.protocol.errors import KafkaError
 from klamm.storage.log_directory import LogDirectory
 from klamm.storage.lost_metadata import refuse_lost_metadata
 
@@ -48,6 +53,9 @@ if TYPE_CHECKING:
 __all__ = ["BrokerServices"]
 
 _logger = logging.getLogger(__name__)
+
+_HAND_OVER_S: Final = 10.0
+"""Longest time to elect other leaders before a stop."""
 
 
 class BrokerServices:
@@ -106,8 +114,11 @@ class BrokerServices:
         internal_topics = InternalTopics(self.dynamic_config, metadata, partitions.registry)
         coordinators = self._make_coordinators(partitions, metadata, internal_topics)
         self.context = context = self._make_context(partitions, metadata, internal_topics, coordinators)
+        replication = self._make_replication(partitions, metadata)
         coordinators.start()
         self._follow_metadata(context)
+        if replication is not None:
+            replication.start()
         self._start_traffic_meter(partitions, coordinators)
         self._start_log_cleaning()
         self._start_housekeeping(housekeeping, partitions, context)
@@ -120,7 +131,23 @@ class BrokerServices:
         clean stop. Safe after a start that failed halfway, and safe to call twice.
         """
         self._closes_files_only = is_kill
+        if not is_kill:
+            await self._hand_over()
         await self._stops.aclose()
+
+    async def _hand_over(self) -> None:
+        """Lets other brokers lead the partitions that have other replicas, before this one stops."""
+        context = self.context
+        if context is None or not self.has_session or not context.metadata.is_shared or context.metadata.is_closed:
+            return
+        if not self.config.controlled_shutdown_enable:
+            return
+        try:
+            async with asyncio.timeout(_HAND_OVER_S):
+                await context.metadata.replicas.begin_stop()
+                await context.metadata.replicas.keep_leaders()
+        except (KafkaError, TimeoutError) as error:
+            _logger.warning("the partitions of this broker could not be handed over: %s", error)
 
     def _lock_data_directory(self) -> None:
         self._stops.push_async_callback(self._close_log_directory)
@@ -155,6 +182,8 @@ class BrokerServices:
         metadata.check_cluster(self.log_directory.cluster_id or self.config.cluster_id)
         if not metadata.is_shared:
             refuse_other_brokers(metadata.image, (self.config.node_id,))
+            if self.config.default_replication_factor != 1:
+                raise KlammError("default.replication.factor must be 1: a single broker holds one replica")
         self.dynamic_config.use(metadata.image)
         return metadata
 
@@ -186,6 +215,24 @@ class BrokerServices:
         )
         self._stops.push_async_callback(coordinators.stop)
         return coordinators
+
+    def _make_replication(self, partitions: PartitionServices, metadata: MetadataService) -> ReplicationServices | None:
+        """Returns the components that replicate partitions; None for a single broker."""
+        if not metadata.is_shared:
+            return None
+        tasks = LoopTasks(asyncio.get_running_loop())
+        self._stops.callback(tasks.stop)
+        replication = ReplicationServices(
+            lambda: self.config,
+            partitions.registry,
+            metadata,
+            self._open_peer_connection,
+            tasks.spawn,
+            clock=self._clock,
+            fsync_batcher=partitions.fsync_batcher if self.config.klamm_fsync == "ack" else None,
+        )
+        self._stops.callback(replication.stop)
+        return replication
 
     def _make_context(
         self,

@@ -25,20 +25,32 @@ HISTORY_TOPIC: Final = GROUP_HISTORY_TOPIC
 TRANSACTIONS_TOPIC: Final = TRANSACTION_STATE_TOPIC
 
 
-def internal_topic(name: str, config: BrokerConfig, offsets_partitions: int) -> NewTopic:
+def internal_topic(name: str, config: BrokerConfig, offsets_partitions: int, *, is_shared: bool = False) -> NewTopic:
     """Returns the definition of the internal topic of that name, as Kafka's `AutoTopicCreationManager` does.
 
-    A single node has one replica, regardless of `offsets.topic.replication.factor` and similar keys say, so that the
-    first request does not fail. The history topic has as many partitions as the offsets topic (`offsets_partitions`),
-    so that a group has the same partition index in both. Raises ValueError for another name.
+    On a single broker it has one replica, whatever `offsets.topic.replication.factor` and similar keys say, so that the
+    first request does not fail. In a cluster (`is_shared`) these keys count. The history topic has as many partitions
+    as the offsets topic (`offsets_partitions`), so that a group has the same partition index in both. Raises ValueError
+    for another name.
     """
     if name not in _CONFIGS:
         raise ValueError(f"{name} is no internal topic")
+    is_of_transactions = name == TRANSACTIONS_TOPIC
+    factor = (
+        config.transaction_state_log_replication_factor
+        if is_of_transactions
+        else config.offsets_topic_replication_factor
+    )
+    configs = {"compression.type": "producer", **_CONFIGS[name](config)}
+    if not is_shared:
+        configs["min.insync.replicas"] = "1"
+    elif is_of_transactions:
+        configs["min.insync.replicas"] = str(config.transaction_state_log_min_isr)
     return NewTopic(
         name,
-        partitions=config.transaction_state_log_num_partitions if name == TRANSACTIONS_TOPIC else offsets_partitions,
-        replication_factor=1,
-        configs={"compression.type": "producer", "min.insync.replicas": "1", **_CONFIGS[name](config)},
+        partitions=config.transaction_state_log_num_partitions if is_of_transactions else offsets_partitions,
+        replication_factor=factor if is_shared else 1,
+        configs=configs,
     )
 
 
@@ -97,6 +109,6 @@ class InternalTopics:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker is about to stop")
         if name not in self._metadata.image.topics:
             config = self._dynamic_config.current
-            topic = internal_topic(name, config, self.offsets_partition_count())
+            topic = internal_topic(name, config, self.offsets_partition_count(), is_shared=self._metadata.is_shared)
             await self._metadata.ensure_topic(self._next_to_the_offsets(topic) if name == HISTORY_TOPIC else topic)
         await self._partitions.settled()

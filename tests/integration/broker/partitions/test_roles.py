@@ -303,13 +303,13 @@ def test_only_the_leader_has_a_log_and_it_stays_when_the_leader_moves(
         await brokers.move(TOPIC, 2)
         registry = brokers.context(1).partitions
         assert (folders(1), folders(2)) == (["orders-0", "orders-1"], ["orders-0"])
-        assert {str(each) for each in registry.left_behind} == {"orders-0"}
+        assert {str(each) for each in registry.unled.left_behind} == {"orders-0"}
         assert "orders-0 has moved to brokers [2]" in caplog.text
         metadata = brokers.context(1).metadata
         await metadata.delete_topics({metadata.image.topics[TOPIC].topic_id: TOPIC})
         await brokers.settle()
         assert (folders(1), folders(2)) == ([], [])
-        assert not registry.left_behind
+        assert not registry.unled.left_behind
 
     run(tmp_path, scenario)
 

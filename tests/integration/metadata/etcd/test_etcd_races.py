@@ -45,7 +45,7 @@ async def _change(service: MetadataService, seen: _Observations, choose: random.
         name = f"t{choose.randrange(_TOPICS)}"
         try:
             if choose.random() < 0.5:
-                seen.blocks.append(await service.allocate_producer_ids(10))
+                seen.blocks.append(await service.producer_ids.allocate(10))
             elif (known := service.image.topics.get(name)) is None:
                 partitions = choose.choice([1, _PARTITIONS])
                 created = (await service.create_topics([NewTopic(name, partitions=partitions)]))[name]
@@ -105,7 +105,7 @@ def test_every_reported_outcome_is_true(own_etcd: Callable[..., Etcd]) -> None:
         await asyncio.gather(*changing)
         late = await MetadataService.open(await EtcdStore.open(etcd.address()), BrokerConfig(node_id=BrokerId(9)))
         for service in services:  # each sees the changes of the others when it has made one
-            await service.allocate_producer_ids(1)
+            await service.producer_ids.allocate(1)
         ids = [number for block in seen.blocks for number in block]
         assert len(ids) == len(set(ids))
         for name in (f"t{number}" for number in range(_TOPICS)):

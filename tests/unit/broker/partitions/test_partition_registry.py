@@ -94,8 +94,9 @@ def in_loop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(scenario())
 
 
-def test_partition_that_is_led_elsewhere_has_no_log(registry: Registry) -> None:
-    """The registry creates logs only for partitions that it leads. Roles follow leader and replicas."""
+def test_partition_has_a_log_on_each_replica(registry: Registry) -> None:
+    """The registry creates logs for partitions that it leads, and for those that it follows. Roles follow leader and
+    replicas."""
 
     async def scenario() -> None:
         registry.show(
@@ -108,7 +109,8 @@ def test_partition_that_is_led_elsewhere_has_no_log(registry: Registry) -> None:
         )
         roles = [registry.registry.role("orders", index) for index in range(5)]
         assert roles == [Role.LEADER, Role.NOT_HERE, Role.FOLLOWER, Role.FOLLOWER, None]
-        assert [str(each) for each in registry.folder.directory.logs] == ["orders-0"]
+        assert [str(each) for each in registry.folder.directory.logs] == ["orders-0", "orders-2"]
+        assert [str(each.log) for each in registry.registry.unled.followed] == ["orders-2"]
         assert [registry.code(index) for index in (1, 2, 3)] == [NOT_LEADER] * 3
         assert registry.code(4) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -220,13 +222,13 @@ def test_log_of_a_moved_partition_follows_the_configuration_and_is_marked(regist
         registry.show(image_of(partition_image()))
         log = registry.partition().log
         registry.show(image_of(partition_image(leader=ELSEWHERE, epoch=1)))
-        assert registry.registry.left_behind == {log.topic_partition}
+        assert registry.registry.unled.left_behind == {log.topic_partition}
         registry.config = TopicConfig(retention_ms=12345)
         registry.registry.reconfigure()
         registry.registry.finish()
         assert log.config.retention_ms == 12345
         registry.show(image_of(partition_image(leader=ELSEWHERE, epoch=1, replicas=(2, 1))))
-        assert not registry.registry.left_behind
+        assert not registry.registry.unled.left_behind
         registry.show(EMPTY_IMAGE)
         assert registry.folder.directory.logs == {}
 

@@ -1,0 +1,112 @@
+"""The logs on this broker of partitions that it does not lead: those that it follows, and those that are left behind.
+
+A partition whose replicas are elsewhere now leaves its folder behind. Nothing uses the folder, and only the deletion of
+the topic removes it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
+from klamm.broker.partitions.role import Role, role_in
+from klamm.metadata.image import NO_BROKER
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, PartitionIndex, TopicPartition
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.led_topic import LedTopic
+    from klamm.config.topic_config import TopicConfig
+    from klamm.metadata.image import PartitionImage, TopicImage
+    from klamm.storage.log import Log
+    from klamm.storage.log_directory import LogDirectory
+
+__all__ = ["UnledLogs"]
+
+_logger = logging.getLogger(__name__)
+
+
+class UnledLogs:
+    """The logs of one data directory whose partitions this broker does not lead."""
+
+    def __init__(self, node_id: BrokerId, log_directory: LogDirectory) -> None:
+        self.followed = ReplicaLogs()
+        self.left_behind: set[TopicPartition] = set()
+        """Partitions that have a log here although this broker is none of their replicas. No request uses the log."""
+        self._node_id = node_id
+        self._log_directory = log_directory
+
+    def find(self, led: LedTopic, index: int) -> Log | None:
+        """Returns the log that this broker has of a partition, whether it leads the partition or not."""
+        log = self._log_directory.get(TopicPartition(led.name, PartitionIndex(index)))
+        return log if log is not None and log.topic_id in (led.topic_id, ZERO_TOPIC_ID) else None
+
+    def take(self, topic: TopicImage, index: PartitionIndex) -> None:
+        """Takes a partition out of use here: this broker leads it now, or its topic is deleted."""
+        self.followed.leave((topic.topic_id, index))
+        self.left_behind.discard(TopicPartition(topic.name, index))
+
+    def stop_all(self, topic: TopicImage) -> None:
+        """Stops following all partitions of a topic that is deleted. Nothing is appended to their logs from now on."""
+        if self.followed:
+            for image in topic.partitions:
+                self.followed.leave((topic.topic_id, image.index))
+
+    def stop_outdated(self, topic: TopicImage) -> None:
+        """Stops following the partitions that have another leader or leader epoch in the new image.
+
+        Nothing is appended to their logs from now on; `follow` begins again.
+        """
+        if not self.followed:
+            return
+        for image in topic.partitions:
+            followed = self.followed.get((topic.topic_id, image.index))
+            if followed is not None and not self._is_followed_in(image, followed):
+                self.followed.leave(followed.key)
+
+    def _is_followed_in(self, image: PartitionImage, followed: FollowedLog) -> bool:
+        return (
+            self._node_id in image.replicas
+            and image.leader == followed.leader
+            and image.leader_epoch == followed.leader_epoch
+        )
+
+    def follow(self, led: LedTopic, image: PartitionImage, config: TopicConfig) -> None:
+        """Follows a partition that this broker does not lead: configures or creates its log, and tells the fetchers.
+
+        Only a partition with several replicas is followed. The log of a follower that can't be created is a failure of
+        the topic, and is tried again.
+        """
+        index = image.index
+        log = self.find(led, index)
+        if log is not None:
+            log.update_config(config)
+        if role_in(image, self._node_id) is Role.NOT_HERE:
+            if log is not None:
+                self._leave_behind(log, image)
+            return
+        self.left_behind.discard(TopicPartition(led.name, index))
+        if len(image.replicas) == 1:
+            return
+        if log is None:
+            try:
+                log = self._log_directory.create(TopicPartition(led.name, index), led.topic_id, config)
+            except (KafkaError, OSError) as error:
+                led.failures[index] = f"{led.name}-{index} has no log: {error}"
+                _logger.error("%s", led.failures[index])
+                return
+            led.failures.pop(index, None)
+        if image.leader != NO_BROKER and not log.is_offline:
+            self.followed.follow(FollowedLog(led.topic_id, log, image.leader, image.leader_epoch))
+
+    def _leave_behind(self, log: Log, image: PartitionImage) -> None:
+        if log.topic_partition in self.left_behind:
+            return
+        self.left_behind.add(log.topic_partition)
+        _logger.warning(
+            "%s has moved to brokers %s: its folder %s stays here, and nothing uses it",
+            log,
+            list(image.replicas),
+            log.directory,
+        )

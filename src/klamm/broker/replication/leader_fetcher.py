@@ -1,0 +1,289 @@
+"""Copies the partitions that this broker follows from one leader: fetches, truncates where the logs diverge, appends.
+
+One Fetch is in flight at a time. The next one tells the leader how far this broker holds the records; with
+`klamm.fsync=ack` they are on the disk by then.
+
+Source: `AbstractFetcherThread` and `ReplicaFetcherThread` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.services.peers import Peers, PeerUnavailable
+from klamm.broker.time_slices import STEP_S
+from klamm.core.replication.follower_fetch import FetchLimits, FetchPosition, FollowerFetch, PartitionKey
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.fetch_response import FetchResponse, PartitionData
+from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
+    from klamm.storage.log import Log
+
+__all__ = ["LeaderFetcher"]
+
+_logger = logging.getLogger(__name__)
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_FIRST_DELAY_MS: Final = 50
+"""Delay after the first failure of a partition. Most often the leader has not received the newest metadata yet."""
+
+Synced = Callable[[Collection["Log"]], Awaitable[None]]
+"""Returns when these logs are on the disk up to their ends."""
+
+
+class LeaderFetcher:
+    """The fetches of this broker from one other broker."""
+
+    def __init__(
+        self,
+        leader: BrokerId,
+        node_id: BrokerId,
+        logs: ReplicaLogs,
+        peers: Peers,
+        *,
+        limits: FetchLimits,
+        backoff_ms: int,
+        own_epoch: Callable[[], int],
+        clock: Callable[[], Millis],
+        synced: Synced | None,
+    ) -> None:
+        """Creates the fetcher without partitions.
+
+        `own_epoch` returns the epoch of this broker's run. `synced` is given if a record counts only when it is on the
+        disk (`klamm.fsync=ack`).
+        """
+        self._leader = leader
+        self._node_id = node_id
+        self._logs = logs
+        self._peers = peers
+        self._backoff_ms = backoff_ms
+        self._own_epoch = own_epoch
+        self._clock = clock
+        self._synced = synced
+        self._loop = asyncio.get_running_loop()
+        self._fetch = FollowerFetch(node_id, limits)
+        self._unsynced: dict[PartitionKey, None] = {}
+        """Partitions to fetch once their logs are synced."""
+        self._failures: dict[PartitionKey, int] = {}
+        """Number of failures in a row of each partition that failed last."""
+        self._lags: dict[PartitionKey, int] = {}
+        self._has_changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def largest_lag(self) -> int:
+        """The largest number of records, over all partitions, by which this broker was behind the leader."""
+        return max(self._lags.values(), default=0)
+
+    def put(self, followed: FollowedLog) -> None:
+        """Fetches a partition, from the end of its log on."""
+        self._failures.pop(followed.key, None)
+        if self._synced is not None:
+            self._unsynced[followed.key] = None
+        else:
+            self._fetch.put(followed.key, _position(followed))
+        self._has_changed.set()
+        if self._task is None:
+            self._task = self._loop.create_task(self._run())
+
+    def remove(self, key: PartitionKey) -> None:
+        """Stops fetching a partition."""
+        self._fetch.remove(key)
+        self._unsynced.pop(key, None)
+        self._failures.pop(key, None)
+        self._lags.pop(key, None)
+
+    def stop(self) -> None:
+        """Ends all fetching."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._sync()
+                if not await self._fetch_once():
+                    await self._wait_for_work()
+                failures = 0
+            except PeerUnavailable as error:
+                self._fetch.reset()
+                _logger.debug("broker %d can't be fetched from: %s", self._leader, error)
+                await self._wait(min(self._backoff_ms, _FIRST_DELAY_MS << min(failures, 8)) / 1000)
+                failures += 1
+            except Exception:
+                _logger.exception("a fetch from broker %d failed; it is tried again", self._leader)
+                self._fetch.reset()
+                await asyncio.sleep(self._backoff_ms / 1000)
+
+    async def _fetch_once(self) -> bool:
+        """Sends a request and applies its response. Returns False if there was nothing to request."""
+        request = self._fetch.next_request(self._own_epoch(), self._now_ms())
+        if request is None:
+            return False
+        response = await self._peers.request(self._leader, request, FetchResponse)
+        if self._fetch.received(response.session_id, response.error_code):
+            await self._apply(response)
+        else:
+            code = ErrorCode(response.error_code)
+            _logger.info("the fetch session with broker %d begins again: %s", self._leader, code.name)
+        return True
+
+    async def _wait_for_work(self) -> None:
+        due_ms = self._fetch.due_in_ms(self._now_ms())
+        await self._wait(None if due_ms is None else due_ms / 1000)
+
+    async def _wait(self, longest_s: float | None) -> None:
+        self._has_changed.clear()
+        try:
+            async with asyncio.timeout(longest_s):
+                await self._has_changed.wait()
+        except TimeoutError:
+            pass
+
+    def _now_ms(self) -> float:
+        return self._loop.time() * 1000
+
+    # -- applying a response -------------------------------------------------------------------------------------------
+
+    async def _apply(self, response: FetchResponse) -> None:
+        step_ends = monotonic() + STEP_S
+        behind: list[tuple[PartitionKey, FetchPosition]] = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = TopicId(topic.topic_id), data.partition_index
+                if self._apply_partition(key, data):
+                    position = self._fetch.answered(key)
+                    if position is not None:
+                        behind.append((key, position))
+                if monotonic() >= step_ends:
+                    await asyncio.sleep(0)
+                    step_ends = monotonic() + STEP_S
+        for key, position in behind:
+            await self._find_offset(key, position)
+
+    def _apply_partition(self, key: PartitionKey, data: PartitionData) -> bool:
+        """Applies the answer for one partition. Returns whether its fetch offset is outside the leader's log."""
+        followed = self._logs.get(key)
+        position = self._fetch.answered(key)
+        if followed is None or position is None or followed.leader_epoch != position.leader_epoch:
+            return False
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return True
+        if data.error_code:
+            self._fail(followed, ErrorCode(data.error_code).name)
+            return False
+        try:
+            self._append(followed, data)
+        except KafkaError as error:
+            self._fail(followed, str(error))
+            return False
+        self._failures.pop(key, None)
+        self._lags[key] = max(0, data.high_watermark - followed.log.log_end_offset)
+        self._continue(followed)
+        return False
+
+    def _append(self, followed: FollowedLog, data: PartitionData) -> None:
+        log = followed.log
+        diverging = data.diverging_epoch
+        if diverging.epoch >= 0:
+            end = log.log_end_offset
+            log.following.truncate_to_leader(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset), self._clock())
+            _logger.info(
+                "%s is truncated from %d to %d, where it diverges from the log of broker %d",
+                log,
+                end,
+                log.log_end_offset,
+                self._leader,
+            )
+            return
+        if data.records:
+            log.following.append(data.records, self._clock())
+        log.advance_high_watermark(Offset(data.high_watermark))
+        log.following.raise_log_start_offset(Offset(data.log_start_offset))
+
+    def _continue(self, followed: FollowedLog) -> None:
+        """Fetches on from the new end of the log, after a sync if one is needed."""
+        if self._synced is not None and followed.log.recovery_point < followed.log.log_end_offset:
+            self._unsynced[followed.key] = None
+        else:
+            self._fetch.put(followed.key, _position(followed))
+
+    async def _sync(self) -> None:
+        while self._unsynced:
+            keys, self._unsynced = list(self._unsynced), {}
+            found = [followed for key in keys if (followed := self._logs.get(key)) is not None]
+            assert self._synced is not None
+            await self._synced([followed.log for followed in found])
+            for followed in found:
+                if self._logs.get(followed.key) is followed and not followed.log.is_offline:
+                    self._fetch.put(followed.key, _position(followed))
+
+    def _fail(self, followed: FollowedLog, reason: str) -> None:
+        if followed.log.is_offline:
+            self.remove(followed.key)
+            return
+        count = self._failures.get(followed.key, 0)
+        self._failures[followed.key] = count + 1
+        level = logging.DEBUG if count < 2 else logging.WARNING
+        _logger.log(level, "%s can't be fetched from broker %d: %s", followed.log, self._leader, reason)
+        delay_ms = min(self._backoff_ms, _FIRST_DELAY_MS << min(count, 8))
+        self._fetch.delay(followed.key, self._now_ms() + delay_ms)
+
+    # -- outside the leader's log --------------------------------------------------------------------------------------
+
+    async def _find_offset(self, key: PartitionKey, position: FetchPosition) -> None:
+        """Truncates a log that ends behind the leader's, or begins again where the leader's log begins.
+
+        Source: `AbstractFetcherThread.fetchOffsetAndApplyTruncateAndBuild`.
+        """
+        followed = self._logs.get(key)
+        if followed is None:
+            return
+        try:
+            leader_end = await self._ask_for_offset(followed, _LATEST)
+            leader_start = await self._ask_for_offset(followed, _EARLIEST)
+            if self._logs.get(key) is not followed or self._fetch.answered(key) != position:
+                return  # another leader, or another leader epoch
+            log = followed.log
+            if leader_end < log.log_end_offset:
+                _logger.warning("%s ends at %d, and its leader's log at %d", log, log.log_end_offset, leader_end)
+                log.truncate_to(leader_end, self._clock())
+            elif leader_start > log.log_end_offset:
+                _logger.info("%s begins again at %d: the records before it are deleted", log, leader_start)
+                log.following.restart_at(leader_start, self._clock())
+            else:
+                log.following.raise_log_start_offset(leader_start)
+        except KafkaError as error:
+            self._fail(followed, str(error))
+        else:
+            self._continue(followed)
+
+    async def _ask_for_offset(self, followed: FollowedLog, timestamp: int) -> Offset:
+        """Returns the first or the last offset of the leader's log. Raises KafkaError, PeerUnavailable."""
+        partition = ListOffsetsPartition(
+            partition_index=followed.key[1], current_leader_epoch=followed.leader_epoch, timestamp=timestamp
+        )
+        topic = ListOffsetsTopic(name=followed.log.topic_partition.topic, partitions=[partition])
+        request = ListOffsetsRequest(replica_id=self._node_id, topics=[topic])
+        response = await self._peers.request(self._leader, request, ListOffsetsResponse)
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code), "the leader does not tell its offsets")
+        return Offset(answer.offset)
+
+
+def _position(followed: FollowedLog) -> FetchPosition:
+    log = followed.log
+    return FetchPosition(
+        followed.leader_epoch, log.log_end_offset, log.latest_epoch, log.log_start_offset, log.high_watermark
+    )

@@ -1,0 +1,123 @@
+"""The fetchers of all leaders that this broker follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.replication.leader_fetcher import LeaderFetcher
+from klamm.broker.services.peers import OpenPeerConnection, Peers
+from klamm.core.replication.follower_fetch import FetchLimits
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.fsync_batcher import FsyncBatcher
+    from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
+    from klamm.config.broker_config import BrokerConfig
+    from klamm.metadata.service import MetadataService
+    from klamm.protocol.types import BrokerId, Millis
+    from klamm.storage.log import Log
+
+__all__ = ["ReplicaFetchers"]
+
+_LONGEST_SYNC_S: Final = 1.0
+"""After this time a sync is looked at again: its end may have been told to the leader's side of the log."""
+
+
+class ReplicaFetchers:
+    """One `LeaderFetcher` for each broker that leads a partition which this broker follows."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        logs: ReplicaLogs,
+        metadata: MetadataService,
+        open_peer_connection: OpenPeerConnection,
+        *,
+        clock: Callable[[], Millis],
+        fsync_batcher: FsyncBatcher | None,
+    ) -> None:
+        """Creates the fetchers. `fsync_batcher` is given if a record counts only when it is on the disk."""
+        self._config = config
+        self._logs = logs
+        self._metadata = metadata
+        self._open_peer_connection = open_peer_connection
+        self._clock = clock
+        self._fsync_batcher = fsync_batcher
+        self._fetchers: dict[BrokerId, LeaderFetcher] = {}
+        self._peers: dict[BrokerId, Peers] = {}
+        self._is_stopped = False
+
+    @property
+    def largest_lag(self) -> int:
+        """The largest number of records by which a log on this broker was behind its leader's high watermark."""
+        return max((fetcher.largest_lag for fetcher in self._fetchers.values()), default=0)
+
+    def start(self) -> None:
+        """Fetches all partitions that this broker follows now, and later on."""
+        self._logs.observe(self._on_change)
+        for followed in list(self._logs):
+            self._on_change(None, followed)
+
+    def stop(self) -> None:
+        """Ends all fetching."""
+        self._is_stopped = True
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+        for peers in self._peers.values():
+            peers.stop()
+
+    def _on_change(self, old: FollowedLog | None, new: FollowedLog | None) -> None:
+        if self._is_stopped:
+            return
+        if old is not None and (new is None or new.leader != old.leader):
+            self._fetchers[old.leader].remove(old.key)
+        if new is not None:
+            fetcher = self._fetchers.get(new.leader)
+            if fetcher is None:
+                fetcher = self._fetchers[new.leader] = self._make(new.leader)
+            fetcher.put(new)
+
+    def _make(self, leader: BrokerId) -> LeaderFetcher:
+        config, metadata = self._config, self._metadata
+        peers = self._peers[leader] = Peers(
+            config.node_id,
+            config.inter_broker_listener_name,
+            lambda: metadata.image,
+            self._open_peer_connection,
+            client_id=f"broker-{config.node_id}-fetcher-{leader}",
+        )
+        metadata.subscribe(peers.on_metadata_update)
+        return LeaderFetcher(
+            leader,
+            config.node_id,
+            self._logs,
+            peers,
+            limits=FetchLimits(
+                config.replica_fetch_wait_max_ms,
+                config.replica_fetch_min_bytes,
+                config.replica_fetch_response_max_bytes,
+                config.replica_fetch_max_bytes,
+            ),
+            backoff_ms=config.replica_fetch_backoff_ms,
+            own_epoch=self._own_epoch,
+            clock=self._clock,
+            synced=None if self._fsync_batcher is None else self._synced,
+        )
+
+    def _own_epoch(self) -> int:
+        broker = self._metadata.image.brokers.get(self._config.node_id)
+        return -1 if broker is None else broker.epoch
+
+    async def _synced(self, logs: Collection[Log]) -> None:
+        assert self._fsync_batcher is not None
+        for log in logs:
+            end = log.log_end_offset
+            while log.recovery_point < min(end, log.log_end_offset) and not log.is_offline:
+                is_synced = asyncio.Event()
+                self._fsync_batcher.request(log, is_synced.set)
+                try:
+                    async with asyncio.timeout(_LONGEST_SYNC_S):
+                        await is_synced.wait()
+                except TimeoutError:
+                    continue

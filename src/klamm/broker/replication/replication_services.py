@@ -1,0 +1,71 @@
+"""Replication on one broker: the followers of what it leads, and the fetchers of what it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from klamm.broker.replication.in_sync_proposals import InSyncProposals
+from klamm.broker.replication.lag_check import LagCheck
+from klamm.broker.replication.replica_fetchers import ReplicaFetchers
+from klamm.broker.services.controller import Controller
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.fsync_batcher import FsyncBatcher
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.broker.services.peers import OpenPeerConnection
+    from klamm.config.broker_config import BrokerConfig
+    from klamm.metadata.service import MetadataService
+    from klamm.protocol.types import Millis, TopicId
+    from klamm.runtime.ports import Spawn
+
+__all__ = ["ReplicationServices"]
+
+
+class ReplicationServices:
+    """The components of replication, from `start` to `stop`. Must be created on the running event loop."""
+
+    def __init__(
+        self,
+        config: Callable[[], BrokerConfig],
+        partitions: PartitionRegistry,
+        metadata: MetadataService,
+        open_peer_connection: OpenPeerConnection,
+        spawn: Spawn,
+        *,
+        clock: Callable[[], Millis],
+        fsync_batcher: FsyncBatcher | None,
+    ) -> None:
+        """Creates the components. `fsync_batcher` is given if a record counts only when it is on the disk."""
+        present = config()
+        self._metadata = metadata
+
+        def topic_id_of(topic: str) -> TopicId | None:
+            led = partitions.by_name.get(topic)
+            return None if led is None else led.topic_id
+
+        self.proposals = InSyncProposals(config, metadata, spawn, topic_id_of)
+        self.fetchers = ReplicaFetchers(
+            present,
+            partitions.unled.followed,
+            metadata,
+            open_peer_connection,
+            clock=clock,
+            fsync_batcher=fsync_batcher,
+        )
+        self._lag_check = LagCheck(partitions, lambda: config().replica_lag_time_max_ms)
+        self._controller = Controller(present.node_id, metadata)
+        partitions.replicate(self.proposals)
+
+    def start(self) -> None:
+        """Begins to fetch, to check the lag of followers, and to elect leaders. The partitions exist already."""
+        self.fetchers.start()
+        self._lag_check.start()
+        self._metadata.subscribe(self._lag_check.on_metadata_update)
+        self._controller.start()
+
+    def stop(self) -> None:
+        """Ends all of it."""
+        self._controller.stop()
+        self._lag_check.stop()
+        self.fetchers.stop()
