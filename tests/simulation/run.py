@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from tests.simulation.brokers.world import BrokerWorld
 from tests.simulation.bugs import BUGS_OF
+from tests.simulation.clusters.replicated import ReplicaWorld
 from tests.simulation.clusters.world import ClusterWorld
 from tests.simulation.delivery.world import DeliveryWorld
 from tests.simulation.logs.world import LogWorld
@@ -28,10 +29,12 @@ WORLDS: Final[Mapping[str, type[AnyWorld]]] = {
     "log": LogWorld,
     "broker": BrokerWorld,
     "cluster": ClusterWorld,
+    "replicas": ReplicaWorld,
     "delivery": DeliveryWorld,
 }
 """Kinds of worlds by name: coordinators on simulated logs, real logs on a simulated disk, a broker that is real from
-its connections to its files, several of them, and workers that handle the records of a topic.
+its connections to its files, several of them, several that replicate their partitions, and workers that handle the
+records of a topic.
 """
 
 _SEEDS_PER_TASK: Final = 8
@@ -121,7 +124,7 @@ def run_seed(
 
 def _report(world: AnyWorld, what: str, bug: str | None) -> str:
     loop = world.loop
-    kind = next(name for name, each in WORLDS.items() if isinstance(world, each))
+    kind = next(name for name, each in WORLDS.items() if type(world) is each)
     again = f"python -m tests.simulation --world {kind} --seeds {world.seed}" + (f" --bug '{bug}'" if bug else "")
     found = f"seed {world.seed}, step {loop.step}, {loop.now_ms:.0f} ms: {what}".replace("\n", "\n  ").splitlines()
     lines = (

@@ -1,4 +1,4 @@
-"""Chooses the brokers for a new partition: spread over the live brokers and their racks, or as the client requested.
+"""Chooses the brokers for a new partition: spread over the brokers and their racks, or as the client requested.
 
 Rules and messages are from `ReplicationControlManager` and `StripedReplicaPlacer` of Apache Kafka 4.3. The replicas of
 a partition lie on as many racks as there are. As in Kafka's placer, two partitions with the same leader have different
@@ -21,56 +21,65 @@ __all__ = ["check_assignment", "place"]
 _MAXIMUM_REPLICAS: Final = 10_000
 
 
-def place(
-    brokers: Mapping[BrokerId, str | None], partitions: range, replication_factor: int, shift: int
-) -> list[tuple[BrokerId, ...]]:
+def place(image: MetadataImage, partitions: range, replication_factor: int, shift: int) -> list[tuple[BrokerId, ...]]:
     """Returns the replicas of each of `partitions`, the preferred leader first, with leaders spread evenly over the
     brokers.
 
-    `brokers`: the rack of each broker that may be used. `shift` moves the first leader, so that topics with few
-    partitions do not all lie on the lowest broker. Raises INVALID_REPLICATION_FACTOR if there are not enough brokers.
+    A broker that is not live, or is about to stop, leads nothing, and gets a replica only if its rack has no other
+    broker for it. `shift` moves the first leader, so that topics with few partitions do not all lie on the lowest
+    broker. Raises INVALID_REPLICATION_FACTOR if there are not enough brokers.
     """
-    if not brokers:
+    racks = {broker_id: broker.rack or "" for broker_id, broker in image.registrations.items()}
+    leaders = {broker_id: rack for broker_id, rack in racks.items() if may_lead(image, broker_id)}
+    if not leaders:
         reason = "All brokers are currently fenced, or have all their log directories cordoned."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
-    if replication_factor > len(brokers):
+    if replication_factor > len(racks):
         reason = (
-            f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} "
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(racks)} "
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
-    ordered = _by_turns(brokers)
-    return [_replicas(ordered, brokers, shift + index, replication_factor) for index in partitions]
+    ordered = _by_turns(leaders)
+    spare = _by_turns({broker_id: rack for broker_id, rack in racks.items() if broker_id not in leaders})
+    return [_replicas(ordered, spare, racks, shift + index, replication_factor) for index in partitions]
 
 
-def _by_turns(brokers: Mapping[BrokerId, str | None]) -> list[BrokerId]:
+def _by_turns(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
     """Returns the brokers ordered so that neighbours lie in different racks, as far as possible."""
-    racks: dict[str, list[BrokerId]] = {}
-    for broker_id in sorted(brokers):
-        racks.setdefault(brokers[broker_id] or "", []).append(broker_id)
-    in_turns = zip_longest(*(racks[rack] for rack in sorted(racks)))
+    by_rack: dict[str, list[BrokerId]] = {}
+    for broker_id in sorted(racks):
+        by_rack.setdefault(racks[broker_id], []).append(broker_id)
+    in_turns = zip_longest(*(by_rack[rack] for rack in sorted(by_rack)))
     return [broker_id for turn in in_turns for broker_id in turn if broker_id is not None]
 
 
 def _replicas(
-    ordered: Sequence[BrokerId], racks: Mapping[BrokerId, str | None], turn: int, replication_factor: int
+    ordered: Sequence[BrokerId],
+    spare: Sequence[BrokerId],
+    racks: Mapping[BrokerId, str],
+    turn: int,
+    replication_factor: int,
 ) -> tuple[BrokerId, ...]:
-    count = len(ordered)
-    round_number, place = divmod(turn, count)
-    leader = ordered[place]
-    # Each round over all leaders begins with another follower.
-    first = round_number % (count - 1) if count > 1 else 0
-    others = [ordered[(place + 1 + (first + step) % (count - 1)) % count] for step in range(count - 1)]
+    """Returns the replicas of one partition. `spare` brokers have their turn after those that are `ordered`."""
+    round_number, place_of_leader = divmod(turn, len(ordered))
+    leader = ordered[place_of_leader]
+    others = [*ordered[place_of_leader + 1 :], *ordered[:place_of_leader]]
+    if others:
+        # Each round over all leaders begins with another follower.
+        first = round_number % len(others)
+        others = [*others[first:], *others[:first]]
+    others += spare
     chosen = [leader]
-    used = {racks[leader] or ""}
+    used = {racks[leader]}
     while len(chosen) < replication_factor:
-        broker_id = next((each for each in others if (racks[each] or "") not in used), None)
+        broker_id = next((each for each in others if racks[each] not in used), None)
         if broker_id is None:
             used.clear()  # every rack has a replica: another turn over the racks
             broker_id = others[0]
         others.remove(broker_id)
         chosen.append(broker_id)
-        used.add(racks[broker_id] or "")
+        used.add(racks[broker_id])
     return tuple(chosen)
 
 

@@ -216,10 +216,9 @@ def _place(
     image: MetadataImage, indexes: range, replication_factor: int, topic_id: TopicId
 ) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
     replicas: list[tuple[BrokerId, ...]] = []
-    racks = {broker_id: broker.rack for broker_id, broker in image.brokers.items() if not broker.is_stopping}
     for start in range(0, max(len(indexes), 1), _PLACED_AT_ONCE):
         some = indexes[start : start + _PLACED_AT_ONCE]
-        replicas += place(racks, some, replication_factor, shift=_shift(topic_id))
+        replicas += place(image, some, replication_factor, shift=_shift(topic_id))
         yield
     return replicas
 

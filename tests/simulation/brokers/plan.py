@@ -63,11 +63,15 @@ class BrokerPlan(NamedTuple):
     """Whether some batches are larger than the readers' limits, while others are small. Readers then get records from
     files.
     """
+    replication_factor: int = 1
+    """Replication factor of the topics that the clients write to, and of internal topics."""
 
     @property
     def may_lose(self) -> bool:
-        """Whether acknowledged records may be lost in a crash."""
-        return self.fsync == "os" and (self.has_power_failures or self.has_failed_syncs)
+        """Whether acknowledged records may be lost in a crash. Worlds with replicas keep a majority of them."""
+        return (
+            self.replication_factor == 1 and self.fsync == "os" and (self.has_power_failures or self.has_failed_syncs)
+        )
 
 
 def make_plan(random: Random, sizes: Random) -> BrokerPlan:

@@ -53,6 +53,7 @@ from klamm.protocol.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from klamm.client.config import ClientConfig
+    from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.metadata_store import MetadataStore
     from klamm.storage.log import Log
 
@@ -71,9 +72,11 @@ _LOOK_MS: Final = 7.0
 class ClusterWorld(ClientWorld):
     """The world of one seed."""
 
+    make_plan = staticmethod(make_cluster_plan)
+
     def __init__(self, seed: int, *, listener: Callable[[str], None] | None = None, sums: bool = False) -> None:
         loop, sizes = EventLoop(seed), Random(f"sizes of {seed}")
-        plan, self.cluster = make_cluster_plan(loop.random, sizes)
+        plan, self.cluster = self.make_plan(loop.random, sizes)
         super().__init__(seed, plan, loop, listener, sums=sums)
         self.sizes = sizes
         self.addresses = tuple((f"broker-{number}", 9092) for number in range(1, self.cluster.brokers + 1))
@@ -134,12 +137,16 @@ class ClusterWorld(ClientWorld):
             root,
             device,
             self.network,
-            cluster_config(self.plan, self.cluster, str(root), number),
+            self.config_of(number, str(root)),
             partial(self._failed, number),
             address=self.addresses[number - 1],
             connect=partial(self._connect, number),
         )
         machine.thread_ms = self._thread_ms
+
+    def config_of(self, number: BrokerId, folder: str) -> BrokerConfig:
+        """Returns the configuration of one of the brokers."""
+        return cluster_config(self.plan, self.cluster, folder, number)
 
     def _note_of(self, number: BrokerId, template: str, *values: object) -> None:
         self.notes.add(f"broker %d: {template}", number, *values)
@@ -233,11 +240,19 @@ class ClusterWorld(ClientWorld):
     def _end(self) -> None:
         """Ends all faults. All brokers serve, and all moves are done."""
         self._heal()
-        if not self._run(_START_MS, lambda: self._all_serve() and self._moves.is_idle):
+        if not self._run(_START_MS, lambda: self._all_serve() and self.is_settled()):
             away = sorted(number for number, machine in self.machines.items() if not machine.is_serving)
-            raise Violation(26, f"brokers {away} do not serve after {_START_MS} ms, or a move is not done")
+            raise Violation(26, f"brokers {away} do not serve after {_START_MS} ms, or {self.why_unsettled()}")
         self._finish()
         self.new_topics.check_end()
+
+    def is_settled(self) -> bool:
+        """Returns whether all partitions are where they should be after the last fault."""
+        return self._moves.is_idle
+
+    def why_unsettled(self) -> str:
+        """Returns what is missing if `is_settled` returns False."""
+        return "a move is not done"
 
     def _all_serve(self) -> bool:
         return not self._stopping and all(
@@ -260,8 +275,12 @@ class ClusterWorld(ClientWorld):
         assert not machine.is_alive
         if not self.is_ending and self.loop.chance(0.1) and (strike := self._some_strike()) is not None:
             machine.device.begin_life()
-            machine.device.arm(strike, self.loop.random.randint(1, 40))
+            self.arm(number, strike, self.loop.random.randint(1, 40))
         machine.start(partial(self._started, number))
+
+    def arm(self, number: BrokerId, strike: Strike, calls: int) -> None:
+        """Lets a fault strike a machine during one of its next calls to the disk."""
+        self.machines[number].device.arm(strike, calls)
 
     def _started(self, number: BrokerId) -> None:
         self.life += 1
@@ -359,7 +378,7 @@ class ClusterWorld(ClientWorld):
             number = draw.choice(serving)
             strike = self._some_strike()
             if strike is not None and chance(0.3):
-                self.machines[number].device.arm(strike, draw.randint(1, 30))
+                self.arm(number, strike, draw.randint(1, 30))
             elif strike is not None and not (plan.has_clean_stops and chance(0.4)):
                 self._die(number, strike)
             elif plan.has_clean_stops:

@@ -338,10 +338,38 @@ def test_new_partitions_go_to_live_brokers_only() -> None:
     leaders = [partition.leader for partition in image.topics["t"].partitions]
     assert {broker: leaders.count(broker) for broker in set(leaders)} == {1: 3, 2: 3, 3: 3}
     assert leaders[:3] == leaders[3:6] == leaders[6:]
-    error = refusal(with_stopped(cluster(1), 2), NewTopic("u", partitions=1, replication_factor=2))
+
+
+def test_broker_that_is_away_gets_a_replica_only_if_it_is_needed() -> None:
+    """As in Kafka, a topic can be created while a broker is away: the replica there is not in sync at first."""
+    image = with_topics(with_stopped(cluster(1, 2), 3), NewTopic("t", partitions=4, replication_factor=2))
+    assert {frozenset(partition.replicas) for partition in image.topics["t"].partitions} == {frozenset((1, 2))}
+    image = with_topics(with_stopped(cluster(1, 2), 3), NewTopic("t", partitions=4, replication_factor=3))
+    assert all(len(partition.replicas) == 3 for partition in image.topics["t"].partitions)
+    assert all(sorted(partition.isr) == [1, 2] for partition in image.topics["t"].partitions)
+    error = refusal(with_stopped(cluster(1), 2), NewTopic("u", partitions=1, replication_factor=3))
     assert error.code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert error.message is not None
-    assert "only 1 broker(s) are registered" in error.message
+    assert "only 2 broker(s) are registered" in str(error)
+
+
+def test_replicas_lie_on_different_racks() -> None:
+    """The replicas of a partition lie on as many racks as there are, and leaders are spread over all brokers."""
+    image = cluster(1, 2, 3, 4, 5, 6)
+    racks = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "c"}
+    brokers = {each: broker._replace(rack=racks[each]) for each, broker in image.brokers.items()}
+    image = replace(image, brokers=brokers, registrations=brokers)
+    image = with_topics(image, NewTopic("t", partitions=60, replication_factor=3))
+    partitions = image.topics["t"].partitions
+    assert all({racks[each] for each in partition.replicas} == {"a", "b", "c"} for partition in partitions)
+    leaders = [partition.leader for partition in partitions]
+    assert {leaders.count(broker) for broker in brokers} == {10}
+
+
+def test_partitions_of_one_leader_have_different_followers() -> None:
+    """So that the work of a broker that has gone falls on several others."""
+    image = with_topics(cluster(1, 2, 3, 4), NewTopic("t", partitions=24, replication_factor=2))
+    followers = {partition.replicas[1] for partition in image.topics["t"].partitions if partition.leader == 1}
+    assert followers == {2, 3, 4}
 
 
 def test_an_assignment_needs_registered_brokers_and_a_live_one() -> None:

@@ -33,6 +33,7 @@ _logger = logging.getLogger(__name__)
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
+_SHORTEST_WAIT_MS: Final = 1.0
 _FIRST_DELAY_MS: Final = 50
 """Delay after the first failure of a partition. Most often the leader has not received the newest metadata yet."""
 
@@ -140,7 +141,8 @@ class LeaderFetcher:
 
     async def _wait_for_work(self) -> None:
         due_ms = self._fetch.due_in_ms(self._now_ms())
-        await self._wait(None if due_ms is None else due_ms / 1000)
+        # A clock may be a little short of the time at which it was to wake.
+        await self._wait(None if due_ms is None else max(due_ms, _SHORTEST_WAIT_MS) / 1000)
 
     async def _wait(self, longest_s: float | None) -> None:
         self._has_changed.clear()

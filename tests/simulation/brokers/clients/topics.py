@@ -24,7 +24,7 @@ async def create_topics(world: ClientWorld) -> None:
     request = CreateTopicsRequest(
         timeout_ms=10_000,
         topics=[
-            CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+            CreatableTopic(name=name, num_partitions=count, replication_factor=world.plan.replication_factor)
             for name, count in world.plan.topics.items()
         ],
     )
@@ -35,6 +35,9 @@ async def create_topics(world: ClientWorld) -> None:
             await asyncio.sleep(0.01)
             continue
         for topic in answer.topics:
+            if topic.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
+                await asyncio.sleep(0.01)  # not all brokers have registered yet
+                continue
             if topic.error_code:
                 raise KafkaError(ErrorCode(topic.error_code), topic.error_message or "")
             world.topic_ids[topic.name] = TopicId(topic.topic_id)
