@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     for options that contradict the cluster, ClusterProblem, OSError.
     """
     directory: Path = arguments.data_dir.absolute()
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # like the data directories of brokers
     with locked(directory):
         known = read_record(directory)
         record = choose_members(known, arguments.brokers, arguments.replication_factor, free_ports(HOST))
