@@ -41,7 +41,7 @@ class ClusterCommand:
 
     def start(self, *options: str) -> str:
         """Starts the cluster and returns its bootstrap servers."""
-        done = self("start", "--replication-factor", "1", *options)
+        done = self("start", *options)
         assert done.status == 0, done
         (line,) = (line for line in done.stdout.splitlines() if line.startswith("bootstrap.servers="))
         return str(line.partition("=")[2])
@@ -88,7 +88,14 @@ def _client(bootstrap_servers: str, **config: Any) -> dict[str, Any]:
 
 def _create(bootstrap_servers: str) -> None:
     admin = AdminClient(_client(bootstrap_servers))
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result()
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result()
+
+
+def _in_sync(bootstrap_servers: str) -> set[tuple[int, ...]]:
+    """Returns which sets of in-sync replicas the partitions have."""
+    admin = AdminClient(_client(bootstrap_servers))
+    topic = admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC]
+    return {tuple(sorted(partition.isrs)) for partition in topic.partitions.values()}
 
 
 def _produce(bootstrap_servers: str, values: range) -> None:
@@ -111,7 +118,7 @@ def _consume(bootstrap_servers: str, number: int) -> list[int]:
 def test_a_cluster_from_start_to_stop_and_back(cluster: ClusterCommand) -> None:
     """A cluster starts, serves clients after the command has ended, and stops. It comes back with its data and its
     addresses. A broker that was killed is shown as stopped, and the next start starts only this one."""
-    servers = cluster.start()
+    servers = cluster.start("--replication-factor", "1")
     assert len(servers.split(",")) == 3
     rows = cluster.states()
     assert list(rows) == MEMBERS
@@ -143,6 +150,26 @@ def test_a_cluster_from_start_to_stop_and_back(cluster: ClusterCommand) -> None:
     assert [name for name in MEMBERS if after[name]["pid"] != before[name]["pid"]] == ["broker-2"]
     _produce(servers, range(60, 120))
     assert _consume(servers, 120) == [*range(120)]
+
+
+def test_a_cluster_as_it_is_survives_a_broker(cluster: ClusterCommand) -> None:
+    """Without options, topics have three replicas, and two must be in sync. While a killed broker is away, producers go
+    on, and a new group reads all that was acknowledged. The next start brings the broker back into sync."""
+    cluster.command.environment["KLAMM_BROKER_SESSION_TIMEOUT_MS"] = "3000"
+    servers = cluster.start()
+    _create(servers)
+    assert _in_sync(servers) == {(1, 2, 3)}
+    _produce(servers, range(60))
+    assert _consume(servers, 60) == [*range(60)]
+    cluster.kill("broker-2")
+    _produce(servers, range(60, 120))
+    assert _consume(servers, 120) == [*range(120)]
+    assert _in_sync(servers) == {(1, 3)}
+    assert cluster.start() == servers
+    deadline = time.monotonic() + PATIENCE_S
+    while _in_sync(servers) != {(1, 2, 3)}:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_cluster_without_its_etcd_comes_back(cluster: ClusterCommand) -> None:
@@ -183,7 +210,7 @@ def test_a_failed_first_start_leaves_nothing_running(cluster: ClusterCommand) ->
     """The brokers refuse a setting: the command shows the end of a log, stops what it has started, and forgets the
     cluster, so that the next start may have other options."""
     cluster.command.environment["KLAMM_SOCKET_REQUEST_MAX_BYTES"] = "many"
-    failed = cluster("start", "--replication-factor", "1")
+    failed = cluster("start")
     assert failed.status == 1
     assert "ended with status 2" in failed.stderr
     assert "socket.request.max.bytes" in failed.stderr
