@@ -20,9 +20,9 @@ from klamm.cli.cluster.cluster_record import (
     read_record,
     write_record,
 )
-from klamm.cli.cluster.cluster_settings import default_replication_factor
 from klamm.cli.cluster.free_ports import free_ports
 from klamm.cli.cluster.member_start import MemberStart
+from klamm.cli.cluster.replication_settings import default_replication_factor
 from klamm.cli.errors import UsageError
 from klamm.insight.words import count, enumeration
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from klamm.cli.cluster.cluster_record import HOST, ClusterProblem, ClusterRecord, Member
-from klamm.cli.cluster.cluster_settings import cluster_settings
+from klamm.cli.cluster.replication_settings import cluster_settings
 
 __all__ = ["broker_command", "check_packages", "environment_of", "etcd_command", "find_etcd"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from klamm.cli.cluster.cluster_settings import cluster_settings, default_replication_factor
+from klamm.cli.cluster.replication_settings import cluster_settings, default_replication_factor
 from klamm.config.table import broker_keys
 
 FACTORS = (
