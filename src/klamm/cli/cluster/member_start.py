@@ -102,21 +102,30 @@ class MemberStart:
         write_record(self._directory, self._record)
 
     def _wait(self, member: Member, is_ready: Callable[[], bool]) -> None:
-        while not is_ready():
-            self._check(member.name)
+        # The process is looked up after the answer, which may be that of another program on the port.
+        while not (is_ready() and self._runs(member.name)):
+            self._restore(member.name)
             if time.monotonic() >= self._deadline:
                 raise self._failure(member.name, f"is not ready after {self._timeout_s:g} s")
             time.sleep(_LOOK_INTERVAL_S)
-        self._check(member.name)  # the answer may be that of another program on the port
 
-    def _check(self, name: str) -> None:
-        """Raises ClusterProblem if the started process has ended. A broker that ran before is started again: without
-        etcd, it may have been about to stop."""
+    def _member(self, name: str) -> Member:
+        """Returns the member with its current process."""
         (member,) = (each for each in self._record.members if each.name == name)
-        if member.is_running:
+        return member
+
+    def _runs(self, name: str) -> bool:
+        return self._member(name).is_running
+
+    def _restore(self, name: str) -> None:
+        """Starts a member that ran before and has ended meanwhile: without etcd, a broker may have been about to stop.
+
+        Raises ClusterProblem if the process that has ended was started here.
+        """
+        if self._runs(name):
             return
         if name not in self._started:
-            self._start_one(member)
+            self._start_one(self._member(name))
             return
         status = self._started[name].process.wait()
         raise self._failure(name, f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}")

@@ -185,6 +185,26 @@ def test_a_cluster_without_its_etcd_comes_back(cluster: ClusterCommand) -> None:
     assert _consume(servers, 60) == [*range(60)]
 
 
+def test_a_broker_that_ends_during_a_start_is_started_again(cluster: ClusterCommand) -> None:
+    """A broker that ran when the start began does not answer, and then ends: the start brings it back too."""
+    cluster.start("--brokers", "2")
+    before = cluster.states()
+    os.kill(before["broker-1"]["pid"], signal.SIGSTOP)
+    cluster.kill("broker-2")
+    start = cluster.command.start("cluster", "start", "--data-dir", str(cluster.directory))
+    deadline = time.monotonic() + PATIENCE_S
+    while "broker-2" not in cluster.running():
+        assert start.poll() is None
+        assert time.monotonic() < deadline
+    os.kill(before["broker-1"]["pid"], signal.SIGKILL)
+    out, _ = start.communicate(timeout=PATIENCE_S)
+    assert start.returncode == 0
+    assert b"started broker-2 and broker-1" in out
+    after = cluster.states()
+    assert [name for name in after if after[name] == before[name]] == ["etcd"]
+    assert cluster.running() == ["etcd", "broker-1", "broker-2"]
+
+
 def test_a_cluster_grows(cluster: ClusterCommand) -> None:
     """A start with more brokers adds them to the running ones."""
     servers = cluster.start("--brokers", "1")
