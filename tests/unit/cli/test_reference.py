@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from klamm.cli.cluster.cluster_status import COLUMNS as CLUSTER_COLUMNS
 from klamm.cli.context.command import COLUMNS as CONTEXT_COLUMNS
 from klamm.cli.env.env_compare import COLUMNS as ENVIRONMENT_COLUMNS
 from klamm.cli.group.command import MEMBER_COLUMNS, OFFSET_COLUMNS
@@ -70,6 +71,7 @@ def test_every_format_token_and_column_is_told() -> None:
         *of_groups,
         *of_transactions,
         *WORKER_COLUMNS,
+        *CLUSTER_COLUMNS,
         *CONTEXT_COLUMNS,
         *CHECK_COLUMNS,
         *STATUS_COLUMNS,

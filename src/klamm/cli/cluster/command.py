@@ -1,0 +1,69 @@
+"""`klamm cluster`: start, stop, status of a cluster on this machine, for trying one."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+from typing import Final
+
+from klamm.cli.arguments import duration, natural_number
+from klamm.cli.cluster.cluster_record import ClusterProblem
+from klamm.cli.output import add_output_option
+
+__all__ = ["configure", "run"]
+
+_MODULES: Final = {
+    "start": "klamm.cli.cluster.cluster_start",
+    "stop": "klamm.cli.cluster.cluster_stop",
+    "status": "klamm.cli.cluster.cluster_status",
+}
+_DEFAULT_DIRECTORY: Final = "klamm-cluster"
+_DEFAULT_START_TIMEOUT: Final = "60s"
+_DEFAULT_STOP_TIMEOUT: Final = "30s"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the subcommands of `klamm cluster`."""
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    start = verbs.add_parser("start", help="start etcd and brokers on this machine, or those of them that do not run")
+    start.add_argument(
+        "--brokers", type=natural_number, metavar="N", help="how many (default: as many as there are, at first 3)"
+    )
+    start.add_argument(
+        "--replication-factor",
+        type=natural_number,
+        metavar="N",
+        help="how many replicas a new topic's partitions have (default: as before, at first 3 or one for each broker)",
+    )
+    stop = verbs.add_parser("stop", help="stop the brokers, then etcd")
+    status = verbs.add_parser("status", help="show what runs; exit status 0 if all of it does")
+    for verb, timeout in ((start, _DEFAULT_START_TIMEOUT), (stop, _DEFAULT_STOP_TIMEOUT)):
+        verb.add_argument(
+            "--timeout",
+            type=duration,
+            default=timeout,
+            metavar="DURATION",
+            help=f"how long to wait (default {timeout})",
+        )
+    for verb in (start, stop, status):
+        verb.add_argument(
+            "--data-dir",
+            type=Path,
+            default=Path(_DEFAULT_DIRECTORY),
+            metavar="DIR",
+            help=f"where data and logs of all members are (default ./{_DEFAULT_DIRECTORY})",
+        )
+    add_output_option(status)
+    status.add_argument("--json", action="store_const", dest="output", const="json", help="the same as -o json")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs one verb. Raises KlammError if a member can't be started or stopped, or a file can't be used."""
+    try:
+        return int(importlib.import_module(_MODULES[arguments.verb]).run(arguments))
+    except BrokenPipeError:
+        raise  # `main` handles a closed output pipe
+    except OSError as error:
+        raise ClusterProblem(f"{error.filename or arguments.data_dir}: {error.strerror or error}") from error
