@@ -1,0 +1,165 @@
+"""Planted bugs of replication: they show that worlds of replicated partitions find such bugs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, Final
+from unittest.mock import patch
+
+from tests.simulation.clusters.bugs import CLUSTER_BUGS
+
+from klamm.broker.partitions import followers as followers_module
+from klamm.broker.partitions.followers import Followers
+from klamm.broker.partitions.partition import Partition
+from klamm.broker.partitions.replica_logs import FollowedLog
+from klamm.broker.replication.leader_fetcher import LeaderFetcher
+from klamm.broker.replication.replica_fetchers import ReplicaFetchers
+from klamm.core.replication.follower_progress import FollowerProgress
+from klamm.metadata import brokers
+from klamm.metadata.image import PartitionImage
+from klamm.metadata.replicas import broker_departure, isr_changes, replica_rules
+from klamm.metadata.replicas.partition_change import ReplicaRules
+from klamm.protocol.types import BrokerId, Offset
+from klamm.storage.log import Log
+
+__all__ = ["REPLICA_BUGS"]
+
+
+@contextmanager
+def _truncate_to_the_high_watermark() -> Iterator[None]:
+    """A follower begins at its high watermark, not where the leader epochs diverge, as in Kafka before KIP-101."""
+    put = LeaderFetcher.put
+
+    def cut_and_put(fetcher: LeaderFetcher, followed: FollowedLog) -> None:
+        followed.log.truncate_to(followed.log.high_watermark, fetcher._clock())
+        put(fetcher, followed)
+
+    with patch.object(LeaderFetcher, "put", cut_and_put):
+        yield
+
+
+@contextmanager
+def _join_too_early() -> Iterator[None]:
+    """A follower joins the in-sync replicas although it lacks committed records."""
+
+    def may_join(progress: FollowerProgress, live_epoch: int | None, *offsets: Offset) -> bool:
+        return followers_module.is_eligible(progress, live_epoch)
+
+    with patch.object(followers_module, "may_join", may_join):
+        yield
+
+
+@contextmanager
+def _let_the_high_watermark_fall() -> Iterator[None]:
+    """The high watermark of a leader follows the slowest in-sync follower, also downwards."""
+
+    def move(partition: Partition, held: Offset) -> None:
+        ends = () if partition.followers is None else partition.followers.end_offsets
+        known = [end for end in (held, *ends) if end >= 0]
+        partition.log.state.high_watermark = min(known)
+
+    with patch.object(Partition, "_raise_high_watermark", move):
+        yield
+
+
+@contextmanager
+def _ignore_the_proposal() -> Iterator[None]:
+    """The high watermark does not wait for replicas that are proposed but not committed (KIP-497)."""
+
+    def collect(followers: Followers) -> None:
+        followers.end_offsets = tuple(
+            progress.end_offset
+            for broker_id, progress in followers._progress.items()
+            if broker_id in followers._image.isr
+        )
+
+    with patch.object(Followers, "_collect", collect):
+        yield
+
+
+@contextmanager
+def _trust_an_earlier_run() -> Iterator[None]:
+    """A replica joins the in-sync replicas although it has started again since its last Fetch (KIP-903)."""
+
+    def is_eligible(progress: FollowerProgress, live_epoch: int | None) -> bool:
+        return live_epoch is not None
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(followers_module, "is_eligible", is_eligible))
+        stack.enter_context(
+            patch.object(
+                followers_module,
+                "may_join",
+                lambda progress, live_epoch, high_watermark, start: (
+                    live_epoch is not None and progress.end_offset >= high_watermark and progress.end_offset >= start
+                ),
+            )
+        )
+        stack.enter_context(patch.object(Followers, "_epoch_of", lambda followers, broker_id: -1))
+        stack.enter_context(patch.object(Followers, "check_replica", _check_membership))
+        yield
+
+
+def _check_membership(followers: Followers, broker_id: BrokerId, broker_epoch: int, knows_epoch: bool) -> None:
+    """Accepts each Fetch of a replica."""
+
+
+@contextmanager
+def _elect_anybody() -> Iterator[None]:
+    """Any live replica is elected, also one that lacks committed records."""
+
+    def rules_of(*arguments: Any, **options: Any) -> ReplicaRules:
+        return replica_rules.rules_of(*arguments, is_unclean_allowed=True)
+
+    with patch.object(broker_departure, "rules_of", rules_of), patch.object(isr_changes, "rules_of", rules_of):
+        yield
+
+
+@contextmanager
+def _keep_the_places() -> Iterator[None]:
+    """A new run of a broker keeps its leaderships and its places among the in-sync replicas."""
+
+    def keep(partition: PartitionImage, *arguments: Any, **options: Any) -> PartitionImage:
+        return partition
+
+    with patch.object(brokers, "without_run_of", keep):
+        yield
+
+
+@contextmanager
+def _count_unsynced_records() -> Iterator[None]:
+    """With `klamm.fsync=ack`, a follower counts records that are not on its disk."""
+
+    async def forget(fetchers: ReplicaFetchers, logs: Collection[Log]) -> None:
+        return
+
+    with patch.object(ReplicaFetchers, "_synced", forget):
+        yield
+
+
+@contextmanager
+def _commit_alone() -> Iterator[None]:
+    """A leader commits without its followers."""
+
+    def collect(followers: Followers) -> None:
+        followers.end_offsets = ()
+
+    with patch.object(Followers, "_collect", collect):
+        yield
+
+
+REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
+    "truncate to the high watermark": _truncate_to_the_high_watermark,
+    "join too early": _join_too_early,
+    "let the high watermark fall": _let_the_high_watermark_fall,
+    "ignore the proposal": _ignore_the_proposal,
+    "trust an earlier run": _trust_an_earlier_run,
+    "elect anybody": _elect_anybody,
+    "keep the places": _keep_the_places,
+    "count unsynced records": _count_unsynced_records,
+    "commit alone": _commit_alone,
+    "repeat blindly": CLUSTER_BUGS["repeat blindly"],
+    "acknowledge without a session": CLUSTER_BUGS["acknowledge without a session"],
+}
+"""Bugs that worlds of replicated partitions must find."""
