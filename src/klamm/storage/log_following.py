@@ -14,9 +14,10 @@ from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import CONTROL_MASK, BatchHeader, CorruptRecord, batch_crc_is_valid, iterate_batches
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
+from klamm.storage.atomic_file import sync_directory
 from klamm.storage.batch_scan import BadBatch
 from klamm.storage.damage import Damage
-from klamm.storage.gaps import note_copied_gaps
+from klamm.storage.gaps import note_copied_gaps, note_gap
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.log_appender import LogAppender
 from klamm.storage.log_durability import LogDurability
@@ -27,6 +28,7 @@ from klamm.storage.log_sync import LogSync
 from klamm.storage.log_transactions import LogTransactions
 from klamm.storage.log_truncation import LogTruncation
 from klamm.storage.producer_recovery import marker_of
+from klamm.storage.segment import MAX_RELATIVE_OFFSET
 
 __all__ = ["LogFollowing"]
 
@@ -106,8 +108,8 @@ class LogFollowing:
                 if not batch_crc_is_valid(view, position, header):
                     raise CorruptRecord(f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
                 self._check_order(header)
-                if header.base_offset > log.log_end_offset and not self._has_noted_gaps:
-                    self._note_gaps()
+                if header.base_offset > log.log_end_offset:
+                    self._pass_gap(header, now_ms)
                 done = position + header.size_bytes
                 self._append(view[position:done], header, now_ms)
                 count += 1
@@ -135,14 +137,34 @@ class LogFollowing:
                     f"the batch at offset {header.base_offset} has leader epoch {epoch}, and follows one of {before}"
                 )
 
-    def _note_gaps(self) -> None:
+    def _pass_gap(self, header: BatchHeader, now_ms: Millis) -> None:
         """Notes durably that the log may have gaps, before the first one: a recovery would take it for a lost batch."""
-        self._log.check_online()
+        log = self._log
+        log.check_online()
         try:
-            note_copied_gaps(self._log.segments.directory)
+            if not self._has_noted_gaps:
+                note_copied_gaps(log.segments.directory)
+                self._has_noted_gaps = True
+            if header.last_offset - log.log_end_offset > MAX_RELATIVE_OFFSET:
+                self._roll_behind_gap(header.base_offset, now_ms)
         except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._log} can't be written: {error}") from error
-        self._has_noted_gaps = True
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log} can't be written: {error}") from error
+
+    def _roll_behind_gap(self, offset: Offset, now_ms: Millis) -> None:
+        """Begins a segment at `offset`, because one at the log end offset can't hold the batch there. Raises OSError.
+
+        Apache Kafka's cleaner leaves such gaps, in data that klamm has taken over.
+        """
+        log = self._log
+        end, directory = log.log_end_offset, log.segments.directory
+        note_gap(directory, end, offset, "the leader's log has no batches there")
+        sync_directory(directory)
+        log.log_end_offset = offset
+        try:
+            self._durability.roll(log.check_online(), now_ms)
+        except OSError:
+            log.log_end_offset = end
+            raise
 
     def _append(self, batch: memoryview, header: BatchHeader, now_ms: Millis) -> None:
         log = self._log

@@ -12,14 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.failing_calls import failing
-from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_bytes
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_bytes, sent
 
 from klamm.core.log.producer_state import ProducerSnapshotEntry
 from klamm.core.log.transaction_verification import UNVERIFIED
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.record_batch import HEADER_SIZE_BYTES, pack_header, read_batch_header
-from klamm.protocol.records import encode_batch
 from klamm.protocol.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 from klamm.storage import log_producers
 from klamm.storage.log import Log
@@ -162,15 +160,6 @@ def test_batch_below_the_end_is_refused(folders: tuple[LogFolder, LogFolder]) ->
     assert facts(follower) == facts(leader)
 
 
-def sent(base_offset: int, epoch: int, *, last_offset_delta: int = 0) -> bytes:
-    """Returns a batch of one record as a leader sends it."""
-    records = encode_batch([(NOW_MS, b"key", b"value", ())], base_offset=Offset(base_offset))
-    header = read_batch_header(records)._replace(
-        partition_leader_epoch=LeaderEpoch(epoch), last_offset_delta=last_offset_delta
-    )
-    return pack_header(header, records[HEADER_SIZE_BYTES:]) + records[HEADER_SIZE_BYTES:]
-
-
 @pytest.mark.parametrize("wrong", [sent(1, 2), sent(1, 3, last_offset_delta=-2)], ids=["older epoch", "no offsets"])
 def test_batch_that_a_recovery_would_cut_away_is_refused(folders: tuple[LogFolder, LogFolder], wrong: bytes) -> None:
     """I1: leader epochs and offsets never fall, so that a crash never removes what was appended."""
@@ -203,23 +192,6 @@ def test_batch_of_a_newer_epoch_than_its_sender_is_ignored(folders: tuple[LogFol
     records = sent(0, 3) + sent(1, 4) + sent(2, 3)
     assert follower.following.append(records, NOW_MS, leader_epoch=LeaderEpoch(3)) == len(sent(0, 3))
     assert follower.log_end_offset == 1
-
-
-@pytest.mark.parametrize("ending", ["restart", "crash"])
-@pytest.mark.parametrize("cleanup_policy", ["compact", "delete"])
-def test_gaps_of_the_leader_are_copied(tmp_path: Path, ending: str, cleanup_policy: str) -> None:
-    """I8: gaps are no lost batches, even if the topic is no longer compacted, and after a crash."""
-    folder = LogFolder(tmp_path / "follower")
-    follower = folder.create(segment_bytes=250, cleanup_policy=frozenset({cleanup_policy}))
-    records = b"".join(sent(offset, 0) for offset in (3, 4, 20, 21, 500, 1000))
-    follower.following.append(records, NOW_MS)
-    follower.flush()
-    assert follower.segment_count > 1
-    getattr(folder, ending)()
-    assert (folder.log().log_end_offset, read_bytes(folder.log())) == (1001, records)
-    folder.log().following.truncate_to_leader(LeaderEpoch(0), Offset(100), NOW_MS)
-    assert folder.log().log_end_offset == 500
-    folder.close()
 
 
 def test_full_disk_leaves_the_log_as_it_was(folders: tuple[LogFolder, LogFolder]) -> None:

@@ -12,9 +12,8 @@ from unittest.mock import patch
 import pytest
 from tests.simulation.logs.device import Crash, Device, Strike
 from tests.simulation.logs.threads import Threads
-from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_bytes
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_bytes, sent
 
-from klamm.protocol.records import encode_batch
 from klamm.protocol.types import LeaderEpoch, Offset
 from klamm.storage import log_directory, log_opening
 from klamm.storage.log import Log
@@ -66,13 +65,6 @@ class _Disk:
         self.device.begin_life()
         self.folder.start()
         return self.folder.log()
-
-
-def sent(base_offset: int, epoch: int) -> bytes:
-    """Returns a batch of one record as a leader sends it."""
-    return encode_batch(
-        [(NOW_MS, b"key", b"value", ())], base_offset=Offset(base_offset), partition_leader_epoch=LeaderEpoch(epoch)
-    )
 
 
 def logs_after_crashes(
