@@ -12,6 +12,7 @@ from klamm.config.topic_config import TopicConfig
 from klamm.core.log.batch_opening import finish
 from klamm.core.log.timestamp_lookup import TimestampedOffset
 from klamm.protocol.compression import Compression
+from klamm.protocol.record_batch import HEADER_SIZE_BYTES, pack_header, read_batch_header
 from klamm.protocol.records import Record, UnstampedRecord, decode_records, encode_batch, iterate_batches
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.storage.checkpoints import RECOVERY_POINT_FILE
@@ -21,7 +22,7 @@ from klamm.storage.log_directory import LogDirectory
 from klamm.storage.log_files import SNAPSHOT_SUFFIX
 from klamm.storage.log_timestamps import TimestampSearch
 
-__all__ = ["NOW_MS", "ORDERS", "LogFolder", "append", "batch", "found_by_time", "read_all", "read_bytes"]
+__all__ = ["NOW_MS", "ORDERS", "LogFolder", "append", "batch", "found_by_time", "read_all", "read_bytes", "sent"]
 
 NOW_MS = Millis(1_700_000_000_000)
 ORDERS = TopicPartition("orders", PartitionIndex(0))
@@ -49,6 +50,15 @@ def batch(  # noqa: PLR0917 - a batch in one line is what this is for
         base_sequence=sequence,
         **others,
     )
+
+
+def sent(base_offset: int, epoch: int, *, last_offset_delta: int = 0) -> bytes:
+    """Returns a batch of one record as a leader sends it."""
+    records = encode_batch([(NOW_MS, b"key", b"value", ())], base_offset=Offset(base_offset))
+    header = read_batch_header(records)._replace(
+        partition_leader_epoch=LeaderEpoch(epoch), last_offset_delta=last_offset_delta
+    )
+    return pack_header(header, records[HEADER_SIZE_BYTES:]) + records[HEADER_SIZE_BYTES:]
 
 
 def append(log: Log, records: bytes | None = None, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> AppendInfo:

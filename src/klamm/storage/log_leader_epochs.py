@@ -50,10 +50,14 @@ class LogLeaderEpochs:
             self._has_changed = True
 
     def clear(self) -> None:
-        """Removes all epochs, because all records are removed."""
-        if self.known.entries:
-            self.known.clear()
-            self._has_changed = True
+        """Removes all epochs durably, before all records are removed. Raises OSError.
+
+        Otherwise, after a crash, the epoch of the last removed record would seem to be that of the new first offset.
+        The caller syncs the folder. Source: `LeaderEpochFileCache.clearAndFlush`.
+        """
+        self.known.clear()
+        self._has_changed = False
+        self._write()
 
     def checkpoint_with_next_flush(self, sync: LogSync) -> None:
         """Schedules the checkpoint for the flush that is prepared next, if the epochs have changed since the last

@@ -18,8 +18,9 @@ from typing import Final
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.types import Offset
-from klamm.storage.atomic_file import sync_directory, sync_file
+from klamm.storage.atomic_file import sync_directory, sync_file, write_atomically
 from klamm.storage.batch_scan import BadBatch
+from klamm.storage.checkpoints import LEADER_EPOCH_FILE, encode_leader_epochs
 from klamm.storage.cleaner.swap import finish_swaps
 from klamm.storage.damage import Damage, damage_in
 from klamm.storage.epoch_recovery import load_leader_epochs
@@ -63,6 +64,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
     files = list_files(request)
     if files.deleted_to > request.log_start_offset:
         request = request._replace(noted_log_start_offset=files.deleted_to)
+    request = request._replace(has_gaps=request.has_gaps or files.has_copied_gaps)
     epochs = load_leader_epochs(request.directory, files.segments)
     producers = ProducerState(request.producer_id_expiration_ms)
     snapshot_offset = Offset(0)
@@ -84,7 +86,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
     segments = files.segments
     trusted_end = log_end_offset
     if not segments or log_end_offset < request.log_start_offset:
-        _begin_empty(request, segments)
+        _begin_empty(request, segments, epochs)
         log_end_offset, trusted_end = request.log_start_offset, _NOTHING
     log_start_offset = Offset(max(request.log_start_offset, segments[0].base_offset))
     epochs.truncate_from_end(log_end_offset)
@@ -134,11 +136,16 @@ def _tidy_up(directory: Path, files: PartitionFiles) -> None:
             path.unlink()
 
 
-def _begin_empty(request: LoadRequest, segments: list[Segment]) -> None:
-    """Replaces all segments by an empty one at the log start offset.
+def _begin_empty(request: LoadRequest, segments: list[Segment], epochs: LeaderEpochs) -> None:
+    """Replaces all segments by an empty one at the log start offset, and removes the leader epochs durably.
 
-    Nothing that was synced lies above that offset, and everything below it was deleted.
+    Nothing that was synced lies above that offset, and everything below it was deleted. The leader epochs of deleted
+    records need not be those of the records that the leader has at the offset (Kafka's `LogLoader` removes them, too).
     """
+    if epochs.entries:
+        epochs.clear()
+        write_atomically(request.directory / LEADER_EPOCH_FILE, encode_leader_epochs(()))
+        sync_directory(request.directory)
     for segment in segments:
         segment.delete()
     start = request.log_start_offset

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import partial
+from threading import Lock
 
 from klamm.core.log.compaction_batches import LastBatch
 from klamm.core.log.producer_state import ProducerEntry, ProducerSnapshotEntry, ProducerState
@@ -29,7 +30,7 @@ class LogProducers:
     `state` is the same object while the log is open, so other parts may keep a reference to it.
     """
 
-    __slots__ = ("_log", "_snapshot_offset", "_sync", "state")
+    __slots__ = ("_log", "_snapshot_offset", "_sync", "snapshot_lock", "state")
 
     def __init__(self, log: LogState, sync: LogSync, state: ProducerState, snapshot_offset: Offset) -> None:
         """Stores the state; `snapshot_offset` is the offset of the newest snapshot on the disk."""
@@ -37,6 +38,11 @@ class LogProducers:
         self._log = log
         self._sync = sync
         self._snapshot_offset = snapshot_offset
+        self.snapshot_lock = Lock()
+        """Held while a snapshot is written, on any thread, and while the log is truncated.
+
+        Otherwise a flush might write a snapshot of removed batches after the truncation has removed the others.
+        """
 
     @property
     def snapshot_offset(self) -> Offset:
@@ -102,8 +108,11 @@ class LogProducers:
             self._sync.write_later(write, indexed_offset=offset)
 
     def _write_snapshot(self, offset: Offset, entries: list[ProducerSnapshotEntry], truncations: int) -> None:
-        if not self._needs_snapshot(offset, truncations):
-            return
+        with self.snapshot_lock:
+            if self._needs_snapshot(offset, truncations):
+                self._write_needed_snapshot(offset, entries, truncations)
+
+    def _write_needed_snapshot(self, offset: Offset, entries: list[ProducerSnapshotEntry], truncations: int) -> None:
         path = self._log.segments.directory / file_name(offset, SNAPSHOT_SUFFIX)
         try:
             write_snapshot(path, entries, sync=True)

@@ -27,10 +27,10 @@ _logger = logging.getLogger(__name__)
 class LogState:
     """The offsets, configuration and segments of one log.
 
-    Every part may read it. Only these write to it: `LogAppender` raises `log_end_offset`, `LogRetention` raises
-    `log_start_offset`, `LogTruncation` lowers all three offsets, and `Log` sets a new `config`. `offline_reason` is
-    None unless the log was found damaged or a sync failed. An offline log refuses everything with KAFKA_STORAGE_ERROR
-    until a restart finds it intact.
+    Every part may read it. Only these write to it: `LogAppender` and `LogFollowing` raise `log_end_offset`,
+    `LogRetention` raises `log_start_offset`, `LogTruncation` lowers all three offsets or sets them when the log begins
+    again, and `Log` sets a new `config`. `offline_reason` is None unless the log was found damaged or a sync failed. An
+    offline log refuses everything with KAFKA_STORAGE_ERROR until a restart finds it intact.
     """
 
     __slots__ = (

@@ -61,13 +61,17 @@ class LogTruncation:
             cut = log.segments.find_cut(offset)
             if cut.end < self._sync.recovery_point:
                 self._services.before_truncation(log.topic_partition, cut.end)
-            self._sync.forget_above(cut.end)
-            end = log.segments.cut_at(cut, now_ms)
-            log.log_end_offset = end
-            self._epochs.truncate_from_end(end)
-            log.log_start_offset = min(log.log_start_offset, end)
-            log.high_watermark = min(log.high_watermark, end)
-            self._producers.rebuild(now_ms)
+            with self._producers.snapshot_lock:
+                self._sync.forget_above(cut.end)
+                end = log.segments.cut_at(cut, now_ms)
+                # The next flush syncs the folder. Otherwise a power failure might bring the old names back, and take
+                # new ones, although the recovery point is beyond the cut.
+                self._sync.made_file(log.segments[-1].path)
+                log.log_end_offset = end
+                self._epochs.truncate_from_end(end)
+                log.log_start_offset = min(log.log_start_offset, end)
+                log.high_watermark = min(log.high_watermark, end)
+                self._producers.rebuild(now_ms)
         except (OSError, BadBatch, CorruptIndex, Damage) as error:
             log.mark_offline(f"it can't be cut to offset {offset}: {error}")
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error
@@ -86,11 +90,13 @@ class LogTruncation:
         try:
             log.log_start_offset = offset
             self._services.before_truncation(log.topic_partition, self._sync.recovery_point)
-            self._sync.forget_above(offset)
-            log.segments.restart_at(offset, now_ms)
-            log.log_end_offset = log.high_watermark = offset
-            self._epochs.clear()
-            self._producers.restart_at(offset)
+            with self._producers.snapshot_lock:
+                self._sync.forget_above(offset)
+                self._epochs.clear()
+                log.segments.restart_at(offset, now_ms)
+                self._sync.made_file(log.segments[-1].path)
+                log.log_end_offset = log.high_watermark = offset
+                self._producers.restart_at(offset)
         except (OSError, BadBatch, CorruptIndex, Damage) as error:
             log.mark_offline(f"it can't begin again at offset {offset}: {error}")
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from klamm.protocol.types import Millis, Offset
-from klamm.storage.gaps import GAP_SUFFIX
+from klamm.storage.gaps import COPIED_GAPS_FILE, GAP_SUFFIX
 from klamm.storage.loaded_log import LoadRequest
 from klamm.storage.log_files import (
     CLEANED_SUFFIX,
@@ -34,6 +34,8 @@ class PartitionFiles(NamedTuple):
     snapshots: list[Offset]
     gaps: set[int]
     """The end offsets of the noted gaps."""
+    has_copied_gaps: bool
+    """Whether batches may have gaps between them, because a leader's log had them."""
     removals: list[Path]
     """Log files of deleted segments from an earlier run that must stay for now; others are removed at once."""
     deleted_to: Offset
@@ -54,6 +56,7 @@ def list_files(request: LoadRequest) -> PartitionFiles:
     index_paths: list[tuple[int, str]] = []
     snapshots: list[Offset] = []
     gaps: set[int] = set()
+    has_copied_gaps = False
     let_go: list[tuple[Offset, Path]] = []
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -66,6 +69,7 @@ def list_files(request: LoadRequest) -> PartitionFiles:
                 continue
             offset = parse_offset(name)
             if offset is None:
+                has_copied_gaps |= name == COPIED_GAPS_FILE
                 continue
             if name.endswith(LOG_SUFFIX):
                 logs[offset] = entry.stat()
@@ -91,6 +95,7 @@ def list_files(request: LoadRequest) -> PartitionFiles:
         {offset for offset in logs if indexes.get(offset) != 2},
         sorted(snapshots),
         gaps,
+        has_copied_gaps,
         [path for _, path in let_go],
         max((start for start, _ in let_go), default=Offset(0)),
         [Path(path) for offset, path in index_paths if offset not in logs],

@@ -29,9 +29,10 @@ from klamm.storage.offset_index import OffsetIndex
 from klamm.storage.time_index import TimeIndex
 from klamm.storage.transaction_index import TransactionIndex
 
-__all__ = ["Segment", "SegmentSettings"]
+__all__ = ["MAX_RELATIVE_OFFSET", "Segment", "SegmentSettings"]
 
-_MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+"""The largest distance of an offset from the base offset of its segment: the indexes have four bytes for it."""
 _CLOSED: Final = -1
 _UNKNOWN: Final = -2
 """A timestamp that was not looked up yet; -1 means that no record has a timestamp."""
@@ -421,14 +422,14 @@ class Segment:
         if size > max_segment_bytes - batch_bytes:
             return True
         if size == 0:
-            return last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+            return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         first = self._first_timestamp
         if first == _UNKNOWN:
             first = self.first_batch_timestamp()
         waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return (
             waited > max_segment_ms - self._roll_jitter_ms
-            or last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
             or self.offset_index.is_full
             or self.time_index.is_full
         )

@@ -18,7 +18,7 @@ from klamm.storage.cleaner.swap import SwapFiles
 from klamm.storage.damage import damage_in
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
 from klamm.storage.segment import Segment, SegmentSettings
-from klamm.storage.segment_search import find_batch
+from klamm.storage.segment_search import find_batch, find_last_batch
 
 __all__ = ["Cut", "Segments"]
 
@@ -136,8 +136,17 @@ class Segments:
         found = find_batch(segments[index], offset)
         while found is None:  # `offset` lies in a gap at the end of a segment
             index += 1
+            if index == len(segments):
+                return self._cut_before_last()
             found = find_batch(segments[index], offset)
         return Cut(Offset(found.base_offset), index, found.position)
+
+    def _cut_before_last(self) -> Cut:
+        """Returns the cut at the end of the last batch, if only a gap and an empty segment follow it."""
+        previous = self._segments[-2]
+        last = find_last_batch(previous) if previous.size_bytes else None
+        end = previous.base_offset if last is None else Offset(last.last_offset + 1)
+        return Cut(end, len(self._segments) - 2, previous.size_bytes)
 
     def cut_at(self, cut: Cut, now_ms: Millis) -> Offset:
         """Removes everything after the cut, which must have just been found. Returns the new log end offset."""

@@ -5,19 +5,23 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.failing_calls import failing
-from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_bytes
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_bytes, sent
 
+from klamm.core.log.producer_state import ProducerSnapshotEntry
 from klamm.core.log.transaction_verification import UNVERIFIED
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
+from klamm.storage import log_producers
 from klamm.storage.log import Log
+from klamm.storage.producer_snapshot import write_snapshot
 
 
 @pytest.fixture
@@ -156,6 +160,40 @@ def test_batch_below_the_end_is_refused(folders: tuple[LogFolder, LogFolder]) ->
     assert facts(follower) == facts(leader)
 
 
+@pytest.mark.parametrize("wrong", [sent(1, 2), sent(1, 3, last_offset_delta=-2)], ids=["older epoch", "no offsets"])
+def test_batch_that_a_recovery_would_cut_away_is_refused(folders: tuple[LogFolder, LogFolder], wrong: bytes) -> None:
+    """I1: leader epochs and offsets never fall, so that a crash never removes what was appended."""
+    follower = folders[1].log()
+    with pytest.raises(KafkaError) as refused:
+        follower.following.append(sent(0, 3) + wrong, NOW_MS)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert (follower.log_end_offset, follower.leader_epochs) == (1, ((3, 0),))
+
+
+def test_epoch_without_records_gives_way_to_an_older_one(folders: tuple[LogFolder, LogFolder]) -> None:
+    """A leader that lost its place before it wrote has an epoch of which the next leader need not know."""
+    follower = folders[1].log()
+    follower.following.append(sent(0, 3), NOW_MS)
+    follower.assign_leader_epoch(LeaderEpoch(7))
+    follower.following.append(sent(1, 5), NOW_MS)
+    assert follower.leader_epochs == ((3, 0), (5, 1))
+
+
+def test_batch_without_a_leader_epoch_changes_none(folders: tuple[LogFolder, LogFolder]) -> None:
+    """Batches of old versions of Kafka have epoch -1; the epochs that are known stay, as after a recovery."""
+    follower = folders[1].log()
+    follower.following.append(sent(0, 3) + sent(1, -1), NOW_MS)
+    assert follower.leader_epochs == ((3, 0),)
+
+
+def test_batch_of_a_newer_epoch_than_its_sender_is_ignored(folders: tuple[LogFolder, LogFolder]) -> None:
+    """A broker that lost the leadership while it answered may send records of the new leader."""
+    follower = folders[1].log()
+    records = sent(0, 3) + sent(1, 4) + sent(2, 3)
+    assert follower.following.append(records, NOW_MS, leader_epoch=LeaderEpoch(3)) == len(sent(0, 3))
+    assert follower.log_end_offset == 1
+
+
 def test_full_disk_leaves_the_log_as_it_was(folders: tuple[LogFolder, LogFolder]) -> None:
     """The append can be repeated when the disk has room again."""
     leader, follower = (folder.log() for folder in folders)
@@ -189,6 +227,37 @@ def test_truncation_ends_where_the_epochs_agree(
     assert follower.log_end_offset == end
     folders[1].crash()
     assert folders[1].log().log_end_offset == end
+
+
+def test_truncation_waits_for_a_snapshot_that_is_being_written(
+    folders: tuple[LogFolder, LogFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I8: a flush on another thread leaves no snapshot of removed batches: after a power failure it would promise
+    them."""
+    follower = folders[1].log()
+    for number in range(4):
+        append(follower, batch(producer_id=number, epoch=0, sequence=0))
+    is_writing, is_truncated = Event(), Event()
+    order = []
+
+    def write(path: Path, entries: list[ProducerSnapshotEntry], *, sync: bool) -> None:
+        is_writing.set()
+        is_truncated.wait(0.05)
+        write_snapshot(path, entries, sync=sync)
+        order.append("snapshot")
+
+    monkeypatch.setattr(log_producers, "write_snapshot", write)
+    flush = follower.begin_close()
+    assert flush is not None
+    thread = Thread(target=flush.run)
+    thread.start()
+    is_writing.wait()
+    follower.truncate_to(Offset(2), NOW_MS)
+    order.append("truncation")
+    is_truncated.set()
+    thread.join()
+    assert order == ["snapshot", "truncation"]
+    assert not list(follower.directory.glob("*.snapshot"))
 
 
 def test_log_begins_again_where_the_leader_begins(folders: tuple[LogFolder, LogFolder]) -> None:

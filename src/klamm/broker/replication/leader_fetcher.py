@@ -209,7 +209,7 @@ class LeaderFetcher:
             )
             return
         if data.records:
-            log.following.append(data.records, self._clock())
+            log.following.append(data.records, self._clock(), leader_epoch=followed.leader_epoch)
         log.advance_high_watermark(Offset(data.high_watermark))
         log.following.raise_log_start_offset(Offset(data.log_start_offset))
 
