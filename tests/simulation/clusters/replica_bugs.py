@@ -15,6 +15,7 @@ from klamm.broker.partitions.partition import Partition
 from klamm.broker.partitions.replica_logs import FollowedLog
 from klamm.broker.replication.leader_fetcher import LeaderFetcher
 from klamm.broker.replication.replica_fetchers import ReplicaFetchers
+from klamm.core.replication import in_sync_replicas
 from klamm.core.replication.follower_progress import FollowerProgress
 from klamm.metadata import brokers
 from klamm.metadata.image import PartitionImage
@@ -44,7 +45,7 @@ def _join_too_early() -> Iterator[None]:
     """A follower joins the in-sync replicas although it lacks committed records."""
 
     def may_join(progress: FollowerProgress, live_epoch: int | None, *offsets: Offset) -> bool:
-        return followers_module.is_eligible(progress, live_epoch)
+        return in_sync_replicas.is_eligible(progress, live_epoch)
 
     with patch.object(followers_module, "may_join", may_join):
         yield

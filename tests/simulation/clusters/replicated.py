@@ -1,9 +1,9 @@
 """A world of brokers that replicate their partitions.
 
 Brokers are killed at any time. A power failure takes what is not on the disk; without `klamm.fsync=ack` one occurs only
-while all replicas are in sync, so that a majority keeps each record. Then no acknowledged record may be lost (I3), the
-replicas must agree (I2), and the high watermark may not fall within a leader epoch (I5). At the end all replicas are in
-sync again, and hold the same bytes.
+while all replicas are in sync, and no other fault until they are again, so that a majority keeps each record. Then no
+acknowledged record may be lost (I3), the replicas must agree (I2), and the high watermark may not fall within a leader
+epoch (I5). At the end all replicas are in sync again, and hold the same bytes.
 """
 
 from __future__ import annotations
@@ -95,12 +95,14 @@ class ReplicaWorld(ClusterWorld):
     def _check_leader(self, partition: Partition, is_leader: bool) -> None:
         """Checks that a new leader has all records that a client knows (I3)."""
         where = TopicPartition(partition.topic, partition.index)
-        model = self.model.partitions.get(where)
-        if not is_leader or model is None or not partition.accepts_writes:
+        if not is_leader or not partition.accepts_writes:
             return
         self.life += 1
         epoch, end = partition.leader_epoch, partition.log.log_end_offset
-        self.notes.add("%s is led in epoch %d from offset %d", where, epoch, end)
+        self.notes.add("%s is led in epoch %d from offset %d", str(where), epoch, end)
+        model = self.model.partitions.get(where)
+        if model is None:
+            return
         known = max(model.known, default=-1)
         if epoch == self._image().topics[where.topic].partitions[where.partition].leader_epoch and end <= known:
             self.fail(Violation(3, f"{where} ends at {end} in leader epoch {epoch}, and offset {known} is known"))
@@ -123,6 +125,7 @@ class ReplicaWorld(ClusterWorld):
 
     def run(self) -> None:
         self._high_watermarks: dict[tuple[TopicPartition, int], Offset] = {}
+        self._has_lost_power = False
         super().run()
 
     def _image(self) -> MetadataImage:
@@ -146,7 +149,27 @@ class ReplicaWorld(ClusterWorld):
         }
         return f"not all replicas are in sync: {behind}"
 
+    def _is_recovering(self) -> bool:
+        """Returns whether a replica has lost records in a power failure and is not in sync again: until then, another
+        fault would leave no majority of replicas."""
+        if self._has_lost_power and self._all_serve() and self.is_settled():
+            self._has_lost_power = False
+        return self._has_lost_power
+
+    def _die(self, number: BrokerId, strike: Strike | None) -> None:
+        if strike is Strike.POWER and self.plan.fsync != "ack":
+            self._has_lost_power = True
+            for machine in self.machines.values():
+                machine.device.disarm()
+        super()._die(number, strike)
+
+    def lose_session(self, number: BrokerId) -> None:
+        if not self._is_recovering():
+            super().lose_session(number)
+
     def _some_strike(self) -> Strike | None:
+        if self._is_recovering():
+            return None
         strike = super()._some_strike()
         if strike is Strike.POWER and self.plan.fsync != "ack":
             return Strike.POWER if self._may_lose_power() else Strike.KILL

@@ -386,7 +386,7 @@ class ClusterWorld(ClientWorld):
         if cluster.has_broken_watches and serving and chance(0.2):
             self._sessions[draw.choice(serving)].break_watch(draw.choice((20, 100, 300)))
         if cluster.has_lost_sessions and serving and chance(0.1):
-            self.metadata.end(self._sessions[draw.choice(serving)])
+            self.lose_session(draw.choice(serving))
         links = self.network.links
         if plan.has_cut_links and links and chance(0.3):
             draw.choice(links).break_off()
@@ -401,6 +401,10 @@ class ClusterWorld(ClientWorld):
                 self.network.cut(loop, self.machines[other].address)
         elif self.network.cuts and chance(0.3):
             self.network.heal()
+
+    def lose_session(self, number: BrokerId) -> None:
+        """Ends the session of a broker that runs."""
+        self.metadata.end(self._sessions[number])
 
     def _some_strike(self) -> Strike | None:
         strikes = [Strike.KILL] * self.plan.has_kills + [Strike.POWER] * self.plan.has_power_failures

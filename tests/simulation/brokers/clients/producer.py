@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.simulation.brokers.clients.base import PASSING, Participant
 from tests.simulation.brokers.clients.client import Leader
@@ -78,6 +78,9 @@ def produce_request(
         timeout_ms=world.plan.request_timeout_ms,
         topic_data=[topic],
     )
+
+
+_NOT_YET: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 async def send_in_order(
@@ -191,9 +194,9 @@ class Producer(Participant):
             # After a start the broker knows only the last batch of a producer, as in Kafka. It does not recognise
             # earlier batches.
             may_be_lost = self.world.model.partitions[where].cuts > 0 or (self.world.life > life and count > 1)
-            # A broker that begins to lead may refuse the first batch and take the next one: an unknown producer may
-            # begin with any sequence number, as in Kafka.
-            if reason is ErrorCode.NOT_LEADER_OR_FOLLOWER and unsent[0].sequence == 0 and ErrorCode.NONE in outcomes:
+            # A broker that begins to lead, or that gets a second in-sync replica, may refuse the first batch and take
+            # the next one: an unknown producer may begin with any sequence number, as in Kafka.
+            if reason in _NOT_YET and unsent[0].sequence == 0 and ErrorCode.NONE in outcomes:
                 was_overtaken = not self.client.has_one_broker
             may_be_lost = may_be_lost or was_overtaken
             if unsent and not self._may_go_on(where, reason, may_be_lost=may_be_lost):

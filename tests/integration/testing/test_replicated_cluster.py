@@ -1,0 +1,170 @@
+"""Replicated partitions of a cluster in a test's process, as real clients see them when brokers die and come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from klamm import KlammError
+from klamm.testing import Cluster
+
+TOPIC = "orders"
+PATIENCE_S = 30.0
+ALL = {1, 2, 3}
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3, replication_factor=3, config={"min.insync.replicas": "2"}, session_timeout_ms=600) as running:
+        _create(running)
+        yield running
+
+
+def _wait(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _client(cluster: Cluster, **config: Any) -> dict[str, Any]:
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    return {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "reconnect.backoff.max.ms": 200, **settings}
+
+
+def _create(cluster: Cluster) -> None:
+    admin = AdminClient(_client(cluster))
+    admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result()
+
+
+def _produce(cluster: Cluster, values: range, **config: Any) -> list[int]:
+    """Writes the values with acks=all, and returns the codes of those that failed."""
+    failed: list[int] = []
+
+    def told(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed.append(error.code())
+
+    producer = Producer(_client(cluster, **({"acks": "all", "enable_idempotence": True} | config)))
+    for value in values:
+        producer.produce(TOPIC, str(value), callback=told)
+    assert producer.flush(PATIENCE_S) == 0
+    return failed
+
+
+def _in_sync(cluster: Cluster) -> set[int]:
+    admin = AdminClient(_client(cluster))
+    metadata = admin.list_topics(TOPIC, timeout=PATIENCE_S)
+    return set(metadata.topics[TOPIC].partitions[0].isrs)
+
+
+def _leader(cluster: Cluster) -> int:
+    leader = cluster.leader_of(TOPIC, 0)
+    assert leader is not None
+    return leader
+
+
+def _read(cluster: Cluster, count: int) -> list[int]:
+    consumer = Consumer(_client(cluster, group_id="readers", auto_offset_reset="earliest"))
+    consumer.subscribe([TOPIC])
+    values: list[int] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(values) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            value = message.value()
+            assert value is not None
+            values.append(int(value))
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return values
+
+
+def _are_equal(cluster: Cluster) -> bool:
+    """Returns whether all replicas hold the same bytes."""
+    folders = [cluster.data_dir_of(broker) / f"{TOPIC}-0" for broker in cluster.brokers]
+    return len({b"".join(path.read_bytes() for path in sorted(each.glob("*.log"))) for each in folders}) == 1
+
+
+def test_another_broker_takes_over_without_loss(cluster: Cluster) -> None:
+    """I3: the leader is killed again and again; every acknowledged record is there once and in order, and all replicas
+    hold the same bytes in the end (I2)."""
+    for step in range(3):
+        leader = _leader(cluster)
+        assert not _produce(cluster, range(500 * step, 500 * step + 250))
+        cluster.kill(leader)
+        assert not _produce(cluster, range(500 * step + 250, 500 * step + 500))
+        assert _leader(cluster) != leader
+        cluster.restart(leader)
+        _wait(lambda: _in_sync(cluster) == ALL)
+    assert _read(cluster, 1500) == list(range(1500))
+    _wait(lambda: _are_equal(cluster))
+
+
+def test_clean_restart_of_each_broker_costs_no_record(cluster: Cluster) -> None:
+    """A broker that is stopped hands its partitions over first; producers see at most retries."""
+    for step, broker in enumerate(cluster.brokers):
+        cluster.restart(broker)
+        assert not _produce(cluster, range(100 * step, 100 * step + 100))
+        _wait(lambda: _in_sync(cluster) == ALL)
+    assert _read(cluster, 300) == list(range(300))
+
+
+def test_group_goes_on_with_its_commits_after_its_coordinator_died(cluster: Cluster) -> None:
+    """I17: the commits of a group are replicated, and another broker coordinates the group."""
+    _produce(cluster, range(100))
+    assert len(_read(cluster, 100)) == 100
+    coordinator = cluster.coordinator_of("readers")
+    assert coordinator is not None
+    cluster.kill(coordinator)
+    consumer = Consumer(_client(cluster, group_id="readers"))
+    (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=PATIENCE_S)
+    assert found.offset == 100
+    consumer.close()
+    assert cluster.coordinator_of("readers") not in (None, coordinator)
+
+
+def test_too_few_replicas_refuse_writes_and_accept_them_again(cluster: Cluster) -> None:
+    """I4: with fewer in-sync replicas than `min.insync.replicas`, writes with acks=all fail until one is back."""
+    assert not _produce(cluster, range(10))
+    leader = _leader(cluster)
+    others = [broker for broker in cluster.brokers if broker != leader]
+    for broker in others:
+        cluster.kill(broker)
+    _wait(lambda: _in_sync(cluster) == {leader})
+    failed = _produce(cluster, range(10, 11), message_timeout_ms=1500, enable_idempotence=False)
+    assert failed == [KafkaError._MSG_TIMED_OUT]
+    cluster.restart(others[0])
+    _wait(lambda: len(_in_sync(cluster)) == 2)
+    assert not _produce(cluster, range(20, 30))
+
+
+def test_follower_that_hangs_leaves_and_catches_up(cluster: Cluster) -> None:
+    """A follower whose session ends leaves the in-sync replicas, so that writes go on, and joins again later."""
+    leader = _leader(cluster)
+    follower = next(broker for broker in cluster.brokers if broker != leader)
+    cluster.pause(follower)
+    failed = _produce(cluster, range(50))
+    cluster.resume(follower)
+    assert not failed
+    _wait(lambda: _in_sync(cluster) == ALL)
+    _wait(lambda: _are_equal(cluster))
+
+
+def test_follower_counts_only_what_is_on_its_disk() -> None:
+    """With `klamm.fsync=ack` the records of followers are synced before they are committed."""
+    with Cluster(3, replication_factor=3, config={"klamm.fsync": "ack"}) as cluster:
+        _create(cluster)
+        assert not _produce(cluster, range(200))
+        assert _read(cluster, 200) == list(range(200))
+
+
+def test_replication_factor_fits_the_brokers() -> None:
+    """More replicas than brokers are refused before anything starts."""
+    with pytest.raises(KlammError, match="is 1 to 2, not 3"):
+        Cluster(2, replication_factor=3)
