@@ -1,6 +1,6 @@
 """ListPartitionReassignments: returns the partitions that are moving to other brokers (KIP-455).
 
-Version 0 only. A partition of klamm has one replica and never moves.
+Version 0 only. Partitions are not reassigned so far.
 """
 
 from __future__ import annotations
