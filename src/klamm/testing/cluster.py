@@ -25,16 +25,16 @@ from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.broker.server import BrokerServer
 from klamm.broker.services.internal_topics import OFFSETS_TOPIC
 from klamm.client.config import Address
-from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
 from klamm.metadata.image import MetadataImage
 from klamm.metadata.memory_store import MemoryMetadata, MemoryStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.testing.broker_thread import OPEN_FILES, BrokerThread
 from klamm.testing.cluster_member import ClusterMember
-from klamm.testing.cluster_settings import cluster_settings
+from klamm.testing.cluster_settings import cluster_settings, member_config
 from klamm.testing.cuts import Cuts, CuttableConnections
 from klamm.testing.group_control import fence_member, rebalance_group
+from klamm.testing.leader_control import move_leader
 
 __all__ = ["Cluster"]
 
@@ -200,6 +200,12 @@ class Cluster:
             self._let_all_know()
             return number
 
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Lets another in-sync replica lead. Raises the errors of `leader_control.move_leader`."""
+        self._member(to)
+        self._running().run(lambda server: move_leader(server, topic, partition, to))
+        self._let_all_know()
+
     # Failures
 
     def kill(self, broker: int) -> None:
@@ -335,14 +341,8 @@ class Cluster:
         return self._running().run(image_of)
 
     def _begin(self, member: ClusterMember) -> None:
-        flags = self._overrides | {
-            "node.id": str(member.number),
-            "log.dirs": str(self.data_dir_of(member.number)),
-            "listeners": f"PLAINTEXT://{_HOST}:{member.port}",
-        }
-        config = BrokerConfig.load(
-            flags=flags, environ={}, file=None, profile=self._profile, flags_name="Cluster(config=...)"
-        )
+        directory, listener = self.data_dir_of(member.number), f"PLAINTEXT://{_HOST}:{member.port}"
+        config = member_config(self._overrides, self._profile, member.number, directory, listener)
 
         async def open_store() -> MemoryStore:
             session = member.session = self._metadata.connect()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from pathlib import Path
+from typing import Final, Literal
 
+from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
 
-__all__ = ["cluster_settings"]
+__all__ = ["cluster_settings", "member_config"]
 
 _REPLICATION_FACTORS: Final = (
     "default.replication.factor",
@@ -27,3 +29,13 @@ def cluster_settings(brokers: int, replication_factor: int, config: Mapping[str,
         raise KlammError(f"the replication factor of {brokers} brokers is 1 to {brokers}, not {replication_factor}")
     factors = dict.fromkeys(_REPLICATION_FACTORS, str(replication_factor)) if replication_factor > 1 else {}
     return factors | dict(config)
+
+
+def member_config(
+    overrides: Mapping[str, str], profile: Literal["default", "test"], number: int, directory: Path, listener: str
+) -> BrokerConfig:
+    """Returns the configuration of one broker. Raises ConfigurationError."""
+    own = {"node.id": str(number), "log.dirs": str(directory), "listeners": listener}
+    return BrokerConfig.load(
+        flags={**overrides, **own}, environ={}, file=None, profile=profile, flags_name="Cluster(config=...)"
+    )

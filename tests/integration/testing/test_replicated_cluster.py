@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from klamm import KlammError
+from klamm.protocol.errors import KafkaError as KlammKafkaError
 from klamm.testing import Cluster
 
 TOPIC = "orders"
@@ -162,6 +163,16 @@ def test_follower_counts_only_what_is_on_its_disk() -> None:
         _create(cluster)
         assert not _produce(cluster, range(200))
         assert _read(cluster, 200) == list(range(200))
+
+
+def test_leader_moves_on_request(cluster: Cluster) -> None:
+    """`move_leader` elects another replica; writes go on."""
+    for broker in (1, 2, 3, 1):
+        cluster.move_leader(TOPIC, 0, broker)
+        assert _leader(cluster) == broker
+        assert not _produce(cluster, range(20))
+    with pytest.raises(KlammKafkaError, match="there is no partition orders-5"):
+        cluster.move_leader(TOPIC, 5, 1)
 
 
 def test_replication_factor_fits_the_brokers() -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.metadata.topic_name import shortened
+from klamm.broker.time_slices import Work, wait_for
+from klamm.metadata.replicas.partition_change import Election
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.elect_leaders_request import ElectLeadersRequest
 from klamm.protocol.schema.elect_leaders_response import (
@@ -15,49 +16,50 @@ from klamm.protocol.schema.elect_leaders_response import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from klamm.protocol.types import PartitionIndex, TopicPartition
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
-    from klamm.broker.time_slices import Work
-    from klamm.metadata.image import MetadataImage
 
 __all__ = ["error_response", "handle"]
 
-_ELECTION_TYPES: Final = (0, 1)
-"""Kafka's codes for preferred and unclean elections."""
-_NOT_AVAILABLE: Final = (
-    (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."),
-    (ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available."),
-)
-"""The answers, by election type, for a partition whose only replica is on a broker that is away."""
+_ELECTIONS: Final = (Election.PREFERRED, Election.UNCLEAN)
+"""By Kafka's codes for preferred and unclean elections."""
 
 
 def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectLeadersResponse]:
-    """Answers ELECTION_NOT_NEEDED for each partition that is led, because its only replica leads it.
+    """Holds the elections. Each partition has its own error.
 
-    If the broker of that replica is away, no leader is available.
-
-    A request for all partitions returns each topic, with the partitions that have no leader.
+    A request for all partitions returns each topic, with the partitions that needed an election.
     """
-    image = context.broker.metadata.image
-    if request.election_type not in _ELECTION_TYPES:
+    metadata = context.broker.metadata
+    if not 0 <= request.election_type < len(_ELECTIONS):
         reason = f"Unknown election type {request.election_type}"
         return error_response(request, context.api_version, ErrorCode.INVALID_REQUEST, reason)
-    response = ElectLeadersResponse()
+    is_for_all = request.topic_partitions is None
+    by_topic: dict[str, list[int]] = {}
     if request.topic_partitions is None:
-        for name, topic in image.topics.items():
-            failed = [
-                _result(image, name, partition.index, request.election_type)
-                for partition in topic.partitions
-                if partition.leader not in image.brokers
-            ]
-            response.replica_election_results.append(ReplicaElectionResult(topic=name, partition_result=failed))
+        for name, topic in metadata.image.topics.items():
+            by_topic[name] = [partition.index for partition in topic.partitions]
             yield None
-        return response
-    for wanted in request.topic_partitions:
-        result = ReplicaElectionResult(topic=wanted.topic)
-        for index in wanted.partitions:
-            result.partition_result.append(_result(image, wanted.topic, index, request.election_type))
+        names = list(by_topic.items())
+    else:
+        names = [(wanted.topic, wanted.partitions) for wanted in request.topic_partitions]
+    partitions: list[TopicPartition] = []
+    for name, indexes in names:
+        partitions += [TopicPartition(name, PartitionIndex(index)) for index in indexes]
+        yield None
+    outcomes = yield from wait_for(metadata.replicas.elect(partitions, _ELECTIONS[request.election_type]))
+    response = ElectLeadersResponse()
+    remaining = iter(outcomes)
+    for name, indexes in names:
+        result = ReplicaElectionResult(topic=name)
+        for index in indexes:
+            code, message = next(remaining)
+            if not is_for_all or code is not ErrorCode.ELECTION_NOT_NEEDED:
+                result.partition_result.append(
+                    PartitionResult(partition_id=index, error_code=code, error_message=message)
+                )
             yield None
         response.replica_election_results.append(result)
         yield None
@@ -81,17 +83,3 @@ def error_response(
             for wanted in request.topic_partitions or ()
         ],
     )
-
-
-def _result(image: MetadataImage, name: str, index: int, election_type: int) -> PartitionResult:
-    topic = image.topics.get(name)
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic is None:
-        message = f"No such topic as {shortened(name)}"
-    elif not 0 <= index < len(topic.partitions):
-        message = f"No such partition as {name}-{index}"
-    elif topic.partitions[index].leader not in image.brokers:
-        code, message = _NOT_AVAILABLE[election_type]
-    else:
-        code, message = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
-    return PartitionResult(partition_id=index, error_code=code, error_message=message)

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from klamm.metadata.brokers import plan_stop
 from klamm.metadata.replicas.broker_departure import plan_upkeep
+from klamm.metadata.replicas.elections import ElectionOutcome, plan_elections
 from klamm.metadata.replicas.isr_changes import IsrProposal, plan_isr_change
+from klamm.metadata.replicas.reassignments import Reassignment, plan_reassignments
 
 if TYPE_CHECKING:
     from klamm.metadata.image import MetadataImage, PartitionImage
     from klamm.metadata.metadata_store import Plan, Planning
-    from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+    from klamm.metadata.replicas.partition_change import Election
+    from klamm.protocol.errors import KafkaError
+    from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
 
 __all__ = ["ReplicaChanges"]
 
@@ -65,6 +69,18 @@ class ReplicaChanges:
 
     def _plan_upkeep(self, image: MetadataImage) -> Planning[int]:
         return plan_upkeep(image, _KEPT_AT_ONCE, is_unclean_allowed=self.is_unclean_allowed)
+
+    async def elect(self, wanted: Sequence[TopicPartition], election: Election) -> list[ElectionOutcome]:
+        """Elects leaders on request; returns the outcome for each partition, in order."""
+        outcomes: list[ElectionOutcome] = await self._change(lambda image: plan_elections(image, wanted, election))
+        return outcomes
+
+    async def reassign(self, wanted: Sequence[Reassignment], *, allows_other_factor: bool) -> list[KafkaError | None]:
+        """Begins or cancels reassignments; returns None for each on success, otherwise the reason, in order."""
+        results: list[KafkaError | None] = await self._change(
+            lambda image: plan_reassignments(image, wanted, allows_other_factor=allows_other_factor)
+        )
+        return results
 
     async def begin_stop(self) -> None:
         """Announces that this broker is about to stop, so that it leads nothing and joins no in-sync replicas."""
