@@ -226,6 +226,7 @@ class BrokerServer:
                 listener.limit_connections(self.config.max_connections, self.config.max_connections_per_ip)
 
     def _serve_metrics(self, address: str, context: BrokerContext) -> None:
+        from klamm.broker.replication.replication_metrics import replication_figures
         from klamm.broker.services.cleaner_metrics import cleaner_figures
         from klamm.broker.services.coordinator_metrics import coordinator_figures
         from klamm.broker.services.group_metrics import gather_group_figures
@@ -240,7 +241,9 @@ class BrokerServer:
                 (),
                 [((), float(self.services.has_session))],
             )
-            return [*await gather_group_figures(context.groups), *coordinators, *cleaner, session]
+            replication = self.services.replication
+            replicas = replication_figures(context.partitions, None if replication is None else replication.fetchers)
+            return [*await gather_group_figures(context.groups), *coordinators, *cleaner, *replicas, session]
 
         addresses = (*context.config.listeners, *context.config.advertised_listeners)
         names = {each.host for each in addresses if each.host}

@@ -101,7 +101,9 @@ class BrokerConfig:
     producer_id_expiration_ms: int = 86_400_000
 
     # Replication
+    auto_leader_rebalance_enable: bool = True
     controlled_shutdown_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
     replica_fetch_backoff_ms: int = 1000
     replica_fetch_max_bytes: int = 1_048_576
     replica_fetch_min_bytes: int = 1

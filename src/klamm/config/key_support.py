@@ -37,9 +37,7 @@ _Block = tuple[KeySupport, str, str]
 
 _QUORUM: Final = "klamm keeps metadata in its own store, and has no controller quorum."
 _THREADS: Final = "One event loop serves all connections; there are no thread pools."
-_REPLICATION: Final = (
-    "One fetcher copies from each leader, and connects as other requests between brokers do; leaders are not balanced."
-)
+_REPLICATION: Final = "One fetcher copies from each leader, and connects as other requests between brokers do."
 _TIERED: Final = "There is no tiered storage."
 _QUOTAS: Final = "There are no quotas."
 _SHARE: Final = "Share groups (KIP-932) are not served yet."
@@ -150,9 +148,9 @@ _BROKER: Final[tuple[_Block, ...]] = (
         KeySupport.HONOURED,
         "Applies to partitions with several replicas.",
         """
-        controlled.shutdown.enable replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes
-        replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.lag.time.max.ms
-        unclean.leader.election.enable
+        auto.leader.rebalance.enable controlled.shutdown.enable leader.imbalance.check.interval.seconds
+        replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
+        replica.fetch.wait.max.ms replica.lag.time.max.ms unclean.leader.election.enable
         """,
     ),
     (
@@ -185,7 +183,6 @@ _BROKER: Final[tuple[_Block, ...]] = (
         KeySupport.ACCEPTED,
         _REPLICATION,
         """
-        auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
         num.replica.fetchers replica.high.watermark.checkpoint.interval.ms replica.selector.class
         replica.socket.receive.buffer.bytes replica.socket.timeout.ms socket.connection.setup.timeout.max.ms
         unclean.leader.election.interval.ms

@@ -10,6 +10,7 @@ from klamm.config.topic_config import TopicConfig
 from klamm.metadata.entries import put_configs, put_topic
 from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.metadata.metadata_store import Change, Plan, Planning
+from klamm.metadata.replicas.eligible_leaders import clearing, is_changed, topics_with_default
 from klamm.protocol.errors import ErrorCode, KafkaError
 
 __all__ = ["ConfigChanges", "ConfigDecision", "check_new_topic", "plan_configs", "plan_decided_configs"]
@@ -43,6 +44,7 @@ def plan_decided_configs(
 def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Planning[None]:
     """Merges `changes` (resource type and name to key to value, None to unset) into the existing overrides.
 
+    A change of `min.insync.replicas` removes eligible leader replicas first (see `replicas/eligible_leaders.py`).
     Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist; then nothing is changed. The caller must have
     checked the values.
     """
@@ -56,7 +58,13 @@ def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Planning[None]
             if topic is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
             if merged != present:
+                if is_changed(present, merged):
+                    writes.extend(clearing([topic]))
                 writes.append(put_topic(replace(topic, configs=merged)))
         elif merged != present:
+            if resource_type == ResourceType.BROKER and not name and is_changed(present, merged):
+                for topic in topics_with_default(image):
+                    writes.extend(clearing([topic]))
+                    yield
             writes.append(put_configs(resource_type, name, merged))
     return Plan(None, writes)

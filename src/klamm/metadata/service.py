@@ -86,7 +86,7 @@ class MetadataService:
         self._sweeper = PartSweeper(self._remove_parts)
         self._broker_id = config.node_id
         self._rules = _rules_of(config, store.is_shared)
-        self.replicas = ReplicaChanges(self._change, config.node_id, self.incarnation)
+        self.replicas = ReplicaChanges(self._change, config.node_id, self.incarnation, self._writer.room)
         """The changes of replicas and leaders."""
         self.replicas.is_unclean_allowed = config.topic_defaults.unclean_leader_election_enable
         # With eligible leader replicas (KIP-966) this key is set for the cluster, and Kafka sets it when it creates

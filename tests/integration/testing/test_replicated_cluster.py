@@ -11,6 +11,8 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from klamm import KlammError
+from klamm.broker.replication.replication_metrics import replication_figures
+from klamm.broker.server import BrokerServer
 from klamm.protocol.errors import KafkaError as KlammKafkaError
 from klamm.testing import Cluster
 
@@ -179,3 +181,37 @@ def test_replication_factor_fits_the_brokers() -> None:
     """More replicas than brokers are refused before anything starts."""
     with pytest.raises(KlammError, match="is 1 to 2, not 3"):
         Cluster(2, replication_factor=3)
+
+
+def test_leaders_return_to_their_preferred_brokers() -> None:
+    """After a restart other brokers lead; the controller elects the preferred leaders at intervals."""
+    with Cluster(3, replication_factor=3, config={"leader.imbalance.check.interval.seconds": "1"}) as cluster:
+        _create(cluster)
+        preferred = _leader(cluster)
+        cluster.restart(preferred)
+        assert _leader(cluster) != preferred
+        _wait(lambda: _leader(cluster) == preferred)
+
+
+def test_metrics_tell_of_missing_replicas() -> None:
+    """Monitoring sees partitions with replicas that are not in sync, and those that refuse writes."""
+    with Cluster(3, replication_factor=3, config={"min.insync.replicas": "3"}) as cluster:
+        _create(cluster)
+        assert not _produce(cluster, range(10))
+        leader = _leader(cluster)
+        assert _figures(cluster, leader)["leadercount"] >= 1
+        assert _figures(cluster, leader)["underreplicatedpartitions"] == 0
+        cluster.kill(next(broker for broker in cluster.brokers if broker != leader))
+        _wait(lambda: _figures(cluster, leader)["underminisrpartitioncount"] >= 1)
+        assert _figures(cluster, leader)["underreplicatedpartitions"] >= 1
+
+
+def _figures(cluster: Cluster, broker: int) -> dict[str, float]:
+    async def gather(server: BrokerServer) -> dict[str, float]:
+        assert server.context is not None
+        replication = server.services.replication
+        assert replication is not None
+        figures = replication_figures(server.context.partitions, replication.fetchers)
+        return {figure.name.rpartition("_")[2]: figure.values[0][1] for figure in figures}
+
+    return cluster.run_in_broker(broker, gather)

@@ -54,7 +54,7 @@ class ReplicationServices:
             fsync_batcher=fsync_batcher,
         )
         self._lag_check = LagCheck(partitions, lambda: config().replica_lag_time_max_ms)
-        self._controller = Controller(present.node_id, metadata)
+        self._controller = Controller(config, metadata)
         partitions.replicate(self.proposals)
 
     def start(self) -> None:

@@ -77,6 +77,8 @@ class BrokerServices:
         `open_peer_connection` opens connections to other brokers.
         """
         self.context: BrokerContext | None = None
+        self.replication: ReplicationServices | None = None
+        """The components that replicate partitions; None before the start, and for a single broker."""
         self.has_session = True
         """Whether the other brokers see this one. False after the session with the metadata store was lost."""
         self.dynamic_config = DynamicBrokerConfig(config)
@@ -114,7 +116,7 @@ class BrokerServices:
         internal_topics = InternalTopics(self.dynamic_config, metadata, partitions.registry)
         coordinators = self._make_coordinators(partitions, metadata, internal_topics)
         self.context = context = self._make_context(partitions, metadata, internal_topics, coordinators)
-        replication = self._make_replication(partitions, metadata)
+        replication = self.replication = self._make_replication(partitions, metadata)
         coordinators.start()
         self._follow_metadata(context)
         if replication is not None:

@@ -1,7 +1,7 @@
 """Elects leaders when brokers come and go. The live broker with the lowest id does it for the cluster.
 
 It needs no election of its own: two brokers that both believe to be the controller make the same decisions, and the
-store accepts each of them once. The controller reacts to events, so no partition waits for the next turn of a timer.
+store accepts each of them once. The controller reacts to events, so no partition without a leader waits for a timer.
 
 Source: `ReplicationControlManager` of Apache Kafka 4.3, for the events.
 """
@@ -12,40 +12,48 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from klamm.metadata.image import NO_BROKER
+from klamm.metadata.replicas.partition_change import Election
 from klamm.protocol.errors import KafkaError
+from klamm.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.image import MetadataImage
     from klamm.metadata.service import MetadataService
-    from klamm.protocol.types import BrokerId
 
 __all__ = ["Controller"]
 
 _logger = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.5
+_BALANCED_AT_ONCE: Final = 50
+"""Number of leaders that move in one turn, as a new leader has to load its coordinators."""
 
 
 class Controller:
     """The controller's part of one broker, from `start` to `stop`. Idle while another broker is the controller."""
 
-    def __init__(self, node_id: BrokerId, metadata: MetadataService) -> None:
-        self._node_id = node_id
+    def __init__(self, config: Callable[[], BrokerConfig], metadata: MetadataService) -> None:
+        self._config = config
+        self._node_id = config().node_id
         self._metadata = metadata
         self._loop = asyncio.get_running_loop()
         self._is_due = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Looks at all partitions now, and after each change of the live brokers."""
         self._metadata.subscribe(self._on_metadata_update)
         self._is_due.set()
-        self._task = self._loop.create_task(self._keep_leaders())
+        self._tasks = [self._loop.create_task(self._keep_leaders()), self._loop.create_task(self._balance_leaders())]
 
     def stop(self) -> None:
         """Decides nothing more."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     def _on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
         # A setting may allow an election that was not allowed before.
@@ -67,3 +75,25 @@ class Controller:
             else:
                 if count:
                     _logger.info("the controller has changed %d partitions, because brokers have come or gone", count)
+
+    async def _balance_leaders(self) -> None:
+        """Elects preferred leaders at intervals: after a restart, other brokers lead the partitions of a broker."""
+        while True:
+            await asyncio.sleep(self._config().leader_imbalance_check_interval_seconds)
+            image = self._metadata.image
+            if image.controller_id != self._node_id or not self._config().auto_leader_rebalance_enable:
+                continue
+            wanted = [
+                TopicPartition(topic.name, partition.index)
+                for topic in image.topics.values()
+                for partition in topic.partitions
+                if partition.leader not in (NO_BROKER, partition.replicas[0]) and partition.replicas[0] in partition.isr
+            ][:_BALANCED_AT_ONCE]
+            if not wanted:
+                continue
+            try:
+                await self._metadata.replicas.elect(wanted, Election.PREFERRED)
+            except KafkaError as error:
+                _logger.warning("leaders can't be balanced, another attempt follows: %s", error)
+            else:
+                _logger.info("the controller has elected the preferred leaders of %d partitions", len(wanted))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from klamm.metadata.entries import live_key, put_partition
 from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
+from klamm.metadata.replicas.eligible_leaders import rule_keys
 from klamm.metadata.replicas.partition_change import ReplicaRules, change_partition
 from klamm.metadata.replicas.replica_rules import may_lead, rules_of
 from klamm.protocol.types import BrokerId
@@ -24,18 +25,21 @@ __all__ = ["plan_upkeep", "without_run_of"]
 def plan_upkeep(image: MetadataImage, limit: int, *, is_unclean_allowed: bool = False) -> Planning[int]:
     """Plans new leaders and in-sync replicas for the partitions whose brokers have gone, stop, or are back.
 
-    At most `limit` partitions change; the result is their number. Each change is valid without the others. A decision
-    depends on the run of each broker that is elected. `is_unclean_allowed`: see `allows_unclean_election`.
+    At most `limit` keys are changed or compared, so that a transaction has room for them; the result is the number of
+    partitions that change. Each change is valid without the others. A decision depends on the run of each broker that
+    is elected. `is_unclean_allowed`: see `allows_unclean_election`.
     """
     changes: list[Change] = []
     reads: dict[str, None] = {}
     for topic in image.topics.values():
         for partition, changed in _changes(image, topic, is_unclean_allowed):
-            changes.append(put_partition(topic.topic_id, changed))
+            also = dict.fromkeys(rule_keys(topic, changed))
             if changed.leader not in (NO_BROKER, partition.leader):
-                reads[live_key(changed.leader)] = None
-            if len(changes) == limit:
+                also[live_key(changed.leader)] = None
+            if changes and len(changes) + 1 + len(reads | also) > limit:
                 return Plan(len(changes), changes, list(reads))
+            changes.append(put_partition(topic.topic_id, changed))
+            reads |= also
         yield
     return Plan(len(changes), changes, list(reads))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from klamm.metadata.entries import live_key, put_partition
-from klamm.metadata.image import MetadataImage
+from klamm.metadata.image import NO_BROKER, MetadataImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
 from klamm.metadata.replicas.partition_change import Election, change_partition
 from klamm.metadata.replicas.replica_rules import rules_of
@@ -59,7 +59,8 @@ def plan_elections(
         changed = partition
         if len(partition.replicas) > 1:
             changed = change_partition(partition, rules_of(image, topic), election=election)
-        if changed is partition or (election is Election.PREFERRED and changed.leader != preferred):
+        is_elected = changed.leader == preferred if election is Election.PREFERRED else changed.leader != NO_BROKER
+        if changed is partition or not is_elected:
             outcomes.append(_NOT_AVAILABLE[election])
             continue
         change = put_partition(topic.topic_id, changed)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from klamm.metadata.entries import live_key, put_partition
 from klamm.metadata.image import MetadataImage, PartitionImage
 from klamm.metadata.metadata_store import Plan
+from klamm.metadata.replicas.eligible_leaders import rule_keys
 from klamm.metadata.replicas.partition_change import change_partition
 from klamm.metadata.replicas.replica_rules import rules_of
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -52,7 +53,8 @@ def plan_isr_change(image: MetadataImage, proposal: IsrProposal) -> Plan[Partiti
     if changed is partition:
         return Plan(partition)
     joining = [broker_id for broker_id in changed.isr if broker_id not in partition.isr]
-    reads = dict.fromkeys(live_key(broker_id) for broker_id in (proposal.leader, changed.leader, *joining))
+    runs = (live_key(broker_id) for broker_id in (proposal.leader, changed.leader, *joining))
+    reads = dict.fromkeys((*runs, *rule_keys(topic, changed)))
     return Plan(changed, [put_partition(topic.topic_id, changed)], list(reads))
 
 

@@ -23,7 +23,7 @@ __all__ = ["ReplicaChanges"]
 T = TypeVar("T")
 
 _KEPT_AT_ONCE: Final = 500
-"""Number of partitions whose leaders change in one decision."""
+"""Number of keys in one decision about leaders, if the store has no limit."""
 
 
 class Change(Protocol):
@@ -36,7 +36,9 @@ class Change(Protocol):
 class ReplicaChanges:
     """The changes of one broker. Its methods return and raise as those of `MetadataService`."""
 
-    def __init__(self, change: Change, broker_id: BrokerId, incarnation: str) -> None:
+    def __init__(self, change: Change, broker_id: BrokerId, incarnation: str, room: int | None) -> None:
+        """Creates the changes. `room`: the largest number of changes in a transaction, None without a limit."""
+        self._room = _KEPT_AT_ONCE if room is None else room
         self.is_unclean_allowed = False
         """`unclean.leader.election.enable` in the broker's static configuration."""
         self._change: Any = change
@@ -68,7 +70,7 @@ class ReplicaChanges:
         return total
 
     def _plan_upkeep(self, image: MetadataImage) -> Planning[int]:
-        return plan_upkeep(image, _KEPT_AT_ONCE, is_unclean_allowed=self.is_unclean_allowed)
+        return plan_upkeep(image, self._room, is_unclean_allowed=self.is_unclean_allowed)
 
     async def elect(self, wanted: Sequence[TopicPartition], election: Election) -> list[ElectionOutcome]:
         """Elects leaders on request; returns the outcome for each partition, in order."""

@@ -110,7 +110,7 @@ def test_changes_are_made_in_chunks() -> None:
     before = image(2, 3, replicas=((1, 2, 3),) * 5)
     counts = []
     while True:
-        before, plan = kept(before, limit=2)
+        before, plan = kept(before, limit=3)  # two partitions, and the run of their new leader
         counts.append(plan.result)
         if not plan.result:
             break

@@ -1,0 +1,52 @@
+"""The metrics of replication, with the names that Prometheus' JMX exporter gives to Kafka's.
+
+Source: the gauges of `ReplicaManager` and `AbstractFetcherManager` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.services.metrics import Figure
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.broker.replication.replica_fetchers import ReplicaFetchers
+
+__all__ = ["replication_figures"]
+
+_PREFIX: Final = "kafka_server_replicamanager_"
+
+
+def replication_figures(partitions: PartitionRegistry, fetchers: ReplicaFetchers | None) -> Sequence[Figure]:
+    """Returns the number of partitions with too few replicas, and the largest lag of this broker's followers.
+
+    `fetchers` is None for a single broker, which follows nothing.
+    """
+    leaders = under_replicated = under_minimum = offline = 0
+    for led in partitions.by_name.values():
+        for partition in led.partitions:
+            if partition is None or not partition.leads:
+                continue
+            leaders += 1
+            under_replicated += len(partition.image.isr) < len(partition.image.replicas)
+            under_minimum += partition.lacks_in_sync_replicas
+            offline += partition.log.is_offline
+        offline += len(led.failures)
+    figures = [
+        ("leadercount", "Partitions that this broker leads.", leaders),
+        ("underreplicatedpartitions", "Of these, partitions with replicas that are not in sync.", under_replicated),
+        ("underminisrpartitioncount", "Of these, partitions that refuse writes with acks=all.", under_minimum),
+        ("offlinereplicacount", "Replicas on this broker whose log can't be used.", offline),
+    ]
+    lag = 0 if fetchers is None else fetchers.largest_lag
+    return [
+        *(Figure(f"{_PREFIX}{name}", text, (), [((), float(value))]) for name, text, value in figures),
+        Figure(
+            "kafka_server_replicafetchermanager_maxlag",
+            "The largest number of committed records that a follower on this broker lacks.",
+            (),
+            [((), float(lag))],
+        ),
+    ]
