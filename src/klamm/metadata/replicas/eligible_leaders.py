@@ -36,7 +36,7 @@ def topics_with_default(image: MetadataImage) -> Iterator[TopicImage]:
 
 
 def clearing(topics: Iterable[TopicImage]) -> Iterator[Change]:
-    """Yields the changes that remove the eligible leader replicas of these topics. They are valid without each other."""
+    """Yields the changes that remove the eligible leader replicas of these topics, each valid without the others."""
     for topic in topics:
         for partition in topic.partitions:
             if partition.elr:
