@@ -215,3 +215,15 @@ def _figures(cluster: Cluster, broker: int) -> dict[str, float]:
         return {figure.name.rpartition("_")[2]: figure.values[0][1] for figure in figures}
 
     return cluster.run_in_broker(broker, gather)
+
+
+def test_records_are_deleted_on_all_replicas(cluster: Cluster) -> None:
+    """KIP-107: the answer comes when the live replicas have deleted them, and a new leader begins at the same offset."""
+    assert not _produce(cluster, range(100))
+    admin = AdminClient(_client(cluster))
+    deleted = admin.delete_records([TopicPartition(TOPIC, 0, 60)])
+    assert [future.result().low_watermark for future in deleted.values()] == [60]
+    cluster.kill(_leader(cluster))
+    consumer = Consumer(_client(cluster, group_id="readers"))
+    assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=PATIENCE_S) == (60, 100)
+    consumer.close()

@@ -1,13 +1,16 @@
 """DeleteRecords: raises the log start offset, and so deletes the records below it (KIP-107).
 
 Versions 0 to 2: v1 response before throttling, v2 flexible. Offset -1 stands for the high watermark.
+
+The answer comes when all live replicas have raised their log start offsets, which followers do with their next Fetch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from klamm.broker.time_slices import Work, free_later
+from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
 from klamm.protocol.schema.delete_records_response import (
@@ -19,11 +22,22 @@ from klamm.protocol.types import Offset
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
+    from klamm.broker.partitions.partition import Partition
 
 __all__ = ["error_response", "handle"]
 
 _HIGH_WATERMARK: Final = -1
 _INVALID_LOW_WATERMARK: Final = -1
+_LOOK_S: Final = 0.02
+"""How often the log start offsets of followers are looked at."""
+
+
+class _Deletion(NamedTuple):
+    """A deletion that the followers have not made yet."""
+
+    partition: Partition
+    offset: Offset
+    result: DeleteRecordsPartitionResult
 
 
 def handle(context: RequestContext, request: DeleteRecordsRequest) -> Work[DeleteRecordsResponse]:
@@ -35,13 +49,16 @@ def handle(context: RequestContext, request: DeleteRecordsRequest) -> Work[Delet
             yield None
         yield None
     response = DeleteRecordsResponse()
+    incomplete: list[_Deletion] = []
     for name, partitions in wanted.items():
         result = DeleteRecordsTopicResult(name=name)
         response.topics.append(result)
         for partition in partitions.values():
-            result.partitions.append(_delete(context, name, partition))
+            result.partitions.append(_delete(context, name, partition, incomplete))
             yield None
         yield None
+    if incomplete:
+        yield from wait_for(_wait_for_followers(context, incomplete, request.timeout_ms))
     free_later(wanted)
     return response
 
@@ -66,7 +83,10 @@ def _refuse(partition: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecords
     )
 
 
-def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(
+    context: RequestContext, topic: str, wanted: DeleteRecordsPartition, incomplete: list[_Deletion]
+) -> DeleteRecordsPartitionResult:
+    """Deletes on this broker, and adds to `incomplete` what the followers have not deleted."""
     partitions = context.broker.partitions
     try:
         led = partitions.by_name.get(topic)
@@ -85,4 +105,31 @@ def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition)
         low_watermark = log.delete_records_before(offset)
     except KafkaError as error:
         return _refuse(wanted, error.code)
-    return DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=low_watermark)
+    result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=low_watermark)
+    if _low_watermark(context, partition) < offset:
+        incomplete.append(_Deletion(partition, offset, result))
+    return result
+
+
+def _low_watermark(context: RequestContext, partition: Partition) -> Offset:
+    """Returns the lowest log start offset of the live replicas."""
+    start, followers = partition.log.log_start_offset, partition.followers
+    return start if followers is None else followers.low_watermark(start, context.broker.metadata.image.brokers.keys())
+
+
+async def _wait_for_followers(context: RequestContext, incomplete: list[_Deletion], timeout_ms: int) -> None:
+    """Waits until the deletions are made on all live replicas. Those that are not get REQUEST_TIMED_OUT in the end."""
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + timeout_ms / 1000
+    while incomplete and loop.time() < ends:
+        await asyncio.sleep(min(_LOOK_S, max(0.0, ends - loop.time())))
+        for deletion in list(incomplete):
+            partition, offset, result = deletion
+            result.low_watermark = _low_watermark(context, partition)
+            if not partition.leads:
+                result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            elif result.low_watermark < offset:
+                continue
+            incomplete.remove(deletion)
+    for _, _, result in incomplete:
+        result.error_code = ErrorCode.REQUEST_TIMED_OUT

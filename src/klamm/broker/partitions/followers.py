@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from klamm.core.replication.follower_progress import NEVER_MS, UNKNOWN_OFFSET, FollowerProgress
@@ -201,7 +201,7 @@ class Followers:
         """The progress of each follower."""
         return self._progress
 
-    def low_watermark(self, own_log_start_offset: Offset, live: Sequence[BrokerId]) -> Offset:
+    def low_watermark(self, own_log_start_offset: Offset, live: Collection[BrokerId]) -> Offset:
         """Returns the lowest log start offset of this broker and of its live followers (KIP-107)."""
         lowest = own_log_start_offset
         for broker_id, progress in self._progress.items():

@@ -83,6 +83,7 @@ class Partition:
         "leader_epoch",
         "leads",
         "log",
+        "may_commit",
         "topic",
         "warm_read",
     )
@@ -96,6 +97,9 @@ class Partition:
         """Whether this broker leads the partition. False after `resign`, forever."""
         self.accepts_writes = True
         """Whether records may be appended and committed. False after `refuse_writes` and `resign`, forever."""
+        self.may_commit: Callable[[], bool] | None = None
+        """Returns False from the moment at which another broker may lead the partition, even if this broker has not
+        heard of it. None for a single broker."""
         self.image = image
         self.leader_epoch = image.leader_epoch
         self.followers: Followers | None = None
@@ -230,6 +234,8 @@ class Partition:
 
         The only place where the high watermark of a leader's log rises.
         """
+        if self.may_commit is not None and not self.may_commit():
+            return
         state = self.log.state
         followers = self.followers
         state.advance_high_watermark(

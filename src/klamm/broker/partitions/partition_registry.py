@@ -53,6 +53,7 @@ class PartitionRegistry:
         """Creates an empty registry. With a `fsync_batcher`, records are committed after a sync (`klamm.fsync=ack`)."""
         self._fsync_batcher = fsync_batcher
         self._replication: ReplicationPort | None = None
+        self._may_commit: Callable[[], bool] | None = None
         self.commit_later = fsync_batcher is not None
         """Whether appended records may be committed later: after a sync, or when followers hold them."""
         self._node_id = node_id
@@ -71,9 +72,12 @@ class PartitionRegistry:
         self._is_working = False
         self._settled: asyncio.Future[None] | None = None
 
-    def replicate(self, port: ReplicationPort) -> None:
-        """Lets partitions have followers. Must be called before the first `apply`."""
+    def replicate(self, port: ReplicationPort, may_commit: Callable[[], bool]) -> None:
+        """Lets partitions have followers, and commit only while `may_commit` returns True. Must be called before the
+        first `apply`."""
         self._replication = port
+        self._may_commit = may_commit
+        self.commit_later = True
 
     def on_leadership(self, observer: Callable[[Partition, bool], None]) -> None:
         """Calls `observer(partition, True)` when this broker begins to lead a partition, or leads it under a new leader
@@ -293,6 +297,7 @@ class PartitionRegistry:
             led.failures.pop(image.index, None)
             self.unled.take(topic, image.index)
             partition = Partition(topic.name, image, log, self._fsync_batcher)
+            partition.may_commit = self._may_commit
             self._replicate(partition)
             led.partitions[image.index] = partition
             if not log.is_offline:
@@ -322,7 +327,6 @@ class PartitionRegistry:
         if port is None or len(partition.image.replicas) == 1:
             partition.replicate(None)
             return
-        self.commit_later = True
         partition.replicate(Followers(partition.image, partition.epoch_start_offset, port))
 
     def _tell_leads(self, partition: Partition) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ class ReplicationServices:
         )
         self._lag_check = LagCheck(partitions, lambda: config().replica_lag_time_max_ms)
         self._controller = Controller(config, metadata)
-        partitions.replicate(self.proposals)
+        partitions.replicate(self.proposals, lambda: time.monotonic() < metadata.valid_until())
 
     def start(self) -> None:
         """Begins to fetch, to check the lag of followers, and to elect leaders. The partitions exist already."""

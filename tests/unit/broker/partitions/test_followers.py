@@ -193,3 +193,16 @@ def test_low_watermark_is_the_lowest_start_of_live_replicas(folder: LogFolder) -
         led.partition.follower_fetched(broker, int(broker), Offset(5), Offset(start))
     assert led.followers.low_watermark(Offset(4), [ONE, TWO, THREE]) == 1
     assert led.followers.low_watermark(Offset(4), [ONE, TWO]) == 3
+
+
+def test_nothing_is_committed_after_the_session_can_have_ended(folder: LogFolder) -> None:
+    """I6: from then on another broker may lead the partition, although this one has not heard of it."""
+    led = Led(folder, (ONE, TWO), 1)
+    is_valid = True
+    led.partition.may_commit = lambda: is_valid
+    led.append(2)
+    led.fetch(TWO, 1)
+    assert led.committed == 1
+    is_valid = False
+    led.fetch(TWO, 2)
+    assert led.committed == 1
