@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.wire import Wire
 
 from klamm import KlammError
 from klamm.broker.replication.replication_metrics import replication_figures
 from klamm.broker.server import BrokerServer
 from klamm.protocol.errors import KafkaError as KlammKafkaError
+from klamm.protocol.schema.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
+from klamm.protocol.schema.describe_topic_partitions_response import DescribeTopicPartitionsResponse
 from klamm.testing import Cluster
 
 TOPIC = "orders"
@@ -140,6 +143,11 @@ def test_too_few_replicas_refuse_writes_and_accept_them_again(cluster: Cluster) 
     for broker in others:
         cluster.kill(broker)
     _wait(lambda: _in_sync(cluster) == {leader})
+    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)])
+    with Wire(cluster.address_of(leader)) as wire:
+        (described,) = wire.call(DescribeTopicPartitionsResponse, 0, request).topics[0].partitions
+    # The second one left when there were too few already: it holds all that is committed (KIP-966).
+    assert described.eligible_leader_replicas == [others[1]]
     failed = _produce(cluster, range(10, 11), message_timeout_ms=1500, enable_idempotence=False)
     assert failed == [KafkaError._MSG_TIMED_OUT]
     cluster.restart(others[0])
@@ -218,7 +226,7 @@ def _figures(cluster: Cluster, broker: int) -> dict[str, float]:
 
 
 def test_records_are_deleted_on_all_replicas(cluster: Cluster) -> None:
-    """KIP-107: the answer comes when the live replicas have deleted them, and a new leader begins at the same offset."""
+    """KIP-107: the answer comes when the live replicas have deleted them; a new leader begins at the same offset."""
     assert not _produce(cluster, range(100))
     admin = AdminClient(_client(cluster))
     deleted = admin.delete_records([TopicPartition(TOPIC, 0, 60)])

@@ -112,8 +112,7 @@ def _describe(
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        # Eligible leader replicas are replicas that left the ISR. The ISR of a single replica never shrinks.
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=[] if partition.last_known_leader == NO_BROKER else [partition.last_known_leader],
         offline_replicas=[broker for broker in partition.replicas if broker not in brokers],
     )
