@@ -142,10 +142,11 @@ class BrokerServer:
         return addresses
 
     async def stop(self) -> None:
-        """Stops the metrics page, the listeners, then the services.
+        """Hands partitions over to other brokers, and stops the metrics page, the listeners, then the services.
 
         Safe after a start that failed halfway, and safe to call twice.
         """
+        await self.services.hand_over()
         await self._stops.aclose()
 
     def disconnect(self) -> None:

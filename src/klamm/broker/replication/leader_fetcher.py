@@ -33,6 +33,8 @@ _logger = logging.getLogger(__name__)
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
+_BATCHES_AT_ONCE: Final = 100
+"""Number of batches that are appended in a step."""
 _SHORTEST_WAIT_MS: Final = 1.0
 _FIRST_DELAY_MS: Final = 50
 """Delay after the first failure of a partition. Most often the leader has not received the newest metadata yet."""
@@ -163,7 +165,7 @@ class LeaderFetcher:
         for topic in response.responses:
             for data in topic.partitions:
                 key = TopicId(topic.topic_id), data.partition_index
-                if self._apply_partition(key, data):
+                if await self._apply_partition(key, data):
                     position = self._fetch.answered(key)
                     if position is not None:
                         behind.append((key, position))
@@ -173,7 +175,7 @@ class LeaderFetcher:
         for key, position in behind:
             await self._find_offset(key, position)
 
-    def _apply_partition(self, key: PartitionKey, data: PartitionData) -> bool:
+    async def _apply_partition(self, key: PartitionKey, data: PartitionData) -> bool:
         """Applies the answer for one partition. Returns whether its fetch offset is outside the leader's log."""
         followed = self._logs.get(key)
         position = self._fetch.answered(key)
@@ -185,7 +187,10 @@ class LeaderFetcher:
             self._fail(followed, ErrorCode(data.error_code).name)
             return False
         try:
-            self._append(followed, data)
+            if data.diverging_epoch.epoch >= 0:
+                self._truncate(followed, data)
+            elif not await self._append(followed, position, data):
+                return False
         except KafkaError as error:
             self._fail(followed, str(error))
             return False
@@ -194,24 +199,36 @@ class LeaderFetcher:
         self._continue(followed)
         return False
 
-    def _append(self, followed: FollowedLog, data: PartitionData) -> None:
+    def _truncate(self, followed: FollowedLog, data: PartitionData) -> None:
+        log, diverging = followed.log, data.diverging_epoch
+        end = log.log_end_offset
+        log.following.truncate_to_leader(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset), self._clock())
+        _logger.info(
+            "%s is truncated from %d to %d, where it diverges from the log of broker %d",
+            log,
+            end,
+            log.log_end_offset,
+            self._leader,
+        )
+
+    async def _append(self, followed: FollowedLog, position: FetchPosition, data: PartitionData) -> bool:
+        """Appends some batches at a time. Returns False if the partition is not followed any more, or in another leader
+        epoch: the rest of the answer is outdated then."""
         log = followed.log
-        diverging = data.diverging_epoch
-        if diverging.epoch >= 0:
-            end = log.log_end_offset
-            log.following.truncate_to_leader(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset), self._clock())
-            _logger.info(
-                "%s is truncated from %d to %d, where it diverges from the log of broker %d",
-                log,
-                end,
-                log.log_end_offset,
-                self._leader,
+        left = memoryview(data.records or b"")
+        while left:
+            done = log.following.append(
+                left, self._clock(), leader_epoch=followed.leader_epoch, most_batches=_BATCHES_AT_ONCE
             )
-            return
-        if data.records:
-            log.following.append(data.records, self._clock(), leader_epoch=followed.leader_epoch)
+            left = left[done:]
+            if not done or not left:
+                break
+            await asyncio.sleep(0)
+            if self._logs.get(followed.key) is not followed or self._fetch.answered(followed.key) != position:
+                return False
         log.advance_high_watermark(Offset(data.high_watermark))
         log.following.raise_log_start_offset(Offset(data.log_start_offset))
+        return True
 
     def _continue(self, followed: FollowedLog) -> None:
         """Fetches on from the new end of the log, after a sync if one is needed."""

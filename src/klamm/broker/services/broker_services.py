@@ -88,6 +88,7 @@ class BrokerServices:
         self._clock = clock
         self._open_peer_connection = open_peer_connection
         self._closes_files_only = False
+        self._has_handed_over = False
         self._stops = AsyncExitStack()
 
     @property
@@ -134,15 +135,17 @@ class BrokerServices:
         """
         self._closes_files_only = is_kill
         if not is_kill:
-            await self._hand_over()
+            await self.hand_over()
         await self._stops.aclose()
 
-    async def _hand_over(self) -> None:
-        """Lets other brokers lead the partitions that have other replicas, before this one stops."""
+    async def hand_over(self) -> None:
+        """Lets other brokers lead the partitions that have other replicas, before this one stops. Requests are served
+        meanwhile. Later calls do nothing."""
         context = self.context
-        if context is None or not self.has_session or not context.metadata.is_shared or context.metadata.is_closed:
+        if context is None or not self.has_session or not context.metadata.is_shared or self._has_handed_over:
             return
-        if not self.config.controlled_shutdown_enable:
+        self._has_handed_over = True
+        if context.metadata.is_closed or not self.config.controlled_shutdown_enable:
             return
         try:
             async with asyncio.timeout(_HAND_OVER_S):
