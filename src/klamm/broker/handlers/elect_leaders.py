@@ -5,9 +5,10 @@ Versions 0 to 2: v1 unclean elections, v2 flexible.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.time_slices import Work, wait_for
+from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.replicas.partition_change import Election
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.elect_leaders_request import ElectLeadersRequest
@@ -37,17 +38,20 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectL
         reason = f"Unknown election type {request.election_type}"
         return error_response(request, context.api_version, ErrorCode.INVALID_REQUEST, reason)
     is_for_all = request.topic_partitions is None
-    by_topic: dict[str, list[int]] = {}
+    names: list[tuple[str, Sequence[int]]] = []
     if request.topic_partitions is None:
         for name, topic in metadata.image.topics.items():
-            by_topic[name] = [partition.index for partition in topic.partitions]
+            names.append((name, range(len(topic.partitions))))
             yield None
-        names = list(by_topic.items())
     else:
-        names = [(wanted.topic, wanted.partitions) for wanted in request.topic_partitions]
+        for wanted in request.topic_partitions:
+            names.append((wanted.topic, wanted.partitions))
+            yield None
     partitions: list[TopicPartition] = []
     for name, indexes in names:
-        partitions += [TopicPartition(name, PartitionIndex(index)) for index in indexes]
+        for index in indexes:
+            partitions.append(TopicPartition(name, PartitionIndex(index)))
+            yield None
         yield None
     outcomes = yield from wait_for(metadata.replicas.elect(partitions, _ELECTIONS[request.election_type]))
     response = ElectLeadersResponse()
@@ -63,6 +67,7 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectL
             yield None
         response.replica_election_results.append(result)
         yield None
+    free_later(names, partitions, outcomes)
     return response
 
 

@@ -114,8 +114,8 @@ class Partition:
         than one that clients received earlier."""
         self.warm_read: WarmRead | None = None
         """Batches read ahead for a consumer that will fetch from this partition next."""
-        self._observers: set[AppendObserver] = set()
-        self._end_observers: set[AppendObserver] = set()
+        self._observers: dict[AppendObserver, None] = {}
+        self._end_observers: dict[AppendObserver, None] = {}
         """Fetches of followers, which read up to the log end offset."""
         self._high_watermark_listeners: list[Callable[[Offset], None]] = []
         self._uncommitted: deque[tuple[Offset, int]] = deque()
@@ -340,12 +340,12 @@ class Partition:
 
     def observe(self, observer: AppendObserver) -> None:
         """Notifies `observer` of records that become visible, until `release`."""
-        self._observers.add(observer)
+        self._observers[observer] = None
 
     def observe_end(self, observer: AppendObserver) -> None:
         """Notifies `observer` of records that are appended, committed or not, and of `observe`, until `release`."""
-        self._end_observers.add(observer)
-        self._observers.add(observer)
+        self._end_observers[observer] = None
+        self._observers[observer] = None
 
     @property
     def observer_count(self) -> int:
@@ -354,8 +354,8 @@ class Partition:
 
     def release(self, observer: AppendObserver) -> None:
         """Stops notifying `observer`."""
-        self._observers.discard(observer)
-        self._end_observers.discard(observer)
+        self._observers.pop(observer, None)
+        self._end_observers.pop(observer, None)
 
     def on_high_watermark(self, listener: Callable[[Offset], None]) -> None:
         """Calls `listener` with every new high watermark."""
