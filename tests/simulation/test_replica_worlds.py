@@ -19,7 +19,6 @@ EVENTFUL = (
 """Texts that must occur in the notes of these worlds."""
 
 SEEDS_UNTIL_FOUND = {
-    "join too early": 60,
     "let the high watermark fall": 40,
     "keep the places": 40,
     "count unsynced records": 60,

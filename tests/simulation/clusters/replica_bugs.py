@@ -163,4 +163,4 @@ REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "repeat blindly": CLUSTER_BUGS["repeat blindly"],
     "acknowledge without a session": CLUSTER_BUGS["acknowledge without a session"],
 }
-"""Bugs that worlds of replicated partitions must find."""
+"""Bugs of replication. `test_replica_worlds.py` names those that its few seeds must find."""
