@@ -4,10 +4,10 @@ leader.
 Every change of such a partition is made by `change_partition`, whatever the reason: a proposal of the leader, a broker
 that has gone or come back, a reassignment, an election on request.
 
-- The leader is elected from the in-sync replicas, then from the eligible leader replicas (KIP-966): both hold every
-  committed record. If both sets are empty, the last known leader is elected once it is back. Any other live replica is
-  elected only where `unclean.leader.election.enable` allows it. The last two may lose records, which `is_recovering`
-  tells.
+- The leader is elected from the in-sync replicas, and if there are none, from the eligible leader replicas (KIP-966):
+  both hold every committed record. If both sets are empty, the last known leader is elected once it is back. Any other
+  live replica is elected only where `unclean.leader.election.enable` allows it. The last two may lose records, which
+  `is_recovering` tells.
 - A replica that leaves the in-sync replicas while there are fewer of them than `min.insync.replicas` becomes an
   eligible leader replica: from then on nothing is committed without it.
 
@@ -117,7 +117,8 @@ def _elect(
 ) -> PartitionImage:
     """Returns the partition with its leader, and with the eligible leader replicas that follow from it."""
     elr = _eligible_leaders(before, wanted, rules, unclean_stops)
-    holders = {*wanted.isr, *elr}
+    # Eligible leader replicas may lack records that in-sync replicas have and that are not committed.
+    holders = wanted.isr or elr
     preferred = wanted.replicas[:1] if election is Election.PREFERRED else ()
     for leader in (*preferred, before.leader, *wanted.replicas):
         if leader in holders and rules.may_lead(leader):

@@ -50,6 +50,8 @@ def test_nothing_changes_without_a_reason() -> None:
         (partition(isr=(1,), elr=(2,)), (), (), (NO_BROKER, (), (1, 2))),
         # An eligible leader replica comes back, and is alone in sync at first.
         (partition(NO_BROKER, (), elr=(1, 2)), (2, 3), (), (2, (2,), (1,))),
+        # An eligible leader replica comes before an in-sync one in the order of the replicas, but must not lead.
+        (partition(2, (2,), elr=(1,)), (1,), (2,), (NO_BROKER, (2,), (1,))),
         # A replica that is neither in sync nor eligible must not lead.
         (partition(NO_BROKER, (), elr=(1, 2)), (3,), (), (NO_BROKER, (), (1, 2))),
         # Enough in-sync replicas again: nobody else is eligible.
@@ -109,6 +111,15 @@ def test_preferred_election() -> None:
     assert change_partition(before, rules(2, 3), election=Election.PREFERRED) is before
     lagging = partition(2, (2, 3))
     assert change_partition(lagging, rules(1, 2, 3), election=Election.PREFERRED) is lagging
+    eligible = partition(2, (2,), elr=(1,))
+    assert change_partition(eligible, rules(1, 2, 3), election=Election.PREFERRED) is eligible
+
+
+def test_in_sync_replicas_lead_before_eligible_ones() -> None:
+    """The eligible leader replica is first in the order of the replicas, but may lack records of the in-sync one."""
+    before = partition(3, (2, 3), elr=(1,))
+    after = change_partition(before, rules(1, 2, least=3), isr=ids(2))
+    assert (after.leader, after.isr, after.elr) == (2, ids(2), ids(1, 3))
 
 
 def test_reassignment_ends_when_the_added_replicas_are_in_sync() -> None:
