@@ -96,9 +96,11 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
     """Plans the broker's registration and a higher leader epoch for each partition that it leads.
 
     The epoch tells a client that was ahead of a log which lost its tail in a crash (KIP-320). A partition with several
-    replicas loses this one as leader and as in-sync replica instead (see `without_run_of`). The broker is live with the
-    last change, so after all partitions are changed. A store of an earlier metadata version is upgraded if no other
-    broker uses the store. Raises BrokerIsLive if another run of the broker was faster.
+    replicas loses this one as leader and as in-sync replica instead (see `without_run_of`). After a clean stop,
+    `plan_upkeep` must have run before: it keeps the broker as an eligible leader replica where it may be one.
+
+    The broker is live with the last change, so after all partitions are changed. A store of an earlier metadata version
+    is upgraded if no other broker uses the store. Raises BrokerIsLive if another run of the broker was faster.
     """
     plan_session_removal(image, wanted.broker_id, ())
     changes: list[Change] = []

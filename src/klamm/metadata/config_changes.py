@@ -10,7 +10,7 @@ from klamm.config.topic_config import TopicConfig
 from klamm.metadata.entries import put_configs, put_topic
 from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.metadata.metadata_store import Change, Plan, Planning
-from klamm.metadata.replicas.eligible_leaders import clearing, is_changed, topics_with_default
+from klamm.metadata.replicas.eligible_leaders import clearing, guard_key, is_changed, topics_with_default
 from klamm.protocol.errors import ErrorCode, KafkaError
 
 __all__ = ["ConfigChanges", "ConfigDecision", "check_new_topic", "plan_configs", "plan_decided_configs"]
@@ -38,17 +38,20 @@ def plan_decided_configs(
     """Plans the changes that `decide` returns for the image."""
     result, changes = yield from decide(image)
     plan = yield from plan_configs(image, changes)
-    return Plan((result, changes), plan.changes)
+    return Plan((result, changes), plan.changes, plan.reads)
 
 
 def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Planning[None]:
     """Merges `changes` (resource type and name to key to value, None to unset) into the existing overrides.
 
-    A change of `min.insync.replicas` removes eligible leader replicas first (see `replicas/eligible_leaders.py`).
+    A change of `min.insync.replicas` removes eligible leader replicas first, and is decided again if one is added
+    meanwhile (see `replicas/eligible_leaders.py`).
+
     Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist; then nothing is changed. The caller must have
     checked the values.
     """
-    writes: list[Change] = []
+    writes: dict[str, Change] = {}
+    reads: list[str] = []
     for (resource_type, name), wanted in changes.items():
         yield
         present = image.config_overrides(resource_type, name)
@@ -59,12 +62,15 @@ def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Planning[None]
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
             if merged != present:
                 if is_changed(present, merged):
-                    writes.extend(clearing([topic]))
-                writes.append(put_topic(replace(topic, configs=merged)))
+                    writes |= clearing([topic])
+                    reads = [guard_key()]
+                write = put_topic(replace(topic, configs=merged))
+                writes[write.key] = write
         elif merged != present:
             if resource_type == ResourceType.BROKER and not name and is_changed(present, merged):
                 for topic in topics_with_default(image):
-                    writes.extend(clearing([topic]))
+                    writes |= clearing([topic])
                     yield
-            writes.append(put_configs(resource_type, name, merged))
-    return Plan(None, writes)
+            write = put_configs(resource_type, name, merged)
+            writes[write.key] = write
+    return Plan(None, list(writes.values()), reads)

@@ -62,6 +62,7 @@ __all__ = [
     "put_producer_ids",
     "put_topic",
     "put_writer",
+    "rewrite_configs",
     "topic_key",
     "uuid_text",
     "writer_key",
@@ -200,6 +201,11 @@ def _put(key: str, body: Mapping[str, Any]) -> Change:
     return Change(key, _encode(body).encode())
 
 
+def rewrite_configs(resource_type: int, name: str, overrides: Mapping[str, str]) -> Change:
+    """Returns the change that gives the entry a new revision, also if it has no overrides."""
+    return _put(config_key(resource_type, name), dict(overrides))
+
+
 def apply(image: MetadataImage, revision: int, entries: Mapping[str, Versioned | None]) -> MetadataImage:
     """Returns the image after a commit, whatever the order of `entries`.
 
@@ -304,4 +310,5 @@ def _apply_configs(
             changed.pop((int(resource_type), name), None)
         else:
             changed[int(resource_type), name] = _body(entry)
-    return changed
+    # An entry may be written again without a change. Subscribers compare images by identity.
+    return configs if changed == configs else changed

@@ -28,7 +28,6 @@ from klamm.metadata.brokers import (
 from klamm.metadata.config_changes import (
     ConfigChanges,
     ConfigDecision,
-    check_new_topic,
     plan_configs,
     plan_decided_configs,
 )
@@ -85,7 +84,7 @@ class MetadataService:
         self._writer = PlanWriter(store, self.incarnation)
         self._sweeper = PartSweeper(self._remove_parts)
         self._broker_id = config.node_id
-        self._rules = _rules_of(config, store.is_shared)
+        self._rules = TopicRules.of(config, is_shared=store.is_shared)
         self.replicas = ReplicaChanges(self._change, config.node_id, self.incarnation, self._writer.room)
         """The changes of replicas and leaders."""
         self.replicas.is_unclean_allowed = config.topic_defaults.unclean_leader_election_enable
@@ -130,7 +129,7 @@ class MetadataService:
 
     def use_config(self, config: BrokerConfig) -> None:
         """Applies the broker's new configuration to topics that are created later."""
-        self._rules = _rules_of(config, self._store.is_shared)
+        self._rules = TopicRules.of(config, is_shared=self._store.is_shared)
         self.replicas.is_unclean_allowed = config.topic_defaults.unclean_leader_election_enable
 
     def before_creation(self, prepare: Callable[[Collection[str]], Awaitable[None]]) -> None:
@@ -190,6 +189,8 @@ class MetadataService:
             is_clean_stop=is_clean_stop,
             is_shared=self.is_shared,
         )
+        if self.is_shared and is_clean_stop:
+            await self.replicas.keep_leaders()  # as for every broker that has gone
         await self._change(lambda image: plan_registration(image, wanted))
         self.check_cluster(cluster_id)
         self._sweep_if_controller()
@@ -380,13 +381,3 @@ class MetadataService:
 
 async def _ready(topics: Collection[str]) -> None:
     """Does nothing before topics are created."""
-
-
-def _rules_of(config: BrokerConfig, is_shared: bool) -> TopicRules:
-    return TopicRules(
-        partitions=config.num_partitions,
-        replication_factor=config.default_replication_factor,
-        check_configs=lambda overrides: check_new_topic(overrides, config.topic_defaults),
-        new_topic_id=lambda: TopicId(random_uuid()),
-        is_shared=is_shared,
-    )

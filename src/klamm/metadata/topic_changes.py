@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final
+from typing import Final, Self
 
-from klamm.metadata.entries import partition_key, put_partition, put_topic, topic_key
+from klamm.config.broker_config import BrokerConfig
+from klamm.metadata.config_changes import check_new_topic
+from klamm.metadata.entries import live_key, partition_key, put_partition, put_topic, topic_key
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
 from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS
 from klamm.metadata.placement import check_assignment, place
+from klamm.metadata.random_uuid import random_uuid
 from klamm.metadata.replicas.replica_rules import may_lead
 from klamm.metadata.topic_name import collision_key, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -74,6 +77,17 @@ class TopicRules:
     is_shared: bool = False
     """Whether the metadata store may have several brokers, so that a partition may have several replicas."""
 
+    @classmethod
+    def of(cls, config: BrokerConfig, *, is_shared: bool) -> Self:
+        """Returns the rules of a broker with this configuration."""
+        return cls(
+            partitions=config.num_partitions,
+            replication_factor=config.default_replication_factor,
+            check_configs=lambda overrides: check_new_topic(overrides, config.topic_defaults),
+            new_topic_id=lambda: TopicId(random_uuid()),
+            is_shared=is_shared,
+        )
+
 
 def plan_topic_creation(
     image: MetadataImage, topics: Sequence[NewTopic], rules: TopicRules
@@ -85,6 +99,7 @@ def plan_topic_creation(
     yield from check_creation_size(topics, rules)
     results: dict[str, TopicImage | KafkaError] = {}
     changes: list[Change] = []
+    reads: dict[str, None] = {}
     commit_key: str | None = None
     names = dict(image.names_by_collision_key)
     for wanted_change in topics:
@@ -97,11 +112,12 @@ def plan_topic_creation(
         names[collision_key(created.name)] = created.name
         results[created.name] = created
         yield from _put_partitions(changes, created.topic_id, created.partitions)
+        reads |= _leaders(created.partitions)
         # The topic comes last: its partitions exist once it is written.
         commit = put_topic(created)
         changes.append(commit)
         commit_key = commit.key
-    return Plan(results, changes, commit_key=commit_key)
+    return Plan(results, changes, list(reads), commit_key)
 
 
 def check_creation_size(topics: Sequence[NewTopic], rules: TopicRules) -> Generator[None, None, None]:
@@ -112,6 +128,14 @@ def check_creation_size(topics: Sequence[NewTopic], rules: TopicRules) -> Genera
         if wanted > _MAXIMUM_PARTITIONS_PER_REQUEST:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         yield
+
+
+def _leaders(partitions: Iterable[PartitionImage]) -> dict[str, None]:
+    """Returns the keys of the runs that lead new partitions with several replicas.
+
+    If such a broker goes before its partition exists, the controller has looked for partitions without leader already.
+    """
+    return {live_key(partition.leader): None for partition in partitions if len(partition.replicas) > 1}
 
 
 def _put_partitions(
@@ -284,6 +308,7 @@ def plan_partition_creation(
     """
     results: dict[str, KafkaError | None] = {}
     changes: list[Change] = []
+    reads: dict[str, None] = {}
     commit_key: str | None = None
     for wanted_change in wanted_changes:
         yield
@@ -297,11 +322,12 @@ def plan_partition_creation(
         results[wanted_change.topic] = None
         added += len(partitions)
         yield from _put_partitions(changes, topic.topic_id, partitions)
+        reads |= _leaders(partitions)
         # The partitions exist once the topic counts them.
         commit = put_topic(topic, len(topic.partitions) + len(partitions))
         changes.append(commit)
         commit_key = commit.key
-    return Plan(results, changes, commit_key=commit_key)
+    return Plan(results, changes, list(reads), commit_key)
 
 
 def _more_partitions(

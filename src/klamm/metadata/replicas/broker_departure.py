@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import replace
 
-from klamm.metadata.entries import live_key, put_partition
+from klamm.metadata.entries import live_key, put_partition, topic_key
 from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
-from klamm.metadata.replicas.eligible_leaders import rule_keys
+from klamm.metadata.replicas.eligible_leaders import guard_change, makes_eligible
 from klamm.metadata.replicas.partition_change import ReplicaRules, change_partition
 from klamm.metadata.replicas.replica_rules import may_lead, rules_of
 from klamm.protocol.types import BrokerId
@@ -26,22 +26,28 @@ def plan_upkeep(image: MetadataImage, limit: int, *, is_unclean_allowed: bool = 
     """Plans new leaders and in-sync replicas for the partitions whose brokers have gone, stop, or are back.
 
     At most `limit` keys are changed or compared, so that a transaction has room for them; the result is the number of
-    partitions that change. Each change is valid without the others. A decision depends on the run of each broker that
-    is elected. `is_unclean_allowed`: see `allows_unclean_election`.
+    partitions that change. A decision depends on the run of each broker that is elected. `is_unclean_allowed`: see
+    `allows_unclean_election`.
     """
     changes: list[Change] = []
     reads: dict[str, None] = {}
+    guards: list[Change] = []
     for topic in image.topics.values():
         for partition, changed in _changes(image, topic, is_unclean_allowed):
-            also = dict.fromkeys(rule_keys(topic, changed))
+            also: dict[str, None] = {}
+            also_guards = guards
+            if makes_eligible(partition, changed):
+                also[topic_key(topic.name)] = None
+                also_guards = [guard_change(image)]
             if changed.leader not in (NO_BROKER, partition.leader):
                 also[live_key(changed.leader)] = None
-            if changes and len(changes) + 1 + len(reads | also) > limit:
-                return Plan(len(changes), changes, list(reads))
+            if changes and len(changes) + 1 + len(also_guards) + len(reads | also) > limit:
+                return Plan(len(changes), [*changes, *guards], list(reads))
             changes.append(put_partition(topic.topic_id, changed))
+            guards = also_guards
             reads |= also
         yield
-    return Plan(len(changes), changes, list(reads))
+    return Plan(len(changes), [*changes, *guards], list(reads))
 
 
 def _changes(
@@ -67,9 +73,11 @@ def without_run_of(
     """Returns the partition after the broker's latest run has lost its places: the next run has not fetched yet.
 
     Otherwise the next run could be elected although a power failure took records that it had acknowledged. After a
-    clean stop it holds what it held, so it stays an eligible leader replica.
+    clean stop it holds what it held, so it stays an eligible leader replica. It does not become one here: `plan_upkeep`
+    decides this before, with the guard that this needs.
     """
     others_may_lead = rules.may_lead
     rules = replace(rules, may_lead=lambda other: other != broker_id and others_may_lead(other))
     isr = tuple(each for each in partition.isr if each != broker_id)
-    return change_partition(partition, rules, isr=isr, unclean_stops=() if is_clean_stop else (broker_id,))
+    may_be_eligible = is_clean_stop and broker_id not in partition.isr
+    return change_partition(partition, rules, isr=isr, unclean_stops=() if may_be_eligible else (broker_id,))

@@ -2,8 +2,12 @@
 
 An eligible leader replica holds every committed record, because nothing was committed with fewer in-sync replicas than
 `min.insync.replicas` since it left. With a lower value this is not true any more. So the eligible leader replicas of
-all partitions concerned are removed before the new value counts. And a change that makes a replica eligible depends on
-the entries in which the value lies.
+all partitions concerned are removed before the new value counts.
+
+A replica may become eligible at the same moment, by a decision of another broker, in a partition that the change of the
+value does not touch. So both transactions meet at one key, the configs of the cluster: the transaction that makes a
+replica eligible writes them again, and each change of the value requires that they are as it has read them. The first
+transaction also depends on the topic, whose override may be changed. Whichever comes second is decided again.
 
 Source: `ReplicationControlManager.maybeClearElr…` and `ClearElrRecord` of Apache Kafka 4.3.
 """
@@ -14,18 +18,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from klamm.metadata.entries import config_key, put_partition, topic_key
+from klamm.metadata.entries import config_key, put_partition, rewrite_configs
 from klamm.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
 from klamm.metadata.metadata_store import Change
 
-__all__ = ["clearing", "is_changed", "rule_keys", "topics_with_default"]
+__all__ = ["clearing", "guard_change", "guard_key", "is_changed", "makes_eligible", "topics_with_default"]
 
 _MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
-def rule_keys(topic: TopicImage, changed: PartitionImage) -> Iterable[str]:
-    """Returns the keys on which the eligible leader replicas of a changed partition depend."""
-    return (topic_key(topic.name), config_key(ResourceType.BROKER, "")) if changed.elr else ()
+def makes_eligible(before: PartitionImage, changed: PartitionImage) -> bool:
+    """Returns whether a replica becomes eligible. To keep or remove eligible ones needs no guard: a change of the value
+    writes the partition."""
+    return not set(changed.elr) <= set(before.elr)
+
+
+def guard_change(image: MetadataImage) -> Change:
+    """Returns the change that belongs to each transaction that makes a replica eligible. It keeps the configs.
+
+    The transaction must also read the topic's entry.
+    """
+    return rewrite_configs(ResourceType.BROKER, "", image.config_overrides(ResourceType.BROKER, ""))
+
+
+def guard_key() -> str:
+    """Returns the key that a change of `min.insync.replicas` must read or write."""
+    return config_key(ResourceType.BROKER, "")
 
 
 def topics_with_default(image: MetadataImage) -> Iterator[TopicImage]:
@@ -35,13 +53,17 @@ def topics_with_default(image: MetadataImage) -> Iterator[TopicImage]:
             yield topic
 
 
-def clearing(topics: Iterable[TopicImage]) -> Iterator[Change]:
-    """Yields the changes that remove the eligible leader replicas of these topics, each valid without the others."""
+def clearing(topics: Iterable[TopicImage]) -> dict[str, Change]:
+    """Returns the changes, by key, that remove the eligible leader replicas of these topics. Each is valid without the
+    others."""
+    changes: dict[str, Change] = {}
     for topic in topics:
         for partition in topic.partitions:
             if partition.elr:
                 cleared = replace(partition, elr=(), partition_epoch=partition.partition_epoch + 1)
-                yield put_partition(topic.topic_id, cleared)
+                change = put_partition(topic.topic_id, cleared)
+                changes[change.key] = change
+    return changes
 
 
 def is_changed(present: Mapping[str, str], merged: Mapping[str, str]) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from klamm.metadata.entries import live_key, put_partition
+from klamm.metadata.entries import live_key, put_partition, topic_key
 from klamm.metadata.image import MetadataImage, PartitionImage
 from klamm.metadata.metadata_store import Plan
-from klamm.metadata.replicas.eligible_leaders import rule_keys
+from klamm.metadata.replicas.eligible_leaders import guard_change, makes_eligible
 from klamm.metadata.replicas.partition_change import change_partition
 from klamm.metadata.replicas.replica_rules import rules_of
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -54,8 +54,12 @@ def plan_isr_change(image: MetadataImage, proposal: IsrProposal) -> Plan[Partiti
         return Plan(partition)
     joining = [broker_id for broker_id in changed.isr if broker_id not in partition.isr]
     runs = (live_key(broker_id) for broker_id in (proposal.leader, changed.leader, *joining))
-    reads = dict.fromkeys((*runs, *rule_keys(topic, changed)))
-    return Plan(changed, [put_partition(topic.topic_id, changed)], list(reads))
+    reads = dict.fromkeys(runs)
+    changes = [put_partition(topic.topic_id, changed)]
+    if makes_eligible(partition, changed):
+        changes.append(guard_change(image))
+        reads[topic_key(topic.name)] = None
+    return Plan(changed, changes, list(reads))
 
 
 def _check(image: MetadataImage, partition: PartitionImage, proposal: IsrProposal) -> None:

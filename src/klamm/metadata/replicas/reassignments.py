@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from klamm.metadata.entries import put_partition
-from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
+from klamm.metadata.entries import live_key, put_partition
+from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
 from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS
 from klamm.metadata.replicas.partition_change import change_partition
@@ -38,9 +38,12 @@ def plan_reassignments(
 ) -> Planning[list[KafkaError | None]]:
     """Plans the reassignments; the result has None for each that begins, ends or is cancelled, or the reason against
     it.
+
+    The decision depends on the run of each broker that becomes a leader.
     """
     results: list[KafkaError | None] = []
     changes: dict[str, Change] = {}
+    reads: dict[str, None] = {}
     for each in wanted:
         yield
         try:
@@ -53,7 +56,9 @@ def plan_reassignments(
         if changed is not partition:
             change = put_partition(topic.topic_id, changed)
             changes[change.key] = change
-    return Plan(results, list(changes.values()))
+            if changed.leader not in (NO_BROKER, partition.leader):
+                reads[live_key(changed.leader)] = None
+    return Plan(results, list(changes.values()), list(reads))
 
 
 def _find(image: MetadataImage, wanted: Reassignment) -> tuple[TopicImage, PartitionImage]:

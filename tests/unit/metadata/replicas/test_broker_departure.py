@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.metadata_brokers import ENDPOINTS, connect
 
 from klamm.metadata.brokers import Registration, plan_registration, plan_stop
 from klamm.metadata.entries import apply
-from klamm.metadata.image import NO_BROKER, BrokerImage, LiveBroker, MetadataImage, PartitionImage, TopicImage
+from klamm.metadata.image import (
+    NO_BROKER,
+    BrokerImage,
+    LiveBroker,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
+from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.metadata_store import Plan, Versioned
 from klamm.metadata.replicas.broker_departure import plan_upkeep
+from klamm.metadata.service import NewTopic
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -161,12 +173,46 @@ def test_last_replica_in_sync_is_eligible_only_after_a_clean_stop(
     topic = before.topics["orders"]
     topic = replace(topic, partitions=(replace(topic.partitions[0], isr=ids(1)),))
     before = replace(before, topics={"orders": topic}, topics_by_id={TOPIC_ID: topic})
-    result = register(before, 1, is_clean_stop=is_clean_stop)
+    result, _ = kept(before)
+    assert roles(result) == (NO_BROKER, (), (1,))
+    result = register(result, 1, is_clean_stop=is_clean_stop)
     assert roles(result) == (NO_BROKER, (), elr)
     assert result.topics["orders"].partitions[0].last_known_leader == last
     result, _ = kept(result)
     assert roles(result) == (1, (1,), ())
     assert result.topics["orders"].partitions[0].is_recovering is not is_clean_stop
+
+
+@pytest.mark.parametrize(("is_clean_stop", "elr"), [(True, (2,)), (False, ())])
+def test_start_decides_about_the_places_of_the_earlier_run(is_clean_stop: bool, elr: tuple[int, ...]) -> None:
+    """A broker that starts before the controller has seen it go leaves the in-sync replicas by itself. After a clean
+    stop it is an eligible leader replica, because fewer than required are in sync without it."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        (one, _), (two, store) = await connect(metadata, 1), await connect(metadata, 2)
+        for service in (one, two):
+            await service.start_broker(ENDPOINTS)
+        await one.create_topics([NewTopic("orders", assignments=[(0, [2, 1])], configs={"min.insync.replicas": "2"})])
+        store.inner.lose()
+        again, _ = await connect(metadata, 2)
+        await again.start_broker(ENDPOINTS, is_clean_stop=is_clean_stop)
+        assert roles(again.image) == (1, (1,), elr)
+        await one.close()
+        await again.close()
+
+    asyncio.run(scenario())
+
+
+def test_guard_belongs_to_replicas_that_become_eligible() -> None:
+    """The entry of the cluster's configs is written again, once for all partitions, and counts for the limit."""
+    before = image(2, replicas=((1, 2), (2, 1), (2, 1)))
+    result, plan = kept(before, limit=5)  # two partitions, the guard, the topic, and the run of the new leader
+    assert [change.key for change in plan.changes][2:] == ["configs/4/"]
+    assert plan.result == 2
+    assert sorted(plan.reads) == ["live/2", "topics/orders"]
+    assert result.configs[ResourceType.BROKER, ""] == {}
+    assert roles(result) == (2, (2,), (1,))
 
 
 def test_single_replica_gets_a_new_leader_epoch() -> None:

@@ -71,6 +71,12 @@ def test_added_replicas_follow_before_others_are_removed(wanted: list[int], expe
     assert written(reassign(image(), wanted)) == expected
 
 
+def test_new_leader_must_be_live() -> None:
+    """The decision depends on the run of the broker that becomes the leader."""
+    assert reassign(image(), [2]).reads == ["live/2"]
+    assert reassign(image(), [3, 4]).reads == []
+
+
 def test_present_replicas_change_nothing() -> None:
     """Nothing is written."""
     assert not reassign(image(), [1, 2]).changes
