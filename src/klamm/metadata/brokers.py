@@ -17,13 +17,13 @@ from klamm.metadata.entries import (
     put_features,
     put_live,
     put_partition,
-    put_topic,
 )
 from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.metadata.metadata_store import Change, Plan
 from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS, METADATA_VERSION
 from klamm.metadata.replicas.broker_departure import without_run_of
 from klamm.metadata.replicas.replica_rules import rules_of
+from klamm.metadata.version_changes import raising
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 
@@ -109,10 +109,7 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
         and image.metadata_version < METADATA_VERSION
         and (not wanted.is_shared or image.metadata_version == 0)
     ):
-        if image.metadata_version == 0:
-            # Version 0 does not count the partitions of a topic.
-            changes.extend(put_topic(topic) for topic in image.topics.values())
-        changes.append(put_features(METADATA_VERSION))
+        changes.extend(raising(image, METADATA_VERSION))
     if not image.cluster_id:
         changes.extend(plan_cluster(image, wanted.cluster_id, wanted.cluster_defaults).changes)
     for topic in image.topics.values():

@@ -5,7 +5,7 @@
     producer-ids                     {"next": first id of the next block}
     broker-ids                       {"next": lowest id that was not allocated yet}
     brokers/<id>                     {"host": text, "port": number, "rack": text or null,
-                                      "endpoints": {listener name: [host, port]}}
+                                      "endpoints": {listener name: [host, port]}, "metadataVersion": number}
     live/<id>                        {"incarnation": text, "stopping": true}, leased; the second only while it stops
     writers/<incarnation>            number of the writer's latest transaction, leased
     topics/<collision key>           {"name": text, "id": 22 characters, "partitions": count, "configs": {key: value}}
@@ -41,7 +41,7 @@ from klamm.metadata.image import (
     TopicImage,
 )
 from klamm.metadata.metadata_store import Change, Versioned
-from klamm.metadata.metadata_version import check_kind, check_version
+from klamm.metadata.metadata_version import METADATA_VERSION, check_kind, check_version
 from klamm.metadata.topic_fold import TopicFold
 from klamm.metadata.topic_name import collision_key
 from klamm.protocol.types import BrokerId, PartitionIndex, TopicId
@@ -130,10 +130,12 @@ def put_features(metadata_version: int) -> Change:
 
 
 def put_broker(broker_id: BrokerId, endpoints: Mapping[str, tuple[str, int]], rack: str | None) -> Change:
-    """Returns the change that registers the broker with its addresses by listener name, the first listener first."""
+    """Returns the change that registers the broker with its addresses by listener name, the first listener first, and
+    the metadata version of this program."""
     host, port = next(iter(endpoints.values()))
     listeners = {name: list(address) for name, address in endpoints.items()}
-    return _put(broker_key(broker_id), {"host": host, "port": port, "rack": rack, "endpoints": listeners})
+    body = {"host": host, "port": port, "rack": rack, "endpoints": listeners, "metadataVersion": METADATA_VERSION}
+    return _put(broker_key(broker_id), body)
 
 
 def put_live(broker_id: BrokerId, incarnation: str, *, is_stopping: bool = False) -> Change:
@@ -197,13 +199,13 @@ def put_configs(resource_type: int, name: str, overrides: Mapping[str, str]) -> 
     return _put(key, dict(overrides)) if overrides else Change(key, None)
 
 
-def _put(key: str, body: Mapping[str, Any]) -> Change:
-    return Change(key, _encode(body).encode())
-
-
 def rewrite_configs(resource_type: int, name: str, overrides: Mapping[str, str]) -> Change:
     """Returns the change that gives the entry a new revision, also if it has no overrides."""
     return _put(config_key(resource_type, name), dict(overrides))
+
+
+def _put(key: str, body: Mapping[str, Any]) -> Change:
+    return Change(key, _encode(body).encode())
 
 
 def apply(image: MetadataImage, revision: int, entries: Mapping[str, Versioned | None]) -> MetadataImage:
@@ -289,7 +291,10 @@ def _apply_registrations(
         else:
             body = _body(entry)
             endpoints = {name: Endpoint(*address) for name, address in body.get("endpoints", {}).items()}
-            changed[broker_id] = BrokerImage(broker_id, body["host"], body["port"], body["rack"], NO_EPOCH, endpoints)
+            version = body.get("metadataVersion", 1)
+            changed[broker_id] = BrokerImage(
+                broker_id, body["host"], body["port"], body["rack"], NO_EPOCH, endpoints, metadata_version=version
+            )
     for broker_id, broker in changed.items():
         run = live.get(broker_id, _NOT_LIVE)
         if (broker.incarnation, broker.epoch, broker.is_stopping) != run:

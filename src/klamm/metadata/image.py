@@ -106,6 +106,8 @@ class BrokerImage(NamedTuple):
     """The id of the broker's present run, "" if it is not live."""
     is_stopping: bool = False
     """Whether the broker hands its partitions over, because it is about to stop (KIP-841)."""
+    metadata_version: int = 1
+    """The highest metadata version that the broker's program knows."""
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
         """Returns the address of the broker's listener of that name, None if it has no such listener."""

@@ -16,7 +16,7 @@ __all__ = ["FIRST_VERSION_WITH_FOLLOWERS", "METADATA_VERSION", "NewerMetadata", 
 
 METADATA_VERSION: Final = 2
 """The version of this program. A new store gets it. The registration of a single broker raises an older store to it; a
-store of several brokers is raised on request, once all of them know the version."""
+store of several brokers is raised on request, once all of them know the version (`version_changes`)."""
 
 FIRST_VERSION_WITH_FOLLOWERS: Final = 2
 """The first version whose partitions may have several replicas."""
@@ -33,6 +33,7 @@ _INTRODUCED: Final[Mapping[str, int]] = {
     "writers": 1,
     "broker-ids": 1,
     "brokers.endpoints": 1,
+    "brokers.metadataVersion": 1,
     "topics.partitions": 1,
     "partitions.partitionEpoch": 2,
     "partitions.elr": 2,
@@ -43,7 +44,10 @@ _INTRODUCED: Final[Mapping[str, int]] = {
     "live.stopping": 2,
 }
 """The version that introduced each kind of entry (the first part of its key), and each field that is younger than its
-kind. Version 0 has no entry `features`."""
+kind. Version 0 has no entry `features`.
+
+`brokers.metadataVersion` is younger than version 1, but stores of version 1 have it already: with it brokers tell which
+version they know. Programs that do not know the field ignore it."""
 
 
 class NewerMetadata(MetadataStoreError):

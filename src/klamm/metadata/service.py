@@ -50,6 +50,7 @@ from klamm.metadata.topic_changes import (
     plan_topic_creation,
     plan_topic_deletion,
 )
+from klamm.metadata.version_changes import plan_version
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, ProducerId, TopicId, TopicPartition
 
@@ -305,6 +306,10 @@ class MetadataService:
         if validate_only:
             return await in_steps(decide(self.image))
         return await self._change(lambda image: plan_decided_configs(image, decide))
+
+    async def raise_metadata_version(self, version: int) -> None:
+        """Allows all brokers to write what a later metadata version has. Raises the errors of `plan_version`."""
+        await self._change(lambda image: plan_version(image, version))
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:
         """Removes the registration of a broker. Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST if it is live."""
