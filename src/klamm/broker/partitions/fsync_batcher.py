@@ -49,8 +49,8 @@ class FsyncBatcher:
         self._clock = clock
         self._limit = threads
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="klamm-sync")
-        self._waiting: dict[Log, Callable[[], None]] = {}
-        self._running: dict[Log, Callable[[], None]] = {}
+        self._waiting: dict[Log, tuple[Callable[[], None], ...]] = {}
+        self._running: dict[Log, tuple[Callable[[], None], ...]] = {}
         self._ended: list[Log] = []
         self._lock = Lock()
         self._is_scheduled = False
@@ -59,10 +59,12 @@ class FsyncBatcher:
     def request(self, log: Log, done: Callable[[], None]) -> None:
         """Syncs everything that the log holds now, then calls `done` on the loop.
 
-        The log shows the outcome: its `recovery_point` has advanced, or it is offline. `done` must always be the same
-        for one log. It is called once for all requests that a sync covers.
+        The log shows the outcome: its `recovery_point` has advanced, or it is offline. A `done` that several requests
+        pass is called once for all of them that a sync covers.
         """
-        self._waiting[log] = done
+        waiting = self._waiting.get(log, ())
+        if done not in waiting:
+            self._waiting[log] = (*waiting, done)
         if not self._is_scheduled and len(self._running) < self._limit:
             # Later callbacks of this loop iteration may add requests to the same sync.
             self._is_scheduled = True
@@ -88,7 +90,8 @@ class FsyncBatcher:
         for log in list(islice((log for log in self._waiting if log not in self._running), free)):
             if log.is_offline:
                 self._tails.discard(log)
-                self._waiting.pop(log)()
+                for done in self._waiting.pop(log):
+                    done()
                 continue
             flush = log.durability.begin_flush(self._clock())
             if flush is None:
@@ -114,9 +117,9 @@ class FsyncBatcher:
         with self._lock:
             ended, self._ended = self._ended, []
         for log in ended:
-            done = self._running.pop(log)
-            if not self._is_stopped:
-                done()
+            for done in self._running.pop(log):
+                if not self._is_stopped:
+                    done()
         if self._tails and not self._is_stopped:
             self._tails.difference_update(ended)
             if not self._tails and self._on_tails_synced is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from klamm.broker.replication.leader_fetcher import LeaderFetcher
 from klamm.broker.services.peers import OpenPeerConnection, Peers
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from klamm.storage.log import Log
 
 __all__ = ["ReplicaFetchers"]
-
-_LONGEST_SYNC_S: Final = 1.0
-"""After this time a sync is looked at again: its end may have been told to the leader's side of the log."""
 
 
 class ReplicaFetchers:
@@ -110,14 +107,20 @@ class ReplicaFetchers:
         return -1 if broker is None else broker.epoch
 
     async def _synced(self, logs: Collection[Log]) -> None:
+        """Returns when the logs are on the disk up to their present ends. Several logs share a sync."""
         assert self._fsync_batcher is not None
-        for log in logs:
-            end = log.log_end_offset
-            while log.recovery_point < min(end, log.log_end_offset) and not log.is_offline:
-                is_synced = asyncio.Event()
-                self._fsync_batcher.request(log, is_synced.set)
-                try:
-                    async with asyncio.timeout(_LONGEST_SYNC_S):
-                        await is_synced.wait()
-                except TimeoutError:
-                    continue
+        unsynced = [log for log in logs if log.recovery_point < log.log_end_offset and not log.is_offline]
+        if not unsynced:
+            return
+        left = len(unsynced)
+        have_ended = asyncio.Event()
+
+        def end() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                have_ended.set()
+
+        for log in unsynced:
+            self._fsync_batcher.request(log, end)
+        await have_ended.wait()
