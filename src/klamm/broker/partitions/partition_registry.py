@@ -266,7 +266,7 @@ class PartitionRegistry:
             for index, partition in enumerate(led.partitions):
                 if partition is not None:
                     partition.follow(partition.image, config)
-                elif led.role(index) is not Role.LEADER:
+                elif led.image.partitions[index].leader != self._node_id:
                     self.unled.follow(led, led.image.partitions[index], config)
                 yield True
 

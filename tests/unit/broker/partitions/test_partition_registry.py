@@ -117,6 +117,32 @@ def test_partition_has_a_log_on_each_replica(registry: Registry) -> None:
     in_loop(scenario)
 
 
+def test_partition_without_a_log_is_not_followed_by_its_leader(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replicated partition that this broker should lead, but whose log can't be created, is followed by no one here.
+    A change of the broker's defaults does not change this. It is led once its log can be created."""
+
+    def fail(*_: Any) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
+
+    async def scenario() -> None:
+        image = image_of(partition_image(replicas=(1, 2)))
+        with monkeypatch.context() as patched:
+            patched.setattr(registry.folder.directory, "create", fail)
+            registry.show(image)
+        registry.registry.reconfigure()
+        await registry.registry.settled()
+        assert not registry.registry.unled.followed
+        assert registry.code() is ErrorCode.KAFKA_STORAGE_ERROR
+        registry.registry.retry_failures(image)
+        await registry.registry.settled()
+        assert registry.partition().leads
+        assert not registry.registry.unled.followed
+
+    in_loop(scenario)
+
+
 def test_partition_resigns_before_the_steps_of_other_partitions(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
