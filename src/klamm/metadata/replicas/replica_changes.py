@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from klamm.metadata.brokers import plan_stop
@@ -24,6 +25,8 @@ T = TypeVar("T")
 
 _KEPT_AT_ONCE: Final = 500
 """Number of keys in one decision about leaders, if the store has no limit."""
+_KEYS_OF_A_CHANGE: Final = 2
+"""The keys that the change of a partition on request needs: its own, and the run of its new leader."""
 
 
 class Change(Protocol):
@@ -74,15 +77,26 @@ class ReplicaChanges:
 
     async def elect(self, wanted: Sequence[TopicPartition], election: Election) -> list[ElectionOutcome]:
         """Elects leaders on request; returns the outcome for each partition, in order."""
-        outcomes: list[ElectionOutcome] = await self._change(lambda image: plan_elections(image, wanted, election))
+        outcomes: list[ElectionOutcome] = []
+        for some in self._in_parts(wanted):
+            outcomes += await self._change(partial(plan_elections, wanted=some, election=election))
         return outcomes
 
     async def reassign(self, wanted: Sequence[Reassignment], *, allows_other_factor: bool) -> list[KafkaError | None]:
         """Begins or cancels reassignments; returns None for each on success, otherwise the reason, in order."""
-        results: list[KafkaError | None] = await self._change(
-            lambda image: plan_reassignments(image, wanted, allows_other_factor=allows_other_factor)
-        )
+        results: list[KafkaError | None] = []
+        for some in self._in_parts(wanted):
+            results += await self._change(
+                partial(plan_reassignments, wanted=some, allows_other_factor=allows_other_factor)
+            )
         return results
+
+    def _in_parts(self, wanted: Sequence[T]) -> Iterator[Sequence[T]]:
+        """Yields some partitions at a time, so that one transaction has room for their changes. Each change is valid
+        without the others."""
+        count = max(1, self._room // _KEYS_OF_A_CHANGE)
+        for start in range(0, len(wanted), count):
+            yield wanted[start : start + count]
 
     async def begin_stop(self) -> None:
         """Announces that this broker is about to stop, so that it leads nothing and joins no in-sync replicas."""
