@@ -30,6 +30,8 @@ _HIGH_WATERMARK: Final = -1
 _INVALID_LOW_WATERMARK: Final = -1
 _LOOK_S: Final = 0.02
 """How often the log start offsets of followers are looked at."""
+_LOOKED_AT_AT_ONCE: Final = 500
+"""Number of partitions that are looked at in a step."""
 
 
 class _Deletion(NamedTuple):
@@ -123,13 +125,16 @@ async def _wait_for_followers(context: RequestContext, incomplete: list[_Deletio
     ends = loop.time() + timeout_ms / 1000
     while incomplete and loop.time() < ends:
         await asyncio.sleep(min(_LOOK_S, max(0.0, ends - loop.time())))
-        for deletion in list(incomplete):
+        left: list[_Deletion] = []
+        for count, deletion in enumerate(incomplete, 1):
             partition, offset, result = deletion
             result.low_watermark = _low_watermark(context, partition)
             if not partition.leads:
                 result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             elif result.low_watermark < offset:
-                continue
-            incomplete.remove(deletion)
+                left.append(deletion)
+            if count % _LOOKED_AT_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        incomplete = left
     for _, _, result in incomplete:
         result.error_code = ErrorCode.REQUEST_TIMED_OUT
