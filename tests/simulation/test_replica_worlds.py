@@ -26,9 +26,7 @@ SEEDS_UNTIL_FOUND = {
     "repeat blindly": 50,
     "acknowledge without a session": 150,
 }
-"""The number of seeds within which each planted bug is found: about three times the longest run of seeds that did not
-find it.
-"""
+"""The number of seeds within which each planted bug is found."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)

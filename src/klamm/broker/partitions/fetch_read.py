@@ -7,7 +7,7 @@ Kafka cuts the last batch of a partition at the limit. klamm leaves out the part
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest
@@ -18,6 +18,7 @@ from klamm.storage.stored_batches import StoredBatches
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from klamm.broker.handler_context import RequestContext
     from klamm.broker.partitions.fetch_sessions import CachedPartition
     from klamm.broker.partitions.led_topic import LedTopic
     from klamm.broker.partitions.partition import AppendObserver, Partition
@@ -101,6 +102,19 @@ class FetchRead:
         self._version = version
         self._maximum_bytes = maximum_bytes
         self.is_read_committed = request.isolation_level == READ_COMMITTED
+
+    @classmethod
+    def of_request(cls, context: RequestContext, request: FetchRequest, maximum_bytes: int) -> Self:
+        """Begins the read for a client's or a follower's request."""
+        broker = context.broker
+        return cls(
+            broker.partitions,
+            broker.warm_reads,
+            request,
+            context.api_version,
+            maximum_bytes,
+            is_between_brokers=context.is_between_brokers,
+        )
 
     def find(self, cached: CachedPartition) -> Partition | None:
         """Returns the partition, or None if this broker does not lead it."""

@@ -185,21 +185,11 @@ class Followers:
         self._joining -= set(self._image.isr)
         self._collect()
 
-    @property
-    def is_proposing(self) -> bool:
-        """Whether the outcome of a proposal is not known yet."""
-        return self._proposed is not None
-
     def _collect(self) -> None:
         waits_for = maximal(self._image.isr, self._proposed) | self._joining
         self.end_offsets = tuple(
             progress.end_offset for broker_id, progress in self._progress.items() if broker_id in waits_for
         )
-
-    @property
-    def known(self) -> dict[BrokerId, FollowerProgress]:
-        """The progress of each follower."""
-        return self._progress
 
     def low_watermark(self, own_log_start_offset: Offset, live: Collection[BrokerId]) -> Offset:
         """Returns the lowest log start offset of this broker and of its live followers (KIP-107)."""

@@ -103,7 +103,7 @@ class Partition:
         self.image = image
         self.leader_epoch = image.leader_epoch
         self.followers: Followers | None = None
-        """The followers; None if the partition has one replica. Set with `lead`."""
+        """The followers; None if the partition has one replica. Set with `replicate`."""
         self._in_sync_replicas = self._min_in_sync_replicas = 1
         self._fsync_batcher = fsync_batcher
         self._commits_at_once = fsync_batcher is None

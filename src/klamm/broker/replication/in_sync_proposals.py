@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import BrokerId
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["InSyncProposals"]
 
 _logger = logging.getLogger(__name__)
+
+TopicIds: TypeAlias = Callable[[str], "TopicId | None"]
 
 
 class InSyncProposals:
@@ -102,6 +104,3 @@ class InSyncProposals:
         finally:
             followers.end_proposal()
             partition.reconsider_high_watermark()
-
-
-TopicIds = Callable[[str], "TopicId | None"]

@@ -84,7 +84,7 @@ class LeaderFetcher:
 
     @property
     def largest_lag(self) -> int:
-        """The largest number of records, over all partitions, by which this broker was behind the leader."""
+        """The largest number of committed records, over all partitions, that this broker lacked at the last answer."""
         return max(self._lags.values(), default=0)
 
     def put(self, followed: FollowedLog) -> None:

@@ -74,9 +74,6 @@ class FollowerFetch:
     def __len__(self) -> int:
         return len(self._positions)
 
-    def __contains__(self, key: PartitionKey) -> bool:
-        return key in self._positions
-
     def answered(self, key: PartitionKey) -> FetchPosition | None:
         """Returns the position to which an answer of the leader belongs; None for an answer that is outdated, because
         the partition was removed, delayed or moved after the request.

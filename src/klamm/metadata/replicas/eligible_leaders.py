@@ -9,22 +9,20 @@ value does not touch. So both transactions meet at one key, the configs of the c
 replica eligible writes them again, and each change of the value requires that they are as it has read them. The first
 transaction also depends on the topic, whose override may be changed. Whichever comes second is decided again.
 
-Source: `ReplicationControlManager.maybeClearElr…` and `ClearElrRecord` of Apache Kafka 4.3.
+Source: KIP-966, and `ClearElrRecord` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
 
 from klamm.metadata.entries import config_key, put_partition, rewrite_configs
 from klamm.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
 from klamm.metadata.metadata_store import Change
+from klamm.metadata.replicas.replica_rules import MIN_INSYNC_REPLICAS
 
 __all__ = ["clearing", "guard_change", "guard_key", "is_changed", "makes_eligible", "topics_with_default"]
-
-_MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 def makes_eligible(before: PartitionImage, changed: PartitionImage) -> bool:
@@ -49,7 +47,7 @@ def guard_key() -> str:
 def topics_with_default(image: MetadataImage) -> Iterator[TopicImage]:
     """Yields the topics whose value is the default of the cluster."""
     for topic in image.topics.values():
-        if _MIN_INSYNC_REPLICAS not in topic.configs:
+        if MIN_INSYNC_REPLICAS not in topic.configs:
             yield topic
 
 
@@ -68,4 +66,4 @@ def clearing(topics: Iterable[TopicImage]) -> dict[str, Change]:
 
 def is_changed(present: Mapping[str, str], merged: Mapping[str, str]) -> bool:
     """Returns whether overrides change the value."""
-    return present.get(_MIN_INSYNC_REPLICAS) != merged.get(_MIN_INSYNC_REPLICAS)
+    return present.get(MIN_INSYNC_REPLICAS) != merged.get(MIN_INSYNC_REPLICAS)

@@ -9,9 +9,9 @@ from klamm.metadata.image import MetadataImage, ResourceType, TopicImage
 from klamm.metadata.replicas.partition_change import ReplicaRules
 from klamm.protocol.types import BrokerId
 
-__all__ = ["allows_unclean_election", "may_lead", "min_insync_replicas", "rules_of"]
+__all__ = ["MIN_INSYNC_REPLICAS", "allows_unclean_election", "may_lead", "min_insync_replicas", "rules_of"]
 
-_MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 
@@ -26,7 +26,7 @@ def min_insync_replicas(image: MetadataImage, configs: Mapping[str, str]) -> int
 
     No broker has a value of its own (KIP-966).
     """
-    return int(configs.get(_MIN_INSYNC_REPLICAS) or _of_cluster(image).get(_MIN_INSYNC_REPLICAS) or 1)
+    return int(configs.get(MIN_INSYNC_REPLICAS) or _of_cluster(image).get(MIN_INSYNC_REPLICAS) or 1)
 
 
 def allows_unclean_election(image: MetadataImage, configs: Mapping[str, str], default: bool) -> bool:
