@@ -232,7 +232,8 @@ def _check_replication_factor(factor: int, rules: TopicRules, metadata_version: 
         raise KafkaError(
             code,
             f"The replication factor is {factor}, but the cluster's metadata version {metadata_version} allows one "
-            f"replica: raise it to {FIRST_VERSION_WITH_FOLLOWERS} when all brokers run this version of klamm.",
+            f"replica. More replicas need version {FIRST_VERSION_WITH_FOLLOWERS}: start a cluster with a new prefix in "
+            "the metadata store.",
         )
 
 

@@ -75,7 +75,7 @@ def test_cluster_of_version_1_gets_replicas_when_it_is_raised() -> None:
             await service.start_broker(ENDPOINTS)
         wanted = NewTopic("t", partitions=1, replication_factor=2)
         assert one.image.metadata_version == 1
-        with pytest.raises(KafkaError, match="raise it to 2"):
+        with pytest.raises(KafkaError, match="need version 2"):
             await one.ensure_topic(wanted)
         await two.raise_metadata_version(2)
         await two.raise_metadata_version(2)

@@ -100,8 +100,8 @@ def _reassigned(
     if image.metadata_version < FIRST_VERSION_WITH_FOLLOWERS:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"The cluster's metadata version {image.metadata_version} allows no reassignments: raise it to "
-            f"{FIRST_VERSION_WITH_FOLLOWERS} when all brokers run this version of klamm.",
+            f"The cluster's metadata version {image.metadata_version} allows no reassignments. They need version "
+            f"{FIRST_VERSION_WITH_FOLLOWERS}: start a cluster with a new prefix in the metadata store.",
         )
     removing = tuple(each for each in partition.replicas if each not in target)
     adding = tuple(each for each in target if each not in partition.isr and each not in current)
