@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from klamm.metadata.brokers import plan_stop
 from klamm.metadata.replicas.broker_departure import plan_upkeep
@@ -44,7 +44,7 @@ class ReplicaChanges:
         self._room = _KEPT_AT_ONCE if room is None else room
         self.is_unclean_allowed = False
         """`unclean.leader.election.enable` in the broker's static configuration."""
-        self._change: Any = change
+        self._change = change
         self._broker_id = broker_id
         self._incarnation = incarnation
 
@@ -62,8 +62,7 @@ class ReplicaChanges:
         `new_isr` has the epoch of each broker's run, -1 to skip its check. Raises the errors of `plan_isr_change`.
         """
         proposal = IsrProposal(topic_id, index, self._broker_id, leader_epoch, partition_epoch, new_isr)
-        changed: PartitionImage = await self._change(lambda image: plan_isr_change(image, proposal))
-        return changed
+        return await self._change(lambda image: plan_isr_change(image, proposal))
 
     async def keep_leaders(self) -> int:
         """Elects leaders for the partitions whose brokers have gone, stop, or are back. Returns how many changed."""
@@ -79,21 +78,24 @@ class ReplicaChanges:
         """Elects leaders on request; returns the outcome for each partition, in order."""
         outcomes: list[ElectionOutcome] = []
         for some in self._in_parts(wanted):
-            outcomes += await self._change(partial(plan_elections, wanted=some, election=election))
+            made = await self._change(partial(plan_elections, wanted=some, election=election))
+            outcomes += made
         return outcomes
 
     async def reassign(self, wanted: Sequence[Reassignment], *, allows_other_factor: bool) -> list[KafkaError | None]:
         """Begins or cancels reassignments; returns None for each on success, otherwise the reason, in order."""
         results: list[KafkaError | None] = []
         for some in self._in_parts(wanted):
-            results += await self._change(
-                partial(plan_reassignments, wanted=some, allows_other_factor=allows_other_factor)
-            )
+            made = await self._change(partial(plan_reassignments, wanted=some, allows_other_factor=allows_other_factor))
+            results += made
         return results
 
     def _in_parts(self, wanted: Sequence[T]) -> Iterator[Sequence[T]]:
-        """Yields some partitions at a time, so that one transaction has room for their changes. Each change is valid
-        without the others."""
+        """Yields some partitions at a time, so that one transaction has room for their changes.
+
+        Each change is valid without the others. A decision in several transactions would be made again as a whole, and
+        then find its own changes: "the election is not needed".
+        """
         count = max(1, self._room // _KEYS_OF_A_CHANGE)
         for start in range(0, len(wanted), count):
             yield wanted[start : start + count]
