@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,9 +44,9 @@ def _client(cluster: Cluster, **config: Any) -> dict[str, Any]:
     return {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "reconnect.backoff.max.ms": 200, **settings}
 
 
-def _create(cluster: Cluster) -> None:
+def _create(cluster: Cluster, replicas: int = 3) -> None:
     admin = AdminClient(_client(cluster))
-    admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result()
+    admin.create_topics([NewTopic(TOPIC, 1, replicas)])[TOPIC].result()
 
 
 def _produce(cluster: Cluster, values: range, **config: Any) -> list[int]:
@@ -173,6 +174,39 @@ def test_follower_counts_only_what_is_on_its_disk() -> None:
         _create(cluster)
         assert not _produce(cluster, range(200))
         assert _read(cluster, 200) == list(range(200))
+
+
+@pytest.mark.parametrize("fsync", ["os", "ack"])
+def test_follower_goes_on_behind_a_batch_that_was_damaged_for_a_while(fsync: str) -> None:
+    """A follower keeps the batches before a damaged one, asks for the damaged one again, and catches up once the leader
+    sends it whole."""
+    with Cluster(2, replication_factor=2, config={"klamm.fsync": fsync, "min.insync.replicas": "1"}) as cluster:
+        _create(cluster, replicas=2)
+        leader = _leader(cluster)
+        (follower,) = {1, 2} - {leader}
+        assert not _produce(cluster, range(1))
+        cluster.kill(follower)
+        assert not _produce(cluster, range(1, 2))
+        file = cluster.data_dir_of(leader) / f"{TOPIC}-0" / f"{0:020}.log"
+        whole = file.read_bytes()
+        assert not _produce(cluster, range(2, 3))
+        position = len(file.read_bytes()) - 2
+        good = file.read_bytes()[position]
+        _write_at(file, position, good ^ 255)
+        cluster.restart(follower)
+        copy = cluster.data_dir_of(follower) / f"{TOPIC}-0" / file.name
+        _wait(lambda: copy.read_bytes() == whole)
+        time.sleep(0.3)
+        assert copy.read_bytes() == whole
+        _write_at(file, position, good)
+        _wait(lambda: _in_sync(cluster) == {1, 2})
+        assert _are_equal(cluster)
+
+
+def _write_at(file: Path, position: int, value: int) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(position)
+        opened.write(bytes([value]))
 
 
 def test_leader_moves_on_request(cluster: Cluster) -> None:

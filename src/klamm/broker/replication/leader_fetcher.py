@@ -193,6 +193,10 @@ class LeaderFetcher:
                 return False
         except KafkaError as error:
             self._fail(followed, str(error))
+            log = followed.log
+            if log.log_end_offset != position.offset and not log.is_offline:
+                # The batches before the bad one are appended. The next request begins behind them.
+                self._continue(followed)
             return False
         self._failures.pop(key, None)
         self._lags[key] = max(0, data.high_watermark - followed.log.log_end_offset)
