@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ __all__ = ["COMPACT", "PUT", "Etcd", "EtcdMember"]
 
 COMPACT: Final = Method("/etcdserverpb.KV/Compact", messages.CompactionResponse, messages.CompactionRequest)
 PUT: Final = Method("/etcdserverpb.KV/Put", messages.PutResponse, messages.PutRequest, True)
+_MEMORY: Final = Path("/dev/shm")
+"""A disk that other tests write to can make a member wait for seconds, longer than a broker waits for an answer."""
 _START_S: Final = 60.0
 _STOP_S: Final = 20.0
 
@@ -128,8 +131,10 @@ class Etcd:
         self._scheme = "etcds" if is_encrypted else "etcd"
         self._query = f"?{url_query}" if url_query else ""
         folder.mkdir(parents=True, exist_ok=True)
+        program = program or etcd_program()
+        self._data_folder = Path(tempfile.mkdtemp(prefix="etcd-", dir=_MEMORY if _MEMORY.is_dir() else folder))
         self.members = [
-            EtcdMember(folder, f"m{number}", program or etcd_program(), options, "https" if is_encrypted else "http")
+            EtcdMember(self._data_folder, f"m{number}", program, options, "https" if is_encrypted else "http")
             for number in range(1, members + 1)
         ]
 
@@ -142,6 +147,7 @@ class Etcd:
     ) -> None:
         for member in self.members:
             member.kill()
+        shutil.rmtree(self._data_folder)
 
     def url(self, prefix: str = "test", user: str = "") -> str:
         """Returns the URL of a metadata store."""

@@ -160,8 +160,8 @@ def test_racing_transactions_are_ordered(open_store: OpenStore) -> None:
         outcomes = await asyncio.gather(
             *(store.transact({"a": 0}, [Change("a", b"%d" % number)]) for number in range(10)), return_exceptions=True
         )
-        assert sum(isinstance(outcome, int) for outcome in outcomes) == 1
-        assert sum(isinstance(outcome, ConditionFailed) for outcome in outcomes) == 9
+        assert sum(isinstance(outcome, int) for outcome in outcomes) == 1, outcomes
+        assert sum(isinstance(outcome, ConditionFailed) for outcome in outcomes) == 9, outcomes
         await asyncio.gather(*(store.transact({}, [Change(str(number), b"")]) for number in range(10)))
         first = seen[0].revision
         assert [commit.revision for commit in seen] == list(range(first, first + 12))

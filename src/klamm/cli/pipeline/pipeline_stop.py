@@ -37,26 +37,29 @@ def run(arguments: argparse.Namespace) -> int:
             raise PipelineError(f"the request to stop flow {name} can't be written: {error}") from None
     deadline = time.monotonic() + arguments.timeout / timedelta(seconds=1)
     has_failed = False
-    while running:
-        for name, started in list(running.items()):
+    still_running = []
+    for name, started in running.items():  # so their lines have the pipeline's order, whichever flow ends first
+        while True:
             status = _status(name, folders[name])
             if status is None or status.runner.run_id != started.runner.run_id or status.is_final:
                 word = "stopped" if status is None or not status.is_final else status.state
                 print(f"flow {name}: {word}", flush=True)
                 has_failed = has_failed or word == "failed"
-                del running[name]
-            elif not is_alive(status, _now_ms()):
+                break
+            if not is_alive(status, _now_ms()):
                 # Its next run must not find the request.
                 folder_at(folders[name]).remove_file(STOP_FILE)
                 print(f"flow {name}: process {status.runner.pid} on {status.runner.host} is gone", file=sys.stderr)
                 has_failed = True
-                del running[name]
-        if running and time.monotonic() > deadline:
-            raise PipelineError(
-                f"{', '.join(running)}: still running. The request stays: they end after their micro-batches"
-            )
-        if running:
+                break
+            if time.monotonic() > deadline:
+                still_running.append(name)
+                break
             time.sleep(_LOOK_INTERVAL_S)
+    if still_running:
+        raise PipelineError(
+            f"{', '.join(still_running)}: still running. The request stays: they end after their micro-batches"
+        )
     return 1 if has_failed else 0
 
 

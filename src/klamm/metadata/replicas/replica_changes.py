@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -77,7 +78,7 @@ class ReplicaChanges:
     async def elect(self, wanted: Sequence[TopicPartition], election: Election) -> list[ElectionOutcome]:
         """Elects leaders on request; returns the outcome for each partition, in order."""
         outcomes: list[ElectionOutcome] = []
-        for some in self._in_parts(wanted):
+        async for some in self._in_parts(wanted):
             made = await self._change(partial(plan_elections, wanted=some, election=election))
             outcomes += made
         return outcomes
@@ -85,13 +86,15 @@ class ReplicaChanges:
     async def reassign(self, wanted: Sequence[Reassignment], *, allows_other_factor: bool) -> list[KafkaError | None]:
         """Begins or cancels reassignments; returns None for each on success, otherwise the reason, in order."""
         results: list[KafkaError | None] = []
-        for some in self._in_parts(wanted):
+        async for some in self._in_parts(wanted):
             made = await self._change(partial(plan_reassignments, wanted=some, allows_other_factor=allows_other_factor))
             results += made
         return results
 
-    def _in_parts(self, wanted: Sequence[T]) -> Iterator[Sequence[T]]:
+    async def _in_parts(self, wanted: Sequence[T]) -> AsyncIterator[Sequence[T]]:
         """Yields some partitions at a time, so that one transaction has room for their changes.
+
+        Lets other tasks run between two parts: a part that changes nothing waits for nothing.
 
         Each change is valid without the others. A decision in several transactions would be made again as a whole, and
         then find its own changes: "the election is not needed".
@@ -99,6 +102,7 @@ class ReplicaChanges:
         count = max(1, self._room // _KEYS_OF_A_CHANGE)
         for start in range(0, len(wanted), count):
             yield wanted[start : start + count]
+            await asyncio.sleep(0)
 
     async def begin_stop(self) -> None:
         """Announces that this broker is about to stop, so that it leads nothing and joins no in-sync replicas."""
