@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.fetch_sessions import FetchSessionCache
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.partitions.transaction_markers import TransactionMarkers
+    from klamm.broker.services.peer_identity import IdentityCheck
     from klamm.broker.services.transaction_verifier import AddsPartitions
     from klamm.config.broker_config import BrokerConfig
     from klamm.core.group.history.change import UnderWay
@@ -77,6 +78,10 @@ class ConnectionInfo:
     advertised_port: int
     listener_name: str = "PLAINTEXT"
     """The name of the listener to which the client is connected."""
+    identity_check: IdentityCheck | None = None
+    """The check in progress of which broker the sender is."""
+    broker_id: BrokerId | None = None
+    """The broker that has shown to be the sender (see `peer_identity`); None for clients."""
     client_software_name: str = ""
     client_software_version: str = ""
     name_in_requests: bytes = field(init=False)

@@ -72,10 +72,10 @@ class FetchRead:
     """The reads of one request. The same partitions may be read again after more records arrive."""
 
     __slots__ = (
-        "_is_between_brokers",
         "_maximum_bytes",
         "_partitions",
         "_request",
+        "_sender",
         "_version",
         "_warm_reads",
         "is_of_follower",
@@ -90,11 +90,10 @@ class FetchRead:
         version: int,
         maximum_bytes: int,
         *,
-        is_between_brokers: bool = False,
+        sender: BrokerId | None = None,
     ) -> None:
-        """Begins a read. `is_between_brokers`: the request came in through the listener for brokers, so it may be that
-        of a follower."""
-        self._is_between_brokers = is_between_brokers
+        """Begins a read. `sender`: the broker that sends the request, None for a client."""
+        self._sender = sender
         self.is_of_follower = request.replica_id >= 0
         self._partitions = partitions
         self._warm_reads = warm_reads
@@ -113,7 +112,7 @@ class FetchRead:
             request,
             context.api_version,
             maximum_bytes,
-            is_between_brokers=context.is_between_brokers,
+            sender=context.connection.broker_id,
         )
 
     def find(self, cached: CachedPartition) -> Partition | None:
@@ -277,10 +276,13 @@ class FetchRead:
     def _check_follower(self, partition: Partition, wanted: FetchPartition) -> None:
         """Raises the error for a request with a replica id that is not of a follower of the partition."""
         broker_id = BrokerId(self._request.replica_id)
-        if partition.followers is None or not self._is_between_brokers:
+        if partition.followers is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {broker_id} is no replica of {partition}")
         knows_leader_epoch = wanted.current_leader_epoch >= 0
         partition.followers.check_replica(broker_id, self._request.replica_epoch, knows_leader_epoch)
+        if self._sender != broker_id:
+            # Kafka's code for a sender without the right to act for the cluster (`KafkaApis.handleFetchRequest`).
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"the sender has not shown to be broker {broker_id}")
 
     def _upper_bound(self, log: Log) -> Offset:
         if self.is_of_follower:

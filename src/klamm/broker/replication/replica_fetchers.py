@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from klamm.broker.replication.leader_fetcher import LeaderFetcher
-from klamm.broker.services.peers import OpenPeerConnection, Peers
+from klamm.broker.services.peer_identity import prove_identity
+from klamm.broker.services.peers import OpenPeerConnection, PeerConnection, Peers
 from klamm.core.replication.follower_fetch import FetchLimits
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class ReplicaFetchers:
             lambda: metadata.image,
             self._open_peer_connection,
             client_id=f"broker-{config.node_id}-fetcher-{leader}",
+            introduce=self._introduce,
         )
         metadata.subscribe(peers.on_metadata_update)
         return LeaderFetcher(
@@ -101,6 +103,9 @@ class ReplicaFetchers:
             clock=self._clock,
             synced=None if self._fsync_batcher is None else self._synced,
         )
+
+    async def _introduce(self, connection: PeerConnection) -> None:
+        await prove_identity(connection, self._config.node_id, self._metadata.incarnation)
 
     def _own_epoch(self) -> int:
         broker = self._metadata.image.brokers.get(self._config.node_id)

@@ -83,13 +83,18 @@ class Peers:
         open_connection: OpenPeerConnection,
         *,
         client_id: str,
+        introduce: Callable[[PeerConnection], Awaitable[None]] | None = None,
     ) -> None:
-        """Creates the peers. `listener_name` is the listener through which brokers talk."""
+        """Creates the peers. `listener_name` is the listener through which brokers talk.
+
+        `introduce` is awaited with each new connection before its first request; its KlammError closes the connection.
+        """
         self._node_id = node_id
         self._listener_name = listener_name
         self._image = image
         self._open_connection = open_connection
         self._client_id = client_id
+        self._introduce = introduce
         self._peers: dict[BrokerId, _Peer] = {}
         self._is_stopped = False
 
@@ -149,8 +154,18 @@ class Peers:
             raise PeerUnavailable(f"broker {broker_id} has no listener {self._listener_name}")
         if peer is not None:
             peer.close("has started again")
-        peer = self._peers[broker_id] = _Peer(broker, lambda: self._open_connection(address, self._client_id))
+        peer = self._peers[broker_id] = _Peer(broker, lambda: self._open(address))
         return peer
+
+    async def _open(self, address: Address) -> PeerConnection:
+        connection = await self._open_connection(address, self._client_id)
+        if self._introduce is not None:
+            try:
+                await self._introduce(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
 
 
 class _Peer:

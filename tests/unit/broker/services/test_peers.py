@@ -12,7 +12,7 @@ from tests.support.event_loop import in_loop
 from klamm.broker.services import peers as peers_module
 from klamm.broker.services.peers import PeerConnection, Peers, PeerUnavailable, no_connection
 from klamm.client.config import Address
-from klamm.client.errors import ConnectionFailed
+from klamm.client.errors import AuthenticationFailed, ConnectionFailed
 from klamm.metadata.image import BrokerImage, Endpoint, MetadataImage
 from klamm.protocol.message import Message
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
@@ -52,7 +52,9 @@ class World:
         self.may_open = asyncio.Event()
         self.may_open.set()
         self.is_refusing = False
-        self.peers = Peers(OWN, "BROKERS", lambda: self.image, self._open, client_id="test")
+        self.introduced: list[PeerConnection] = []
+        self.is_believed = True
+        self.peers = Peers(OWN, "BROKERS", lambda: self.image, self._open, client_id="test", introduce=self._introduce)
         self.show([broker(epoch=1)])
 
     async def _open(self, address: Address, client_id: str, /) -> PeerConnection:
@@ -62,6 +64,11 @@ class World:
             raise ConnectionFailed("refused")
         self.connections.append(Connection(address))
         return self.connections[-1]
+
+    async def _introduce(self, connection: PeerConnection) -> None:
+        self.introduced.append(connection)
+        if not self.is_believed:
+            raise AuthenticationFailed("no broker")
 
     def show(self, brokers: Iterable[BrokerImage]) -> None:
         """Makes these other brokers live."""
@@ -99,6 +106,26 @@ async def test_requests_share_a_connection_to_the_listener_of_the_brokers() -> N
     connection.requests[-1].set_result(ANSWER)
     await later
     assert len(world.connections) == 1
+
+
+@in_loop
+async def test_each_connection_is_introduced_once_before_its_requests() -> None:
+    """A connection whose introduction fails is closed, and its requests fail; the others are used afterwards."""
+    world = World()
+    world.is_believed = False
+    with pytest.raises(PeerUnavailable, match="no broker"):
+        await world.ask()
+    (refused,) = world.connections
+    assert refused.is_closed
+    assert not refused.requests
+    world.is_believed = True
+    world.show([broker(epoch=2)])
+    asked = [world.ask(), world.ask()]
+    await settle()
+    world.connections[1].requests[0].set_result(ANSWER)
+    world.connections[1].requests[1].set_result(ANSWER)
+    assert await asyncio.gather(*asked) == [ANSWER, ANSWER]
+    assert world.introduced == world.connections
 
 
 @in_loop
