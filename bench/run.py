@@ -7,13 +7,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from bench.measure import cpu_seconds
-from bench.peers import Peer, PeerUnavailable, RunningPeer
-from bench.workload import LifeWorkload, Load, SteadyWorkload, Workload
+from bench.peers import Peer, PeerUnavailable, RunningCluster, RunningPeer
+from bench.workload import ClusterWorkload, LifeWorkload, Load, SteadyWorkload, Workload
 
 __all__ = ["Published", "RowResult", "Runner"]
 
@@ -65,10 +65,10 @@ class Runner:
         # The folder's name shows which row a profile belongs to.
         folder = Path(tempfile.mkdtemp(dir=self.work_folder, prefix=f"{workload.name}-"))
         try:
-            if isinstance(workload, SteadyWorkload):
-                self._run_steady(workload, names, folder, result)
-            else:
+            if isinstance(workload, LifeWorkload):
                 self._run_life(workload, names, folder, result)
+            else:
+                self._run_steady(workload, names, folder, result)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return result
@@ -76,32 +76,42 @@ class Runner:
     def _rounds(self, workload: Workload) -> int:
         return min(workload.rounds, _QUICK_ROUNDS) if self.quick else workload.rounds
 
-    def _run_steady(self, workload: SteadyWorkload, names: Sequence[str], folder: Path, result: RowResult) -> None:
-        running: dict[str, RunningPeer] = {}
+    def _run_steady(
+        self, workload: SteadyWorkload | ClusterWorkload, names: Sequence[str], folder: Path, result: RowResult
+    ) -> None:
+        running: dict[str, RunningPeer | RunningCluster] = {}
+        measures: dict[str, Callable[[int], Mapping[str, float]]] = {}
         try:
             for name in names:
                 (folder / name).mkdir()
                 try:
-                    running[name] = self.peers[name].start(folder / name, workload.config)
-                    workload.prepare(running[name], self.load)
+                    if isinstance(workload, ClusterWorkload):
+                        cluster = self.peers[name].start_cluster(folder / name, workload.config)
+                        running[name], measures[name] = cluster, partial(workload.measure, cluster, self.load)
+                        workload.prepare(cluster, self.load)
+                    else:
+                        broker = self.peers[name].start(folder / name, workload.config)
+                        running[name], measures[name] = broker, partial(workload.measure, broker, self.load)
+                        workload.prepare(broker, self.load)
                 except _FAILURES as error:
                     self._leave_out(name, error, result)
             for number in range(self._rounds(workload)):
-                for name, broker in running.items():
+                for name, peer in running.items():
                     if name in result.reasons:
                         continue
-                    used = cpu_seconds(broker.process_id)
+                    used = peer.cpu_seconds()
                     try:
-                        figures = dict(workload.measure(broker, self.load, number))
+                        figures = dict(measures[name](number))
                     except _FAILURES as error:
                         self._leave_out(name, error, result)
                         continue
-                    figures["broker_cpu_seconds"] = cpu_seconds(broker.process_id) - used
+                    figures["broker_cpu_seconds"] = peer.cpu_seconds() - used
                     self._record(name, figures, result)
         finally:
-            for broker in running.values():
-                workload.finish(broker)
-                broker.stop()
+            for peer in running.values():
+                if isinstance(workload, SteadyWorkload) and isinstance(peer, RunningPeer):
+                    workload.finish(peer)
+                peer.stop()
 
     def _run_life(self, workload: LifeWorkload, names: Sequence[str], folder: Path, result: RowResult) -> None:
         for number in range(self._rounds(workload)):

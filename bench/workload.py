@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.load_programs import LoadPrograms
-from bench.peers import Peer, RunningPeer
+from bench.peers import Peer, RunningCluster, RunningPeer
 
-__all__ = ["PARTITIONS", "Figure", "LifeWorkload", "Load", "SteadyWorkload", "Workload"]
+__all__ = ["PARTITIONS", "ClusterWorkload", "Figure", "LifeWorkload", "Load", "SteadyWorkload", "Workload"]
 
 PARTITIONS = 6
 
@@ -74,10 +74,18 @@ class SteadyWorkload(_Row):
 
 
 @dataclass(frozen=True)
+class ClusterWorkload(_Row):
+    """A row that is measured on the same cluster of three brokers in all rounds, as `SteadyWorkload` on one broker."""
+
+    prepare: Callable[[RunningCluster, Load], None] = lambda running, load: None
+    measure: Callable[[RunningCluster, Load, int], Mapping[str, float]] = lambda running, load, number: {}
+
+
+@dataclass(frozen=True)
 class LifeWorkload(_Row):
-    """A row about the life of a broker process: every round starts its own process in a new folder, and stops it."""
+    """A row about the life of a broker process or a cluster: each round starts its own in a new folder."""
 
     measure: Callable[[Peer, Path, Load], Mapping[str, float]] = lambda peer, folder, load: {}
 
 
-Workload = SteadyWorkload | LifeWorkload
+Workload = SteadyWorkload | ClusterWorkload | LifeWorkload

@@ -7,11 +7,22 @@ from pathlib import Path
 from bench.load_programs import LoadPrograms
 from bench.peers.apache_kafka import ApacheKafka
 from bench.peers.base import Peer, PeerUnavailable, RunningPeer
+from bench.peers.cluster import RunningCluster
 from bench.peers.klamm import Klamm
 from bench.peers.librdkafka_mock import LibrdkafkaMock
 from bench.peers.tansu import Tansu
 
-__all__ = ["BASELINE", "PEER_NAMES", "USUAL_PEERS", "Klamm", "Peer", "PeerUnavailable", "RunningPeer", "make_peer"]
+__all__ = [
+    "BASELINE",
+    "PEER_NAMES",
+    "USUAL_PEERS",
+    "Klamm",
+    "Peer",
+    "PeerUnavailable",
+    "RunningCluster",
+    "RunningPeer",
+    "make_peer",
+]
 
 USUAL_PEERS = ("klamm", "kafka", "tansu", "mock")
 PEER_NAMES = (*USUAL_PEERS, "workers2", "workers4")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.support.kafka_broker import KAFKA_VERSION, KafkaUnavailable, kafka_classpath
 from tests.support.ports import free_port
 
 from bench.peers.base import Peer, PeerUnavailable, RunningPeer
+from bench.peers.cluster import CLUSTER_CONFIG, BrokerOfCluster, RunningCluster, write_settings
 
 __all__ = ["ApacheKafka"]
 
@@ -72,22 +74,44 @@ class ApacheKafka(Peer):
     def start(self, folder: Path, config: Mapping[str, str]) -> RunningPeer:
         port, controller_port = free_port(), free_port()
         settings = folder / "server.properties"
-        values = {"port": port, "controller_port": controller_port, "folder": folder / "data"}
-        stock = {key: value.format_map(values) for key, value in _STOCK.items()}
-        settings.write_text("".join(f"{key}={value}\n" for key, value in {**stock, **config}.items()), encoding="utf-8")
-        java = ["java", "-cp", self._classpath]
+        write_settings(settings, {**_stock(port, controller_port, folder / "data"), **config})
+        self._format(settings, "--standalone")
+        process, spawned_at = self.spawn(self._command(settings), folder)
+        return RunningPeer(process, port, spawned_at)
+
+    def start_cluster(self, folder: Path, config: Mapping[str, str]) -> RunningCluster:
+        """Starts three nodes, each of which is a broker and a controller, as small clusters run Kafka."""
+        ports = {node: (free_port(), free_port()) for node in (1, 2, 3)}
+        voters = ",".join(f"{node}@127.0.0.1:{controller_port}" for node, (_, controller_port) in ports.items())
+        commands: dict[int, tuple[list[str], Path]] = {}
+        for node, (port, controller_port) in ports.items():
+            own = folder / f"node-{node}"
+            stock = _stock(port, controller_port, own / "data")
+            del stock["controller.quorum.bootstrap.servers"]
+            nodes = {"node.id": str(node), "controller.quorum.voters": voters}
+            write_settings(own / "server.properties", {**stock, **nodes, **CLUSTER_CONFIG, **config})
+            self._format(own / "server.properties", "--no-initial-controllers")
+            commands[node] = self._command(own / "server.properties"), own
+        brokers: list[BrokerOfCluster] = []
+        try:
+            for node, (command, own) in commands.items():
+                brokers.append(
+                    BrokerOfCluster(node, ports[node][0], own / "data", partial(_process, self, command, own))
+                )
+            return RunningCluster(brokers)
+        except BaseException:
+            for broker in brokers:
+                broker.kill()
+            raise
+
+    def _command(self, settings: Path) -> list[str]:
+        return ["java", *_JVM, "-cp", self._classpath, "kafka.Kafka", str(settings)]
+
+    def _format(self, settings: Path, quorum: str) -> None:
+        """Formats the storage. Raises PeerUnavailable."""
+        java = ["java", "-cp", self._classpath, "kafka.tools.StorageTool"]
         formatted = subprocess.run(
-            [
-                *java,
-                "kafka.tools.StorageTool",
-                "format",
-                "--ignore-formatted",
-                "--standalone",
-                "-t",
-                _CLUSTER_ID,
-                "-c",
-                str(settings),
-            ],
+            [*java, "format", "--ignore-formatted", quorum, "-t", _CLUSTER_ID, "-c", str(settings)],
             capture_output=True,
             text=True,
             check=False,
@@ -96,5 +120,12 @@ class ApacheKafka(Peer):
             raise PeerUnavailable(
                 f"Apache Kafka's storage could not be formatted: {formatted.stdout[-200:]} {formatted.stderr[-500:]}"
             )
-        process, spawned_at = self.spawn(["java", *_JVM, "-cp", self._classpath, "kafka.Kafka", str(settings)], folder)
-        return RunningPeer(process, port, spawned_at)
+
+
+def _stock(port: int, controller_port: int, data_folder: Path) -> dict[str, str]:
+    values = {"port": port, "controller_port": controller_port, "folder": data_folder}
+    return {key: value.format_map(values) for key, value in _STOCK.items()}
+
+
+def _process(peer: Peer, command: Sequence[str], folder: Path) -> subprocess.Popen[str]:
+    return peer.spawn(command, folder)[0]

@@ -12,7 +12,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from bench.measure import wait_for_first_answer
+from bench.measure import cpu_seconds, wait_for_first_answer
+from bench.peers.cluster import RunningCluster
 
 __all__ = ["Peer", "PeerUnavailable", "RunningPeer"]
 
@@ -40,6 +41,10 @@ class RunningPeer:
     def process_id(self) -> int:
         """The id of the broker's process. Measurements include its child processes."""
         return self.process.pid
+
+    def cpu_seconds(self) -> float:
+        """Returns the processor time of the broker's processes."""
+        return cpu_seconds(self.process_id)
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Creates a topic with one replica. Raises KafkaException."""
@@ -82,6 +87,13 @@ class Peer(ABC):
 
         `config` holds Kafka's broker keys that a row needs. A peer ignores keys that it does not have.
         """
+
+    def start_cluster(self, folder: Path, config: Mapping[str, str]) -> RunningCluster:
+        """Starts three brokers with their data in `folder`, and waits until they know each other.
+
+        `config` holds the broker keys of a row, next to CLUSTER_CONFIG. Raises PeerUnavailable.
+        """
+        raise PeerUnavailable("it has no cluster")
 
     @staticmethod
     def spawn(

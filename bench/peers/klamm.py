@@ -10,9 +10,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+from tests.support.etcd_programs import etcd_program
 from tests.support.ports import free_port
 
 from bench.peers.base import Peer, PeerUnavailable, RunningPeer
+from bench.peers.cluster import CLUSTER_CONFIG, BrokerOfCluster, RunningCluster, write_settings
 
 __all__ = ["Klamm"]
 
@@ -62,6 +65,47 @@ class Klamm(Peer):
     def start_with_steps_measured(self, folder: Path, config: Mapping[str, str], target: Path) -> RunningPeer:
         """Starts klamm so that the steps of its event loop are measured; `loop_steps.py` describes how to read them."""
         return self._start(folder, config, ["loop_steps.py", str(target)])
+
+    def start_cluster(self, folder: Path, config: Mapping[str, str]) -> RunningCluster:
+        """Starts etcd, as its package does, and three brokers."""
+        try:
+            program = etcd_program()
+        except pytest.skip.Exception as missing:
+            raise PeerUnavailable(str(missing)) from None
+        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        (folder / "etcd").mkdir(parents=True)
+        etcd, _ = self.spawn(
+            [
+                str(program),
+                f"--data-dir={folder / 'etcd' / 'data'}",
+                f"--listen-client-urls={client}",
+                f"--advertise-client-urls={client}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=default={peer}",
+            ],
+            folder / "etcd",
+        )
+        settings = folder / "server.properties"
+        write_settings(settings, {**CLUSTER_CONFIG, **config})
+        brokers: list[BrokerOfCluster] = []
+        try:
+            address = client.removeprefix("http")
+            brokers.extend(self._start_broker(broker_id, folder, settings, address) for broker_id in (1, 2, 3))
+            return RunningCluster(brokers, [etcd])
+        except BaseException:
+            for broker in brokers:
+                broker.kill()
+            etcd.kill()
+            raise
+
+    def _start_broker(self, broker_id: int, folder: Path, settings: Path, etcd_address: str) -> BrokerOfCluster:
+        port, own = free_port(), folder / f"broker-{broker_id}"
+        own.mkdir()
+        command = [str(self._program), "serve", "--config", str(settings), "--listen", f"127.0.0.1:{port}"]
+        command += ["--data-dir", str(own / "data"), "--broker-id", str(broker_id)]
+        command += ["--metadata", f"etcd{etcd_address}/bench"]
+        return BrokerOfCluster(broker_id, port, own / "data", lambda: self.spawn(command, own, self._environment)[0])
 
     def _start(self, folder: Path, config: Mapping[str, str], script: Sequence[str]) -> RunningPeer:
         """Starts klamm. `script` is a program in `bench/` that runs klamm, followed by the program's own arguments."""

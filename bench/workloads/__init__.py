@@ -8,6 +8,7 @@ from bench.workloads import (
     churn_consumer,
     churn_cooperative,
     churn_eager,
+    clusters,
     commit_bytes,
     compaction,
     consume_1_kilobyte,
@@ -77,5 +78,6 @@ WORKLOADS: tuple[Workload, ...] = (
     *spark_through.WORKLOADS,
     *pipelines.WORKLOADS,
     *workers.WORKLOADS,
+    *clusters.WORKLOADS,
     *record_handlers.WORKLOADS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bench.peers import RunningPeer
+from bench.peers import RunningCluster, RunningPeer
 from bench.workload import PARTITIONS, Load
 
 __all__ = ["consume_all", "produce_all"]
@@ -13,7 +13,7 @@ SETTINGS = {"acks": "all", "linger.ms": "5"}
 
 
 def produce_all(
-    running: RunningPeer,
+    running: RunningPeer | RunningCluster,
     load: Load,
     topic: str,
     *,
@@ -36,7 +36,7 @@ def produce_all(
     return _speed(taken)
 
 
-def consume_all(running: RunningPeer, load: Load, topic: str, *, count: int) -> Mapping[str, float]:
+def consume_all(running: RunningPeer | RunningCluster, load: Load, topic: str, *, count: int) -> Mapping[str, float]:
     """Reads `topic`, which has at least `count` records, from its start, and returns the speed."""
     return _speed(
         load.programs.run(
