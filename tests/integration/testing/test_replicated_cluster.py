@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -201,6 +203,63 @@ def test_follower_goes_on_behind_a_batch_that_was_damaged_for_a_while(fsync: str
         _write_at(file, position, good)
         _wait(lambda: _in_sync(cluster) == {1, 2})
         assert _are_equal(cluster)
+
+
+@pytest.mark.parametrize("is_leader", [True, False])
+def test_a_replica_whose_log_goes_offline_gives_up_its_places(cluster: Cluster, is_leader: bool) -> None:
+    """A broker whose disk fails for one partition stays in the cluster. Another broker leads the partition, clients go
+    on, and the failed replica is not in sync until the broker has started again."""
+    assert not _produce(cluster, range(300))
+    leader = _leader(cluster)
+    failed = leader if is_leader else next(broker for broker in cluster.brokers if broker != leader)
+    cluster.run_in_broker(failed, _fail_log)
+    _wait(lambda: _in_sync(cluster) == ALL - {failed})
+    assert not _produce(cluster, range(300, 400))
+    assert _leader(cluster) != failed
+    assert _read(cluster, 400) == list(range(400))
+    assert _in_sync(cluster) == ALL - {failed}
+    cluster.kill(failed)
+    cluster.restart(failed)
+    _wait(lambda: _in_sync(cluster) == ALL)
+    _wait(lambda: _are_equal(cluster))
+
+
+async def _fail_log(server: BrokerServer) -> None:
+    assert server.context is not None
+    (log,) = (log for key, log in server.context.log_directory.logs.items() if key.topic == TOPIC)
+    log.state.mark_offline("its disk fails")
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_replica_that_is_lost_or_damaged_at_the_start_is_copied_again(cluster: Cluster, is_gone: bool) -> None:
+    """A broker whose partition is gone, or has no readable segment, gets it from the leader, and keeps what was damaged
+    aside. It leads only after that."""
+    assert not _produce(cluster, range(300))
+    leader = _leader(cluster)
+    follower = next(broker for broker in cluster.brokers if broker != leader)
+    _wait(lambda: _are_equal(cluster))
+    cluster.run_in_broker(follower, _sync_and_checkpoint)
+    cluster.kill(follower)
+    folder = cluster.data_dir_of(follower) / f"{TOPIC}-0"
+    if is_gone:
+        shutil.rmtree(folder)
+    else:
+        _write_at(folder / f"{0:020}.log", 70, 255)
+        os.truncate(folder / f"{0:020}.log", 100)
+    cluster.restart(follower)
+    _wait(lambda: _in_sync(cluster) == ALL)
+    assert _are_equal(cluster)
+    assert len(list(folder.parent.glob("*-stray"))) == (0 if is_gone else 1)
+    cluster.move_leader(TOPIC, 0, follower)
+    assert _read(cluster, 300) == list(range(300))
+
+
+async def _sync_and_checkpoint(server: BrokerServer) -> None:
+    assert server.context is not None
+    directory = server.context.log_directory
+    for log in directory.logs.values():
+        log.flush()
+    directory.checkpoint().result()
 
 
 def _write_at(file: Path, position: int, value: int) -> None:

@@ -76,6 +76,7 @@ class FetchRead:
         "_partitions",
         "_request",
         "_sender",
+        "_told",
         "_version",
         "_warm_reads",
         "is_of_follower",
@@ -94,6 +95,9 @@ class FetchRead:
     ) -> None:
         """Begins a read. `sender`: the broker that sends the request, None for a client."""
         self._sender = sender
+        self._told: set[Partition] = set()
+        """The partitions whose follower's progress this request has told. It tells it once: after it has waited for
+        records, it still says where the follower was before (`updateFetchState` in `ReplicaManager.readFromLog`)."""
         self.is_of_follower = request.replica_id >= 0
         self._partitions = partitions
         self._warm_reads = warm_reads
@@ -255,7 +259,8 @@ class FetchRead:
                     (transaction.producer_id, transaction.first_offset)
                     for transaction in log.aborted_transactions(Offset(wanted.fetch_offset), len(records))
                 ]
-            if self.is_of_follower:
+            if self.is_of_follower and partition not in self._told:
+                self._told.add(partition)
                 partition.follower_fetched(
                     BrokerId(self._request.replica_id),
                     self._request.replica_epoch,

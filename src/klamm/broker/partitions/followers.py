@@ -84,7 +84,14 @@ class Followers:
         self.follow(image)
 
     def follow(self, image: PartitionImage) -> None:
-        """Takes over the replicas and in-sync replicas of the metadata."""
+        """Takes over the replicas and in-sync replicas of the metadata.
+
+        A replica that leaves the in-sync replicas must fetch again before it may join: its broker may have left on its
+        own, because it can't use the log any more.
+        """
+        for broker_id in set(self._image.isr) - set(image.isr):
+            if broker_id in self._progress:
+                self._progress[broker_id].leave()
         self._image = image
         now_ms = self._port.now_ms()
         for broker_id in image.replicas:

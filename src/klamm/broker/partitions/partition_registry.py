@@ -345,11 +345,12 @@ class PartitionRegistry:
         return log
 
     def resign(self, topic_partition: TopicPartition) -> None:
-        """Notifies all observers of a partition that its log is offline.
+        """Notifies all observers of a partition that its log is offline, or stops to follow its leader.
 
         The partition stays, and refuses requests with KAFKA_STORAGE_ERROR.
         """
         topic, index = topic_partition
+        self.unled.stop_following(topic_partition)
         if not self.is_offline(topic, index):
             return
         partition = self.by_name[topic].get(index)

@@ -47,6 +47,12 @@ class UnledLogs:
         self.followed.leave((topic.topic_id, index))
         self.left_behind.discard(TopicPartition(topic.name, index))
 
+    def stop_following(self, topic_partition: TopicPartition) -> None:
+        """Stops following one partition, whose log is offline. Does nothing if it is not followed."""
+        log = self._log_directory.get(topic_partition)
+        if log is not None:
+            self.followed.leave((log.topic_id, topic_partition.partition))
+
     def stop_all(self, topic: TopicImage) -> None:
         """Stops following all partitions of a topic that is deleted. Nothing is appended to their logs from now on."""
         if self.followed:
@@ -89,9 +95,14 @@ class UnledLogs:
         self.left_behind.discard(TopicPartition(led.name, index))
         if len(image.replicas) == 1:
             return
+        key = TopicPartition(led.name, index)
+        if log is not None and key in self._log_directory.unusable and image.leader != NO_BROKER:
+            log = None  # the leader has its records
         if log is None:
+            is_unusable = key in self._log_directory.unusable
+            create = self._log_directory.replace_unusable if is_unusable else self._log_directory.create
             try:
-                log = self._log_directory.create(TopicPartition(led.name, index), led.topic_id, config)
+                log = create(key, led.topic_id, config)
             except (KafkaError, OSError) as error:
                 led.failures[index] = f"{led.name}-{index} has no log: {error}"
                 _logger.error("%s", led.failures[index])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from klamm.broker.replication.failed_logs import FailedLogs
 from klamm.broker.replication.in_sync_proposals import InSyncProposals
 from klamm.broker.replication.lag_check import LagCheck
 from klamm.broker.replication.replica_fetchers import ReplicaFetchers
@@ -45,6 +46,7 @@ class ReplicationServices:
             led = partitions.by_name.get(topic)
             return None if led is None else led.topic_id
 
+        self.failed_logs = FailedLogs(metadata, spawn)
         self.proposals = InSyncProposals(config, metadata, spawn, topic_id_of)
         self.fetchers = ReplicaFetchers(
             present,

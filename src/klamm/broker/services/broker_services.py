@@ -113,11 +113,13 @@ class BrokerServices:
         metadata = await self._open_metadata(open_store, partitions)
         await open_log_directory(self.log_directory, metadata, self.config.node_id, self.dynamic_config.topic_config_of)
         await register_broker(self.config, metadata, self.log_directory, endpoints)
-        self._handle_log_failures(partitions)
+        failures = self._handle_log_failures(partitions)
         internal_topics = InternalTopics(self.dynamic_config, metadata, partitions.registry)
         coordinators = self._make_coordinators(partitions, metadata, internal_topics)
         self.context = context = self._make_context(partitions, metadata, internal_topics, coordinators)
         replication = self.replication = self._make_replication(partitions, metadata)
+        if replication is not None:
+            failures.give_up = replication.failed_logs.add
         coordinators.start()
         self._follow_metadata(context)
         if replication is not None:
@@ -202,10 +204,11 @@ class BrokerServices:
         )
         partitions.registry.refuse_writes()
 
-    def _handle_log_failures(self, partitions: PartitionServices) -> None:
+    def _handle_log_failures(self, partitions: PartitionServices) -> LogFailureHandler:
         handler = LogFailureHandler(self.log_directory, partitions.registry)
         self._stops.callback(handler.stop)
         handler.start()
+        return handler
 
     def _make_coordinators(
         self, partitions: PartitionServices, metadata: MetadataService, internal_topics: InternalTopics

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ class LogFailureHandler:
     """Observer of logs that go offline, from `start` to `stop`. Must be created on the running event loop."""
 
     def __init__(self, log_directory: LogDirectory, partitions: PartitionRegistry) -> None:
+        self.give_up: Callable[[TopicPartition], None] = lambda topic_partition: None
+        """Lets other replicas of a partition lead. Does nothing on a single broker."""
         self._log_directory = log_directory
         self._partitions = partitions
         self._loop = asyncio.get_running_loop()
@@ -41,3 +44,4 @@ class LogFailureHandler:
     def _resign(self, topic_partition: TopicPartition) -> None:
         if not self._is_stopped:
             self._partitions.resign(topic_partition)
+            self.give_up(topic_partition)

@@ -69,6 +69,12 @@ class FollowerProgress:
         self._fetched_ms = now_ms
         self._leader_end_when_fetched = leader_end_offset
 
+    def leave(self) -> None:
+        """Forgets how far the follower has copied the log, because it is not in sync any more. Its next Fetch tells."""
+        self.end_offset = UNKNOWN_OFFSET
+        self.caught_up_ms = self._fetched_ms = NEVER_MS
+        self._leader_end_when_fetched = UNKNOWN_OFFSET
+
     def is_caught_up(self, leader_end_offset: Offset, now_ms: float, max_lag_ms: float) -> bool:
         """Returns whether the follower holds the whole log, or did within the last `max_lag_ms`."""
         return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from klamm.metadata.brokers import plan_stop
 from klamm.metadata.replicas.broker_departure import plan_upkeep
 from klamm.metadata.replicas.elections import ElectionOutcome, plan_elections
+from klamm.metadata.replicas.failed_replicas import KEYS_OF_A_FAILURE, plan_failed_replicas
 from klamm.metadata.replicas.isr_changes import IsrProposal, plan_isr_change
 from klamm.metadata.replicas.reassignments import Reassignment, plan_reassignments
 
@@ -28,6 +29,8 @@ _KEPT_AT_ONCE: Final = 500
 """Number of keys in one decision about leaders, if the store has no limit."""
 _KEYS_OF_A_CHANGE: Final = 2
 """The keys that the change of a partition on request needs: its own, and the run of its new leader."""
+_COMMON_KEYS: Final = 2
+"""The keys that a decision may need beside those of its partitions."""
 
 
 class Change(Protocol):
@@ -78,7 +81,7 @@ class ReplicaChanges:
     async def elect(self, wanted: Sequence[TopicPartition], election: Election) -> list[ElectionOutcome]:
         """Elects leaders on request; returns the outcome for each partition, in order."""
         outcomes: list[ElectionOutcome] = []
-        async for some in self._in_parts(wanted):
+        async for some in self._in_parts(wanted, _KEYS_OF_A_CHANGE):
             made = await self._change(partial(plan_elections, wanted=some, election=election))
             outcomes += made
         return outcomes
@@ -86,20 +89,32 @@ class ReplicaChanges:
     async def reassign(self, wanted: Sequence[Reassignment], *, allows_other_factor: bool) -> list[KafkaError | None]:
         """Begins or cancels reassignments; returns None for each on success, otherwise the reason, in order."""
         results: list[KafkaError | None] = []
-        async for some in self._in_parts(wanted):
+        async for some in self._in_parts(wanted, _KEYS_OF_A_CHANGE):
             made = await self._change(partial(plan_reassignments, wanted=some, allows_other_factor=allows_other_factor))
             results += made
         return results
 
-    async def _in_parts(self, wanted: Sequence[T]) -> AsyncIterator[Sequence[T]]:
-        """Yields some partitions at a time, so that one transaction has room for their changes.
+    async def give_up(self, failed: Sequence[TopicPartition]) -> int:
+        """Gives up this broker's places in partitions whose logs it can't use; returns how many partitions change.
+
+        A replica keeps its places if no other one may hold all committed records.
+        """
+        total = 0
+        async for some in self._in_parts(failed, KEYS_OF_A_FAILURE):
+            plan = partial(plan_failed_replicas, broker_id=self._broker_id, incarnation=self._incarnation, failed=some)
+            count = await self._change(plan)
+            total += count
+        return total
+
+    async def _in_parts(self, wanted: Sequence[T], keys: int) -> AsyncIterator[Sequence[T]]:
+        """Yields some partitions at a time, so that one transaction has room for their changes, of `keys` keys each.
 
         Lets other tasks run between two parts: a part that changes nothing waits for nothing.
 
         Each change is valid without the others. A decision in several transactions would be made again as a whole, and
         then find its own changes: "the election is not needed".
         """
-        count = max(1, self._room // _KEYS_OF_A_CHANGE)
+        count = max(1, (self._room - _COMMON_KEYS) // keys)
         for start in range(0, len(wanted), count):
             yield wanted[start : start + count]
             await asyncio.sleep(0)

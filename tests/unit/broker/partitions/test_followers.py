@@ -206,3 +206,20 @@ def test_nothing_is_committed_after_the_session_can_have_ended(folder: LogFolder
     is_valid = False
     led.fetch(TWO, 2)
     assert led.committed == 1
+
+
+def test_a_replica_that_left_on_its_own_joins_only_after_a_fetch(folder: LogFolder) -> None:
+    """A follower whose log is offline leaves the in-sync replicas in the metadata. Nothing waits for it from then on,
+    and it is not proposed again until it fetches, although it had every record."""
+    led = Led(folder, (ONE, TWO, THREE), 2)
+    led.append(3)
+    led.fetch(TWO, 3)
+    led.fetch(THREE, 3)
+    led.show(ONE, TWO)
+    led.append()
+    led.fetch(TWO, 4)
+    assert led.committed == 4
+    led.followers.check_lag(led.partition)
+    assert led.port.proposals == 0
+    led.fetch(THREE, 4)
+    assert led.port.proposals == 1

@@ -1,0 +1,74 @@
+"""Decides what happens to partitions with several replicas when one replica's log can't be used any more.
+
+The log is damaged, is gone, or its disk has failed. The broker itself goes on: only the replica gives up its places.
+
+Source: `ReplicationControlManager.handleDirectoriesOffline` of Apache Kafka 4.3, for one log instead of a directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from klamm.metadata.entries import live_key, put_partition, topic_key
+from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage
+from klamm.metadata.metadata_store import Change, Plan, Planning
+from klamm.metadata.replicas.eligible_leaders import guard_change, makes_eligible
+from klamm.metadata.replicas.partition_change import ReplicaRules, change_partition
+from klamm.metadata.replicas.replica_rules import rules_of
+from klamm.protocol.types import BrokerId, TopicPartition
+
+__all__ = ["KEYS_OF_A_FAILURE", "plan_failed_replicas"]
+
+KEYS_OF_A_FAILURE: Final = 3
+"""The keys that the change of a partition needs at most: its own, its topic, and the run of its new leader.
+
+Two more keys belong to the whole plan.
+"""
+
+
+def plan_failed_replicas(
+    image: MetadataImage, broker_id: BrokerId, incarnation: str, failed: Sequence[TopicPartition]
+) -> Planning[int]:
+    """Plans that the broker's replicas of these partitions neither lead nor are in sync nor eligible; the result is the
+    number of partitions that change.
+
+    A replica keeps its places if no other one may hold all committed records: nobody could lead then. The decision
+    depends on the run of the broker, because a later run starts without places anyway.
+    """
+    live = image.live.get(broker_id)
+    if live is None or live.incarnation != incarnation:
+        return Plan(0)
+    changes: list[Change] = []
+    reads: dict[str, None] = {}
+    needs_guard = False
+    for name, index in failed:
+        yield
+        topic = image.topics.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            continue
+        partition = topic.partitions[index]
+        changed = _without(partition, rules_of(image, topic), broker_id)
+        if changed is partition:
+            continue
+        changes.append(put_partition(topic.topic_id, changed))
+        if makes_eligible(partition, changed):
+            reads[topic_key(name)] = None
+            needs_guard = True
+        if changed.leader not in (NO_BROKER, partition.leader):
+            reads[live_key(changed.leader)] = None
+    if not changes:
+        return Plan(0)
+    reads[live_key(broker_id)] = None
+    return Plan(len(changes), [*changes, *([guard_change(image)] if needs_guard else [])], list(reads))
+
+
+def _without(partition: PartitionImage, rules: ReplicaRules, broker_id: BrokerId) -> PartitionImage:
+    isr = tuple(each for each in partition.isr if each != broker_id)
+    others = isr or tuple(each for each in partition.elr if each != broker_id)
+    if not others or (isr == partition.isr and broker_id not in (*partition.elr, partition.leader)):
+        return partition
+    others_may_lead = rules.may_lead
+    rules = replace(rules, may_lead=lambda other: other != broker_id and others_may_lead(other))
+    return change_partition(partition, rules, isr=isr, unclean_stops=(broker_id,))
