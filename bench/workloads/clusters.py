@@ -7,16 +7,26 @@ of the replica lag (30 s). The memory and the processor time of klamm include et
 from __future__ import annotations
 
 import itertools
+import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 
 from bench.peers import Peer, RunningCluster
+from bench.wire import Connection
 from bench.workload import PARTITIONS, ClusterWorkload, Figure, LifeWorkload, Load
 from bench.workloads.throughput import consume_all, produce_all
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
 
 __all__ = ["WORKLOADS"]
 
@@ -178,32 +188,39 @@ def _write_failover(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]
     return {"seconds": seconds}
 
 
+def _commit(running: RunningCluster) -> bool:
+    """Asks a live broker for the coordinator, and commits an offset there; returns whether that succeeded.
+
+    With requests of its own: after a kill librdkafka sometimes waits for its `socket.timeout.ms` before it commits again.
+    """
+    asked = next(broker for broker in running.brokers if broker.process.poll() is None)
+    topic = OffsetCommitRequestTopic(name="orders", partitions=[OffsetCommitRequestPartition(partition_index=0)])
+    try:
+        with Connection(asked.address) as connection:
+            (found,) = connection.ask_all(FindCoordinatorResponse, 3, [FindCoordinatorRequest(key="billing")])
+        if found.error_code:
+            return False
+        with Connection(f"{found.host}:{found.port}") as coordinator:
+            request = OffsetCommitRequest(group_id="billing", topics=[topic])
+            (committed,) = coordinator.ask_all(OffsetCommitResponse, 7, [request])
+    except (OSError, struct.error):
+        return False
+    return not committed.topics[0].partitions[0].error_code
+
+
 def _group_failover(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
     running = peer.start_cluster(folder, {})
     try:
         running.create_topic("orders", 1)
         gap = _Gap()
-        consumer = Consumer(
-            {
-                "bootstrap.servers": running.bootstrap_servers,
-                "group.id": "billing",
-                "enable.auto.commit": False,
-                "log_level": 0,
-            }
-        )
-        consumer.subscribe(["orders"])
-        numbers = itertools.count(1)
 
         def attempt() -> None:
-            consumer.poll(_ASK_INTERVAL_S)
-            try:
-                consumer.commit(offsets=[TopicPartition("orders", 0, next(numbers))], asynchronous=False)
-            except KafkaException:
-                return
-            gap.success()
+            if _commit(running):
+                gap.success()
+            else:
+                time.sleep(_ASK_INTERVAL_S)
 
         seconds = _over_a_kill(gap, attempt, lambda: running.coordinator_of("billing").kill())
-        consumer.close()
     finally:
         running.stop()
     return {"seconds": seconds}
