@@ -32,8 +32,8 @@ _INTRODUCTIONS = {
     "spark-sink": "How fast klamm's Spark sink writes, next to Spark's own Kafka connector. The columns are the "
     "brokers; the rows compare the two sinks on the same broker, with equal settings of the producer. The connector's "
     "sink writes at least once only.",
-    "clusters": "What three brokers on one machine cost that copy each partition, and how long a failover takes. klamm's "
-    "memory and processor time include etcd's.",
+    "clusters": "What three brokers on one machine cost that copy each partition, and how long a failover takes. "
+    "klamm's memory and processor time include etcd's.",
     "pipelines": "How fast a pipeline is, next to the same queries by hand on Spark's own Kafka connector. The columns "
     "are the brokers; the rows compare the two on the same broker. Both write dead letters by a second query. The "
     "connector's sink writes at least once only.",

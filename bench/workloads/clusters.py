@@ -191,7 +191,7 @@ def _write_failover(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]
 def _commit(running: RunningCluster) -> bool:
     """Asks a live broker for the coordinator, and commits an offset there; returns whether that succeeded.
 
-    With requests of its own: after a kill librdkafka sometimes waits for its `socket.timeout.ms` before it commits again.
+    With requests of its own, because librdkafka sometimes waits for its `socket.timeout.ms` after a kill.
     """
     asked = next(broker for broker in running.brokers if broker.process.poll() is None)
     topic = OffsetCommitRequestTopic(name="orders", partitions=[OffsetCommitRequestPartition(partition_index=0)])
