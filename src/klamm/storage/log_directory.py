@@ -148,6 +148,12 @@ class LogDirectory:
         """The latest run of the broker with this folder that was recorded, None if there is none."""
         return self._meta.incarnation if self._meta is not None else None
 
+    def check_node(self, node_id: int) -> None:
+        """Raises `InconsistentDataDirectory` if the folder belongs to another broker. Called before anything in the
+        folder is changed: no partition of it would be assigned to this broker."""
+        if self._meta is not None:
+            self._meta.check_node(self.path, node_id)
+
     def write_meta_properties(
         self, *, cluster_id: str, node_id: int, broker_epoch: int = _NO_BROKER_EPOCH, incarnation: str | None = None
     ) -> None:
@@ -355,20 +361,23 @@ class LogDirectory:
         log = self.logs.pop(topic_partition, None)
         if log is not None:
             self._deleted_topics.add(topic_partition.topic)
+            self._checkpoints.left_out.discard(topic_partition)
             self.cleaner.abort(topic_partition)
             folder = self._retire(log, DELETED_DIRECTORY_SUFFIX)
             if folder is not None:
                 self._removals.append((Millis(self._clock() + log.config.file_delete_delay_ms), folder))
 
-    def set_strays_aside(self, topic_ids: Mapping[str, TopicId]) -> list[Path]:
-        """Renames the folders of topics that are not in `topic_ids`, or have another id there, to `….-stray`.
+    def set_strays_aside(self, assigned: Mapping[TopicPartition, TopicId]) -> list[Path]:
+        """Renames the folders of partitions that are not in `assigned`, or have another topic id there, to `….-stray`.
 
-        Such a topic was deleted while this broker was not running. As in Kafka its records are kept, but not under a
-        name that may belong to another topic. Returns the new paths. Raises OSError.
+        While this broker was not running, the topic was deleted, or the replica moved to another broker. As in Kafka
+        the records are kept, but not under a name that may be needed again. Returns the new paths. Raises OSError.
+
+        Source: `LogManager.isStrayReplica` of Apache Kafka 4.3.
         """
         strays = []
         for topic_partition, log in list(self.logs.items()):
-            topic_id = topic_ids.get(topic_partition.topic)
+            topic_id = assigned.get(topic_partition)
             if topic_id is None or log.topic_id not in (topic_id, ZERO_TOPIC_ID):
                 strays.append(self.logs.pop(topic_partition))
         if strays:
@@ -379,9 +388,30 @@ class LogDirectory:
         for log in strays:
             folder = self._retire(log, STRAY_DIRECTORY_SUFFIX)
             if folder is not None:
-                _logger.warning("%s is of a topic that does not exist any more: it was renamed to %s", log, folder)
+                _logger.warning(
+                    "%s is not assigned to this broker, or its topic does not exist any more: its folder was renamed "
+                    "to %s, and can be deleted",
+                    log,
+                    folder,
+                )
                 aside.append(folder)
         return aside
+
+    def leave_out_in_steps(self, topic_partitions: Collection[TopicPartition]) -> Generator[None, None, Future[None]]:
+        """Takes partitions out of the checkpoints before their logs are deleted, some logs per step.
+
+        Otherwise, after a crash, a partition that comes back would seem to have lost its folder. The future is done
+        when the files are on the disk; it may raise OSError. `keep` takes a partition in again.
+        """
+        self._checkpoints.left_out.update(topic_partitions)
+        contents = None
+        while contents is None:
+            contents = yield from self._checkpoints.gather_in_steps(self.logs)
+        return self._background.submit(self._write_durably, contents)
+
+    def keep(self, topic_partition: TopicPartition) -> None:
+        """Lets the next checkpoint name the partition again: its log is not deleted."""
+        self._checkpoints.left_out.discard(topic_partition)
 
     def _retire(self, log: Log, suffix: str) -> Path | None:
         """Renames a log's folder and takes the log out of use. Returns the new path.

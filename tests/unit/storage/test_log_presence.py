@@ -187,7 +187,7 @@ def test_a_stray_leaves_nothing_noted_of_its_name(tmp_path: Path) -> None:
     folder.restart()
     other_id = type(TOPIC_ID)(bytes(reversed(TOPIC_ID)))
     assert folder.directory.find_lost({ORDERS: other_id}, lambda _: folder.config) == []
-    assert len(folder.directory.set_strays_aside({"orders": other_id})) == 1
+    assert len(folder.directory.set_strays_aside({ORDERS: other_id})) == 1
     folder.kill()
     folder.start()
     assert folder.directory.find_lost({ORDERS: other_id}, lambda _: folder.config) == []

@@ -5,7 +5,8 @@ no leader. From then on each request gets NOT_LEADER_OR_FOLLOWER, also through a
 The partitions of internal topics tell their observers at once, so that no coordinator answers any more. Other topics
 may have many thousands of partitions: their waiting requests are answered in steps, before all other steps.
 
-`unled_logs.py` has the logs of partitions that are led elsewhere. Only the deletion of its topic deletes a log.
+`unled_logs.py` has the logs of partitions that are led elsewhere. A log is deleted with its topic, or when this broker
+is no replica any more.
 """
 
 from __future__ import annotations
@@ -70,6 +71,9 @@ class PartitionRegistry:
         self._refuses_writes = False
         """Whether the session with the metadata store has ended: this broker begins to lead nothing."""
         self._is_working = False
+        self._is_stopped = False
+        self._forgets_departed = False
+        """Whether the checkpoints are about to forget logs that are deleted afterwards."""
         self._settled: asyncio.Future[None] | None = None
 
     def replicate(self, port: ReplicationPort, may_commit: Callable[[], bool]) -> None:
@@ -219,6 +223,11 @@ class PartitionRegistry:
                 pass
         self._tell_settled()
 
+    def stop(self) -> None:
+        """Runs all pending steps at once. Later images must not follow."""
+        self.finish()
+        self._is_stopped = True
+
     def _work_if_idle(self) -> None:
         if self._work and not self._is_working:
             self._work_on()
@@ -248,8 +257,9 @@ class PartitionRegistry:
             self._settled = None
 
     def retry_failures(self, image: MetadataImage) -> None:
-        """Retries in steps to create the logs that could not be created."""
+        """Retries in steps to create the logs that could not be created, and to delete those that could not be."""
         self._work += [self._lead(image.topics[name]) for name, led in self.by_name.items() if led.failures]
+        self._delete_departed()
         self._work_if_idle()
 
     def reconfigure(self) -> None:
@@ -304,6 +314,7 @@ class PartitionRegistry:
                 partition.commit_found()
                 self._tell_leads(partition)
             yield True
+        self._delete_departed()
 
     def _follow_led(self, partition: Partition, image: PartitionImage, config: TopicConfig) -> None:
         """Takes over a change of a partition that this broker continues to lead."""
@@ -343,6 +354,40 @@ class PartitionRegistry:
         if not log.is_offline:
             log.assign_leader_epoch(image.leader_epoch)
         return log
+
+    def _delete_departed(self) -> None:
+        """Begins to delete the logs of partitions that have moved away."""
+        if self.unled.departed and not self._forgets_departed and not self._refuses_writes:
+            self._forgets_departed = True
+            self._work.append(self._forget_departed())
+
+    def _forget_departed(self) -> Iterator[bool]:
+        steps = self.unled.departed.forget_in_steps()
+        try:
+            while True:
+                next(steps)
+                yield True
+        except StopIteration as end:
+            logs, forgotten = end.value
+        asyncio.wrap_future(forgotten).add_done_callback(lambda done: self._departed_are_forgotten(logs, done))
+
+    def _departed_are_forgotten(self, logs: Collection[Log], done: asyncio.Future[None]) -> None:
+        self._forgets_departed = False
+        if self._is_stopped or self._refuses_writes or done.cancelled():
+            return  # Without a session, the image may be outdated.
+        error = done.exception()
+        if error is not None:
+            _logger.error("the logs of moved partitions are not deleted yet, it is tried again: %s", error)
+            return
+        self._work.append(self._delete_logs_of_departed(logs))
+        self._work_if_idle()
+
+    def _delete_logs_of_departed(self, logs: Collection[Log]) -> Iterator[bool]:
+        for _ in self.unled.departed.delete_in_steps(logs):
+            yield True
+            if self._refuses_writes:
+                return
+        self._delete_departed()
 
     def resign(self, topic_partition: TopicPartition) -> None:
         """Notifies all observers of a partition that its log is offline.

@@ -1,7 +1,7 @@
 """The logs on this broker of partitions that it does not lead: those that it follows, and those that are left behind.
 
-A partition whose replicas are elsewhere now leaves its folder behind. Nothing uses the folder, and only the deletion of
-the topic removes it.
+A partition whose replicas are elsewhere now leaves its log behind. No request uses this log, and `departed_logs.py`
+deletes it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from klamm.broker.partitions.departed_logs import DepartedLogs
 from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
 from klamm.broker.partitions.role import Role, role_in
 from klamm.metadata.image import NO_BROKER
@@ -32,8 +33,7 @@ class UnledLogs:
 
     def __init__(self, node_id: BrokerId, log_directory: LogDirectory) -> None:
         self.followed = ReplicaLogs()
-        self.left_behind: set[TopicPartition] = set()
-        """Partitions that have a log here although this broker is none of their replicas. No request uses the log."""
+        self.departed = DepartedLogs(log_directory)
         self._node_id = node_id
         self._log_directory = log_directory
 
@@ -45,7 +45,7 @@ class UnledLogs:
     def take(self, topic: TopicImage, index: PartitionIndex) -> None:
         """Takes a partition out of use here: this broker leads it now, or its topic is deleted."""
         self.followed.leave((topic.topic_id, index))
-        self.left_behind.discard(TopicPartition(topic.name, index))
+        self.departed.keep(TopicPartition(topic.name, index))
 
     def stop_all(self, topic: TopicImage) -> None:
         """Stops following all partitions of a topic that is deleted. Nothing is appended to their logs from now on."""
@@ -84,9 +84,9 @@ class UnledLogs:
             log.update_config(config)
         if role_in(image, self._node_id) is Role.NOT_HERE:
             if log is not None:
-                self._leave_behind(log, image)
+                self.departed.add(log, image)
             return
-        self.left_behind.discard(TopicPartition(led.name, index))
+        self.departed.keep(TopicPartition(led.name, index))
         if len(image.replicas) == 1:
             return
         if log is None:
@@ -99,14 +99,3 @@ class UnledLogs:
             led.failures.pop(index, None)
         if image.leader != NO_BROKER and not log.is_offline:
             self.followed.follow(FollowedLog(led.topic_id, log, image.leader, image.leader_epoch))
-
-    def _leave_behind(self, log: Log, image: PartitionImage) -> None:
-        if log.topic_partition in self.left_behind:
-            return
-        self.left_behind.add(log.topic_partition)
-        _logger.warning(
-            "%s has moved to brokers %s: its folder %s stays here, and nothing uses it",
-            log,
-            list(image.replicas),
-            log.directory,
-        )

@@ -158,6 +158,7 @@ class BrokerServices:
         self._stops.push_async_callback(self._close_log_directory)
         self.log_directory.lock()
         refuse_kafka_directory(self.log_directory.path)
+        self.log_directory.check_node(self.config.node_id)
 
     async def _close_log_directory(self) -> None:
         await asyncio.to_thread(self.log_directory.close, not self._closes_files_only)
