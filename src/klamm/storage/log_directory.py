@@ -13,7 +13,7 @@ import logging
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from random import Random
@@ -48,6 +48,7 @@ from klamm.storage.log_files import (
 from klamm.storage.log_opening import load_logs, offline
 from klamm.storage.log_services import LogServices, segment_settings
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
+from klamm.storage.noted_names import NotedNames
 from klamm.storage.offset_checkpoints import CheckpointContents, NotedOffsets, OffsetCheckpoints
 from klamm.storage.segment import Segment
 
@@ -99,9 +100,8 @@ class LogDirectory:
         """Folders, and the times at which they are due for removal."""
         self._kept_back: deque[Path] = deque()
         """Files that could not be removed yet."""
-        self._deleted_topics: set[str] = set()
-        """Deleted topics that the checkpoints may still contain."""
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="klamm-storage")
+        self.names = NotedNames(path, self.logs, self._checkpoints, self._background.submit)
         self._services = LogServices(
             FilePool(open_files if open_files is not None else default_open_files()),
             producer_id_expiration_ms=(
@@ -360,8 +360,7 @@ class LogDirectory:
         """Takes a log out of use at once. Its files are removed after `file.delete.delay.ms`."""
         log = self.logs.pop(topic_partition, None)
         if log is not None:
-            self._deleted_topics.add(topic_partition.topic)
-            self._checkpoints.left_out.discard(topic_partition)
+            self.names.deleted(topic_partition)
             self.cleaner.abort(topic_partition)
             folder = self._retire(log, DELETED_DIRECTORY_SUFFIX)
             if folder is not None:
@@ -383,7 +382,7 @@ class LogDirectory:
         if strays:
             # The checkpoints must drop the strays first: otherwise a new topic of the same name would seem to miss
             # records.
-            self._write_durably(self._checkpoints.gather(self.logs))
+            self.names.write_durably(self._checkpoints.gather(self.logs))
         aside = []
         for log in strays:
             folder = self._retire(log, STRAY_DIRECTORY_SUFFIX)
@@ -396,22 +395,6 @@ class LogDirectory:
                 )
                 aside.append(folder)
         return aside
-
-    def leave_out_in_steps(self, topic_partitions: Collection[TopicPartition]) -> Generator[None, None, Future[None]]:
-        """Takes partitions out of the checkpoints before their logs are deleted, some logs per step.
-
-        Otherwise, after a crash, a partition that comes back would seem to have lost its folder. The future is done
-        when the files are on the disk; it may raise OSError. `keep` takes a partition in again.
-        """
-        self._checkpoints.left_out.update(topic_partitions)
-        contents = None
-        while contents is None:
-            contents = yield from self._checkpoints.gather_in_steps(self.logs)
-        return self._background.submit(self._write_durably, contents)
-
-    def keep(self, topic_partition: TopicPartition) -> None:
-        """Lets the next checkpoint name the partition again: its log is not deleted."""
-        self._checkpoints.left_out.discard(topic_partition)
 
     def _retire(self, log: Log, suffix: str) -> Path | None:
         """Renames a log's folder and takes the log out of use. Returns the new path.
@@ -465,11 +448,7 @@ class LogDirectory:
                 self._background.submit(self._remove_files, files, contents)
 
     def _remove_files(self, paths: Sequence[Path], contents: CheckpointContents) -> None:
-        self._kept_back += remove_let_go(paths, lambda: self._write_durably(contents))
-
-    def _write_durably(self, contents: CheckpointContents) -> None:
-        self._checkpoints.write(contents)
-        sync_directory(self.path)
+        self._kept_back += remove_let_go(paths, lambda: self.names.write_durably(contents))
 
     def checkpoint(self) -> Future[None]:
         """Writes the checkpoints of recovery points, log start offsets and high watermarks. The future is done after
@@ -488,30 +467,6 @@ class LogDirectory:
         if contents is not None:
             self._background.submit(self._write_checkpoints_or_log, contents)
 
-    def forget_in_steps(self, topics: Collection[str]) -> Generator[None, None, Future[None] | None]:
-        """Removes deleted topics with these names from the checkpoints on the disk, before new topics get the names.
-
-        Otherwise a crash before the new folders exist would look as if the folders were lost. Returns a future to wait
-        for, which may raise KafkaError KAFKA_STORAGE_ERROR; None if there is nothing to remove.
-        """
-        if not self._deleted_topics or self._deleted_topics.isdisjoint(topics):
-            return None
-        contents = None
-        while contents is None:
-            forgotten = self._deleted_topics.copy()
-            contents = yield from self._checkpoints.gather_in_steps(self.logs)
-        self._deleted_topics -= forgotten
-        return self._background.submit(self._forget, forgotten, contents)
-
-    def _forget(self, topics: set[str], contents: CheckpointContents) -> None:
-        try:
-            self._write_durably(contents)
-        except OSError as error:
-            self._deleted_topics |= topics
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"the checkpoints of {self.path} can't be written: {error}"
-            ) from error
-
     def wait_for_background(self) -> None:
         """Waits until all work that was given to the background thread is done."""
         wait([self._background.submit(bool)])
@@ -525,4 +480,4 @@ class LogDirectory:
     def _lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
         self.cleaner.abort(topic_partition)
         self._cleaner_checkpoint.lower(topic_partition, offset)
-        self._write_durably(self._checkpoints.gather(self.logs, {topic_partition: offset}))
+        self.names.write_durably(self._checkpoints.gather(self.logs, {topic_partition: offset}))

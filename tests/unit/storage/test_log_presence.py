@@ -168,7 +168,7 @@ def test_a_topic_that_takes_the_name_of_a_deleted_one_is_not_lost(tmp_path: Path
     """A new topic with a deleted topic's name is not reported as lost if a kill comes before its folder is created."""
     folder = _filled(tmp_path)
     folder.directory.delete(ORDERS)
-    steps = folder.directory.forget_in_steps(["orders"])
+    steps = folder.directory.names.forget_in_steps(["orders"])
     while True:
         try:
             next(steps)

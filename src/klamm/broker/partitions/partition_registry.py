@@ -62,7 +62,7 @@ class PartitionRegistry:
         self._topic_config_of = topic_config_of
         self.by_name: dict[str, LedTopic] = {}
         self.by_id: dict[TopicId, LedTopic] = {}
-        self.unled = UnledLogs(node_id, log_directory)
+        self.unled = UnledLogs(node_id, log_directory, self._run)
         self._leadership_observers: list[Callable[[Partition, bool], None]] = []
         self._topics: Mapping[str, TopicImage] = {}
         self._work: deque[Iterator[bool]] = deque()
@@ -71,9 +71,6 @@ class PartitionRegistry:
         self._refuses_writes = False
         """Whether the session with the metadata store has ended: this broker begins to lead nothing."""
         self._is_working = False
-        self._is_stopped = False
-        self._forgets_departed = False
-        """Whether the checkpoints are about to forget logs that are deleted afterwards."""
         self._settled: asyncio.Future[None] | None = None
 
     def replicate(self, port: ReplicationPort, may_commit: Callable[[], bool]) -> None:
@@ -112,10 +109,6 @@ class PartitionRegistry:
         if led is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
         return led.get(index)
-
-    def find_log(self, led: LedTopic, index: int) -> Log | None:
-        """Returns the log that this broker has of a partition, whether it leads the partition or not."""
-        return self.unled.find(led, index)
 
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
         """Follows the new image: resigns, creates, reconfigures and deletes logs.
@@ -179,6 +172,7 @@ class PartitionRegistry:
         Coordinators hear that this broker does not lead their partitions any more.
         """
         self._refuses_writes = True
+        self.unled.departed.stop()  # The image may be outdated from now on.
         for led in self.by_name.values():
             for partition in led.partitions:
                 if partition is not None:
@@ -204,7 +198,7 @@ class PartitionRegistry:
         """
         if self._dropping and not self._dropping.isdisjoint(topics):
             await self.settled()
-        forgotten = await finish_in_steps(self._log_directory.forget_in_steps(topics))
+        forgotten = await finish_in_steps(self._log_directory.names.forget_in_steps(topics))
         if forgotten is not None:
             await asyncio.wrap_future(forgotten)
 
@@ -223,10 +217,9 @@ class PartitionRegistry:
                 pass
         self._tell_settled()
 
-    def stop(self) -> None:
-        """Runs all pending steps at once. Later images must not follow."""
-        self.finish()
-        self._is_stopped = True
+    def _run(self, steps: Iterator[bool]) -> None:
+        self._work.append(steps)
+        self._work_if_idle()
 
     def _work_if_idle(self) -> None:
         if self._work and not self._is_working:
@@ -259,7 +252,7 @@ class PartitionRegistry:
     def retry_failures(self, image: MetadataImage) -> None:
         """Retries in steps to create the logs that could not be created, and to delete those that could not be."""
         self._work += [self._lead(image.topics[name]) for name, led in self.by_name.items() if led.failures]
-        self._delete_departed()
+        self._work += self.unled.departed.begin()
         self._work_if_idle()
 
     def reconfigure(self) -> None:
@@ -314,7 +307,7 @@ class PartitionRegistry:
                 partition.commit_found()
                 self._tell_leads(partition)
             yield True
-        self._delete_departed()
+        self._work += self.unled.departed.begin()
 
     def _follow_led(self, partition: Partition, image: PartitionImage, config: TopicConfig) -> None:
         """Takes over a change of a partition that this broker continues to lead."""
@@ -355,40 +348,6 @@ class PartitionRegistry:
             log.assign_leader_epoch(image.leader_epoch)
         return log
 
-    def _delete_departed(self) -> None:
-        """Begins to delete the logs of partitions that have moved away."""
-        if self.unled.departed and not self._forgets_departed and not self._refuses_writes:
-            self._forgets_departed = True
-            self._work.append(self._forget_departed())
-
-    def _forget_departed(self) -> Iterator[bool]:
-        steps = self.unled.departed.forget_in_steps()
-        try:
-            while True:
-                next(steps)
-                yield True
-        except StopIteration as end:
-            logs, forgotten = end.value
-        asyncio.wrap_future(forgotten).add_done_callback(lambda done: self._departed_are_forgotten(logs, done))
-
-    def _departed_are_forgotten(self, logs: Collection[Log], done: asyncio.Future[None]) -> None:
-        self._forgets_departed = False
-        if self._is_stopped or self._refuses_writes or done.cancelled():
-            return  # Without a session, the image may be outdated.
-        error = done.exception()
-        if error is not None:
-            _logger.error("the logs of moved partitions are not deleted yet, it is tried again: %s", error)
-            return
-        self._work.append(self._delete_logs_of_departed(logs))
-        self._work_if_idle()
-
-    def _delete_logs_of_departed(self, logs: Collection[Log]) -> Iterator[bool]:
-        for _ in self.unled.departed.delete_in_steps(logs):
-            yield True
-            if self._refuses_writes:
-                return
-        self._delete_departed()
-
     def resign(self, topic_partition: TopicPartition) -> None:
         """Notifies all observers of a partition that its log is offline.
 
@@ -422,7 +381,7 @@ class PartitionRegistry:
     def _delete_logs(self, led: LedTopic) -> Iterator[bool]:
         for index, partition in enumerate(led.partitions):
             if partition is None:
-                log = self.find_log(led, index)
+                log = self.unled.find(led, index)
                 if log is not None:
                     self.unled.take(led.image, log.topic_partition.partition)
                     self._log_directory.delete(log.topic_partition)

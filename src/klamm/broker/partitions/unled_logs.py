@@ -7,6 +7,7 @@ deletes it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from klamm.broker.partitions.departed_logs import DepartedLogs
@@ -31,9 +32,10 @@ _logger = logging.getLogger(__name__)
 class UnledLogs:
     """The logs of one data directory whose partitions this broker does not lead."""
 
-    def __init__(self, node_id: BrokerId, log_directory: LogDirectory) -> None:
+    def __init__(self, node_id: BrokerId, log_directory: LogDirectory, run: Callable[[Iterator[bool]], None]) -> None:
+        """Creates the state for a broker without partitions. `run` runs some steps on the event loop, soon."""
         self.followed = ReplicaLogs()
-        self.departed = DepartedLogs(log_directory)
+        self.departed = DepartedLogs(log_directory, run)
         self._node_id = node_id
         self._log_directory = log_directory
 

@@ -61,7 +61,8 @@ class PartitionServices:
         """Creates and deletes the logs for all pending steps, and waits for the batch that is being opened and for the
         syncs in progress."""
         self.warm_reads.stop()
-        self.registry.stop()
+        self.registry.finish()
+        self.registry.unled.departed.stop()
         await asyncio.to_thread(self.batch_opener.stop)
         if self.fsync_batcher is not None:
             await asyncio.to_thread(self.fsync_batcher.stop)

@@ -5,7 +5,6 @@ A broker that does not resign, or a coordinator that answers before it has loade
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -300,8 +299,7 @@ def test_only_replicas_have_a_log(tmp_path: Path) -> None:
         await brokers.create(TOPIC, 2)
         assert (folders(1), folders(2)) == (["orders-0", "orders-1"], [])
         await brokers.move(TOPIC, 2)
-        while folders(1) != ["orders-1"]:
-            await asyncio.sleep(0.01)
+        await brokers.until(lambda: folders(1) == ["orders-1"])
         assert folders(2) == ["orders-0"]
         metadata = brokers.context(1).metadata
         await metadata.delete_topics({metadata.image.topics[TOPIC].topic_id: TOPIC})

@@ -87,7 +87,7 @@ def in_loop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def test_log_of_a_moved_partition_is_deleted(registry: Registry) -> None:
-    """The checkpoints forget the partition first; then the folder is renamed, and removed after file.delete.delay.ms."""
+    """The checkpoints forget the partition, then the folder is renamed, and removed after file.delete.delay.ms."""
 
     async def scenario() -> None:
         log = registry.begin()
@@ -226,7 +226,7 @@ def test_broker_that_stops_deletes_nothing(registry: Registry) -> None:
     async def scenario() -> None:
         log = registry.begin()
         registry.show((2,))
-        registry.registry.stop()
+        registry.registry.unled.departed.stop()
         await registry.go_on()
         assert registry.log is log
 
