@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from klamm.broker.handler_context import BrokerContext
 from klamm.broker.partitions.fetch_sessions import FetchSessionCache
+from klamm.broker.replication.replication_quotas import ReplicationQuotas
 from klamm.broker.replication.replication_services import ReplicationServices
 from klamm.broker.services.broker_registration import register_broker
 from klamm.broker.services.coordinator_services import CoordinatorServices
@@ -87,6 +88,7 @@ class BrokerServices:
         )
         self._clock = clock
         self._open_peer_connection = open_peer_connection
+        self._replication_quotas = ReplicationQuotas(config)
         self._closes_files_only = False
         self._has_handed_over = False
         self._stops = AsyncExitStack()
@@ -234,6 +236,7 @@ class BrokerServices:
             metadata,
             self._open_peer_connection,
             tasks.spawn,
+            quotas=self._replication_quotas,
             clock=self._clock,
             fsync_batcher=partitions.fsync_batcher if self.config.klamm_fsync == "ack" else None,
         )
@@ -264,6 +267,7 @@ class BrokerServices:
             change_under_way=coordinators.change_under_way,
             warm_reads=partitions.warm_reads,
             batch_opener=partitions.batch_opener,
+            replication_quotas=self._replication_quotas if metadata.is_shared else None,
         )
 
     def _follow_metadata(self, context: BrokerContext) -> None:
@@ -276,7 +280,9 @@ class BrokerServices:
             if current.topic_defaults != before.topic_defaults:
                 partitions.reconfigure()
 
+        self._replication_quotas.use(self.config, self.config)
         self.dynamic_config.on_change(use_config)
+        self.dynamic_config.on_change(self._replication_quotas.use)
         partitions.apply(None, metadata.image)
         metadata.before_creation(partitions.free_names)
         metadata.subscribe(partitions.apply)
