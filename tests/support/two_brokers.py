@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -143,6 +143,11 @@ class TwoBrokers:
         changes = [put_broker(broker_id, endpoints, None), put_live(broker_id, "incarnation")]
         await self._store.transact({}, changes)
         await self.settle()
+
+    async def until(self, is_true: Callable[[], bool]) -> None:
+        """Lets the brokers work until `is_true` returns True."""
+        while not is_true():  # noqa: ASYNC110 - a folder that is renamed sets no event
+            await asyncio.sleep(0.01)
 
     async def settle(self) -> None:
         """Waits until both brokers follow the metadata."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.fetch_sessions import FetchSessionCache
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.partitions.transaction_markers import TransactionMarkers
+    from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.broker.services.peer_identity import IdentityCheck
     from klamm.broker.services.transaction_verifier import AddsPartitions
     from klamm.config.broker_config import BrokerConfig
@@ -54,6 +55,8 @@ class BrokerContext:
     unsent_answers: UnsentAnswers = field(default_factory=UnsentAnswers)
     warm_reads: WarmReads = field(default_factory=WarmReads)
     batch_opener: BatchOpener = field(default_factory=BatchOpener)
+    replication_quotas: ReplicationQuotas | None = None
+    """The quotas that throttle replication. None for a single broker, which has no followers."""
 
     @property
     def cluster_id(self) -> str:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, Literal, Self
 
 from klamm.config.listeners import Listener
-from klamm.config.topic_config import TopicConfig
+from klamm.config.topic_config import LONG_MAX, TopicConfig
 from klamm.protocol.types import BrokerId
 
 __all__ = ["BASELINE", "CONSUMER_ASSIGNORS", "BrokerConfig", "Profile"]
@@ -103,13 +103,17 @@ class BrokerConfig:
     # Replication
     auto_leader_rebalance_enable: bool = True
     controlled_shutdown_enable: bool = True
+    follower_replication_throttled_rate: int = LONG_MAX
     leader_imbalance_check_interval_seconds: int = 300
+    leader_replication_throttled_rate: int = LONG_MAX
     replica_fetch_backoff_ms: int = 1000
     replica_fetch_max_bytes: int = 1_048_576
     replica_fetch_min_bytes: int = 1
     replica_fetch_response_max_bytes: int = 10_485_760
     replica_fetch_wait_max_ms: int = 500
     replica_lag_time_max_ms: int = 30_000
+    replication_quota_window_num: int = 11
+    replication_quota_window_size_seconds: int = 1
 
     # Fetch
     fetch_max_bytes: int = 57_671_680

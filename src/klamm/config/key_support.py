@@ -148,9 +148,11 @@ _BROKER: Final[tuple[_Block, ...]] = (
         KeySupport.HONOURED,
         "Applies to partitions with several replicas.",
         """
-        auto.leader.rebalance.enable controlled.shutdown.enable leader.imbalance.check.interval.seconds
+        auto.leader.rebalance.enable controlled.shutdown.enable follower.replication.throttled.rate
+        leader.imbalance.check.interval.seconds leader.replication.throttled.rate
         replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
-        replica.fetch.wait.max.ms replica.lag.time.max.ms unclean.leader.election.enable
+        replica.fetch.wait.max.ms replica.lag.time.max.ms replication.quota.window.num
+        replication.quota.window.size.seconds unclean.leader.election.enable
         """,
     ),
     (
@@ -219,10 +221,9 @@ _BROKER: Final[tuple[_Block, ...]] = (
         _QUOTAS,
         """
         alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
-        controller.quota.window.num controller.quota.window.size.seconds follower.replication.throttled.rate
-        leader.replication.throttled.rate max.connection.creation.rate max.connections.per.ip.overrides
-        quota.window.num quota.window.size.seconds replica.alter.log.dirs.io.max.bytes.per.second
-        replication.quota.window.num replication.quota.window.size.seconds
+        controller.quota.window.num controller.quota.window.size.seconds max.connection.creation.rate
+        max.connections.per.ip.overrides quota.window.num quota.window.size.seconds
+        replica.alter.log.dirs.io.max.bytes.per.second
         """,
     ),
     (
@@ -452,7 +453,8 @@ _TOPIC: Final[tuple[_Block, ...]] = (
         "",
         """
         cleanup.policy compression.gzip.level compression.type compression.zstd.level delete.retention.ms
-        file.delete.delay.ms flush.messages flush.ms index.interval.bytes internal.segment.bytes
+        file.delete.delay.ms flush.messages flush.ms follower.replication.throttled.replicas index.interval.bytes
+        internal.segment.bytes leader.replication.throttled.replicas
         max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
         message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas retention.bytes
         retention.ms segment.bytes
@@ -462,11 +464,6 @@ _TOPIC: Final[tuple[_Block, ...]] = (
     (KeySupport.ACCEPTED, _LZ4, "compression.lz4.level"),
     (KeySupport.ACCEPTED, _PREALLOCATE, "preallocate"),
     (KeySupport.HONOURED, "Applies to partitions with several replicas.", "unclean.leader.election.enable"),
-    (
-        KeySupport.ACCEPTED,
-        "Replication is not throttled.",
-        "follower.replication.throttled.replicas leader.replication.throttled.replicas",
-    ),
     (
         KeySupport.ACCEPTED,
         _TIERED,

@@ -83,7 +83,7 @@ def resolve_topic_defaults(values: Values) -> TopicConfig:
     synonyms = topic_synonyms()
     changes: dict[str, Any] = {}
     for field in fields(TopicConfig):
-        for key, factor in synonyms[field.name.replace("_", ".")]:
+        for key, factor in synonyms.get(field.name.replace("_", "."), ()):
             value = values.get(key)
             if value is not None:
                 changes[field.name] = frozenset(value) if isinstance(value, tuple) else _scaled(value, factor)

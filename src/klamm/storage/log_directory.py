@@ -13,7 +13,7 @@ import logging
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from random import Random
@@ -48,6 +48,7 @@ from klamm.storage.log_files import (
 from klamm.storage.log_opening import load_logs, offline
 from klamm.storage.log_services import LogServices, segment_settings
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
+from klamm.storage.noted_names import NotedNames
 from klamm.storage.offset_checkpoints import CheckpointContents, NotedOffsets, OffsetCheckpoints
 from klamm.storage.segment import Segment
 
@@ -101,9 +102,8 @@ class LogDirectory:
         """Folders, and the times at which they are due for removal."""
         self._kept_back: deque[Path] = deque()
         """Files that could not be removed yet."""
-        self._deleted_topics: set[str] = set()
-        """Deleted topics that the checkpoints may still contain."""
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="klamm-storage")
+        self.names = NotedNames(path, self.logs, self._checkpoints, self._background.submit)
         self._services = LogServices(
             FilePool(open_files if open_files is not None else default_open_files()),
             producer_id_expiration_ms=(
@@ -149,6 +149,12 @@ class LogDirectory:
     def incarnation(self) -> str | None:
         """The latest run of the broker with this folder that was recorded, None if there is none."""
         return self._meta.incarnation if self._meta is not None else None
+
+    def check_node(self, node_id: int) -> None:
+        """Raises `InconsistentDataDirectory` if the folder belongs to another broker. Called before anything in the
+        folder is changed: no partition of it would be assigned to this broker."""
+        if self._meta is not None:
+            self._meta.check_node(self.path, node_id)
 
     def write_meta_properties(
         self, *, cluster_id: str, node_id: int, broker_epoch: int = _NO_BROKER_EPOCH, incarnation: str | None = None
@@ -366,34 +372,42 @@ class LogDirectory:
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Takes a log out of use at once. Its files are removed after `file.delete.delay.ms`."""
+        self.unusable.discard(topic_partition)
         log = self.logs.pop(topic_partition, None)
         if log is not None:
-            self._deleted_topics.add(topic_partition.topic)
+            self.names.deleted(topic_partition)
             self.cleaner.abort(topic_partition)
             folder = self._retire(log, DELETED_DIRECTORY_SUFFIX)
             if folder is not None:
                 self._removals.append((Millis(self._clock() + log.config.file_delete_delay_ms), folder))
 
-    def set_strays_aside(self, topic_ids: Mapping[str, TopicId]) -> list[Path]:
-        """Renames the folders of topics that are not in `topic_ids`, or have another id there, to `….-stray`.
+    def set_strays_aside(self, assigned: Mapping[TopicPartition, TopicId]) -> list[Path]:
+        """Renames the folders of partitions that are not in `assigned`, or have another topic id there, to `….-stray`.
 
-        Such a topic was deleted while this broker was not running. As in Kafka its records are kept, but not under a
-        name that may belong to another topic. Returns the new paths. Raises OSError.
+        While this broker was not running, the topic was deleted, or the replica moved to another broker. As in Kafka
+        the records are kept, but not under a name that may be needed again. Returns the new paths. Raises OSError.
+
+        Source: `LogManager.isStrayReplica` of Apache Kafka 4.3.
         """
         strays = []
         for topic_partition, log in list(self.logs.items()):
-            topic_id = topic_ids.get(topic_partition.topic)
+            topic_id = assigned.get(topic_partition)
             if topic_id is None or log.topic_id not in (topic_id, ZERO_TOPIC_ID):
                 strays.append(self.logs.pop(topic_partition))
         if strays:
             # The checkpoints must drop the strays first: otherwise a new topic of the same name would seem to miss
             # records.
-            self._write_durably(self._checkpoints.gather(self.logs))
+            self.names.write_durably(self._checkpoints.gather(self.logs))
         aside = []
         for log in strays:
             folder = self._retire(log, STRAY_DIRECTORY_SUFFIX)
             if folder is not None:
-                _logger.warning("%s is of a topic that does not exist any more: it was renamed to %s", log, folder)
+                _logger.warning(
+                    "%s is not assigned to this broker, or its topic does not exist any more: its folder was renamed "
+                    "to %s, and can be deleted",
+                    log,
+                    folder,
+                )
                 aside.append(folder)
         return aside
 
@@ -449,11 +463,7 @@ class LogDirectory:
                 self._background.submit(self._remove_files, files, contents)
 
     def _remove_files(self, paths: Sequence[Path], contents: CheckpointContents) -> None:
-        self._kept_back += remove_let_go(paths, lambda: self._write_durably(contents))
-
-    def _write_durably(self, contents: CheckpointContents) -> None:
-        self._checkpoints.write(contents)
-        sync_directory(self.path)
+        self._kept_back += remove_let_go(paths, lambda: self.names.write_durably(contents))
 
     def checkpoint(self) -> Future[None]:
         """Writes the checkpoints of recovery points, log start offsets and high watermarks. The future is done after
@@ -472,30 +482,6 @@ class LogDirectory:
         if contents is not None:
             self._background.submit(self._write_checkpoints_or_log, contents)
 
-    def forget_in_steps(self, topics: Collection[str]) -> Generator[None, None, Future[None] | None]:
-        """Removes deleted topics with these names from the checkpoints on the disk, before new topics get the names.
-
-        Otherwise a crash before the new folders exist would look as if the folders were lost. Returns a future to wait
-        for, which may raise KafkaError KAFKA_STORAGE_ERROR; None if there is nothing to remove.
-        """
-        if not self._deleted_topics or self._deleted_topics.isdisjoint(topics):
-            return None
-        contents = None
-        while contents is None:
-            forgotten = self._deleted_topics.copy()
-            contents = yield from self._checkpoints.gather_in_steps(self.logs)
-        self._deleted_topics -= forgotten
-        return self._background.submit(self._forget, forgotten, contents)
-
-    def _forget(self, topics: set[str], contents: CheckpointContents) -> None:
-        try:
-            self._write_durably(contents)
-        except OSError as error:
-            self._deleted_topics |= topics
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"the checkpoints of {self.path} can't be written: {error}"
-            ) from error
-
     def wait_for_background(self) -> None:
         """Waits until all work that was given to the background thread is done."""
         wait([self._background.submit(bool)])
@@ -509,4 +495,4 @@ class LogDirectory:
     def _lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
         self.cleaner.abort(topic_partition)
         self._cleaner_checkpoint.lower(topic_partition, offset)
-        self._write_durably(self._checkpoints.gather(self.logs, {topic_partition: offset}))
+        self.names.write_durably(self._checkpoints.gather(self.logs, {topic_partition: offset}))

@@ -89,11 +89,7 @@ class MetaProperties(NamedTuple):
                     f"{directory} belongs to the cluster {known.cluster_id}, not to {cluster_id}: give the broker the "
                     f"folder of its cluster with --data-dir, or an empty one"
                 )
-            if known.node_id != node_id:
-                raise InconsistentDataDirectory(
-                    f"{directory} belongs to the broker with node.id={known.node_id}, not to node.id={node_id}: set "
-                    f"that node.id, or give the broker another folder with --data-dir"
-                )
+            known.check_node(directory, node_id)
             incarnation = incarnation or known.incarnation
             if known.directory_id is not None and known.incarnation == incarnation:
                 return known
@@ -103,6 +99,14 @@ class MetaProperties(NamedTuple):
         properties = cls(cluster_id, node_id, directory_id, incarnation, known.store if known is not None else None)
         properties.write(directory)
         return properties
+
+    def check_node(self, directory: Path, node_id: int) -> None:
+        """Raises `InconsistentDataDirectory` if the folder belongs to another broker."""
+        if self.node_id != node_id:
+            raise InconsistentDataDirectory(
+                f"{directory} belongs to the broker with node.id={self.node_id}, not to node.id={node_id}: set that "
+                f"node.id, or give the broker another folder with --data-dir"
+            )
 
     def write(self, directory: Path) -> None:
         """Replaces the file of the folder. Raises OSError."""

@@ -50,7 +50,16 @@ class NotedOffsets(NamedTuple):
 class OffsetCheckpoints:
     """Gathers the offsets on the thread of the event loop, and writes them on any thread."""
 
-    __slots__ = ("_being_gathered", "_directory", "_gathered", "_last", "_lock", "_written", "_written_number")
+    __slots__ = (
+        "_being_gathered",
+        "_directory",
+        "_gathered",
+        "_last",
+        "_lock",
+        "_written",
+        "_written_number",
+        "left_out",
+    )
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -60,6 +69,8 @@ class OffsetCheckpoints:
         self._written_number = 0
         self._last: _Files = {}
         self._being_gathered: _Files = {}
+        self.left_out: set[TopicPartition] = set()
+        """Partitions with logs that are about to be deleted. The files don't name them."""
 
     def read(self) -> NotedOffsets:
         """Returns the offsets that an earlier run wrote. Raises OSError."""
@@ -116,7 +127,7 @@ class OffsetCheckpoints:
         all_logs = list(logs.items())
         for first in range(0, len(all_logs), _LOGS_AT_ONCE):
             for topic_partition, log in all_logs[first : first + _LOGS_AT_ONCE]:
-                if logs.get(topic_partition) is not log:
+                if logs.get(topic_partition) is not log or topic_partition in self.left_out:
                     continue
                 recovery_points[topic_partition] = log.recovery_point
                 high_watermarks[topic_partition] = log.high_watermark

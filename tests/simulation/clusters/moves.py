@@ -8,11 +8,15 @@ under one more epoch. So the new leader has all that the old one has acknowledge
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
 
 from tests.simulation.clusters.disks import copy_folder
 
+from klamm.broker.partitions.departed_logs import DepartedLogs
 from klamm.metadata.entries import apply, put_partition
 from klamm.metadata.image import EMPTY_IMAGE, NO_BROKER, MetadataImage, PartitionImage
 from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
@@ -45,6 +49,20 @@ class Moves:
     def __init__(self, world: ClusterWorld) -> None:
         self._world = world
         self._moves: list[_Move] = []
+        self._copied: dict[Log, LeaderEpoch] = {}
+        """Logs that were copied to a running broker, and the leader epochs in which it leads them."""
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Keeps copied logs from deletion while the context is open, until their brokers know why they have them."""
+        add = DepartedLogs.add
+
+        def add_unless_copied(departed: DepartedLogs, log: Log, image: PartitionImage) -> None:
+            if image.leader_epoch >= self._copied.get(log, 0):
+                add(departed, log, image)
+
+        with patch.object(DepartedLogs, "add", add_unless_copied):
+            yield
 
     @property
     def is_idle(self) -> bool:
@@ -97,6 +115,8 @@ class Moves:
             world.note_synced(source, where)
         if world.has_folder(source, where):
             self._copy(source, target, where, topic.topic_id)
+            if (copied := target.logs.get(where)) is not None:
+                self._copied[copied] = LeaderEpoch(topic.partitions[where.partition].leader_epoch + 1)
         self._write(topic.topic_id, topic.partitions[where.partition], move.target, (move.target,))
         world.life += 1
         world.notes.add("%s is led by broker %d", where, move.target)

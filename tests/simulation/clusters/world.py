@@ -111,6 +111,7 @@ class ClusterWorld(ClientWorld):
                 stack.enter_context(undisturbed(self.seed))
                 stack.enter_context(listening(self.fail))
                 stack.enter_context(replaced(self.loop, disks, self.plan.step_ms))
+                stack.enter_context(self._moves.attached())
                 stack.enter_context(watching(self.loop, self.cluster.load_step_ms))
                 self._run_to_the_end(folder)
         finally:

@@ -171,16 +171,16 @@ def test_a_name_that_is_too_long_is_cut(folder: LogFolder) -> None:
     assert [len(path.name) for path in folder.path.iterdir() if path.is_dir()] == [255]
 
 
-def test_folders_of_topics_that_are_no_more_are_set_aside(folder: LogFolder) -> None:
-    """Folders of topics that no longer exist are set aside, so that a new topic of that name does not get their
-    records."""
+def test_folders_of_partitions_that_are_not_assigned_are_set_aside(folder: LogFolder) -> None:
+    """Folders of topics that no longer exist, and of replicas that have moved away, are set aside, so that a new topic
+    or a new replica of that name does not get their records."""
     gone = TopicPartition("gone", PartitionIndex(0))
     for topic_partition in (ORDERS, gone):
         append(folder.create(topic_partition))
     folder.restart()
-    assert folder.directory.set_strays_aside({"orders": TOPIC_ID}) != []
+    assert folder.directory.set_strays_aside({ORDERS: TOPIC_ID}) != []
     assert set(folder.directory.logs) == {ORDERS}
-    assert len(folder.directory.set_strays_aside({"orders": OTHER_ID})) == 1
+    assert len(folder.directory.set_strays_aside({ORDERS: OTHER_ID})) == 1
     append(folder.create())
     folder.restart()
     assert set(folder.directory.logs) == {ORDERS}

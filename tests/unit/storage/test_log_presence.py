@@ -168,7 +168,7 @@ def test_a_topic_that_takes_the_name_of_a_deleted_one_is_not_lost(tmp_path: Path
     """A new topic with a deleted topic's name is not reported as lost if a kill comes before its folder is created."""
     folder = _filled(tmp_path)
     folder.directory.delete(ORDERS)
-    steps = folder.directory.forget_in_steps(["orders"])
+    steps = folder.directory.names.forget_in_steps(["orders"])
     while True:
         try:
             next(steps)
@@ -187,7 +187,7 @@ def test_a_stray_leaves_nothing_noted_of_its_name(tmp_path: Path) -> None:
     folder.restart()
     other_id = type(TOPIC_ID)(bytes(reversed(TOPIC_ID)))
     assert folder.directory.find_lost({ORDERS: other_id}, lambda _: folder.config) == []
-    assert len(folder.directory.set_strays_aside({"orders": other_id})) == 1
+    assert len(folder.directory.set_strays_aside({ORDERS: other_id})) == 1
     folder.kill()
     folder.start()
     assert folder.directory.find_lost({ORDERS: other_id}, lambda _: folder.config) == []

@@ -49,7 +49,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[Des
         partitions = []
         for index in range(len(led.partitions)):
             yield None
-            log = registry.find_log(led, index)
+            log = registry.unled.find(led, index)
             if log is None:
                 continue
             if log.is_offline:

@@ -240,6 +240,7 @@ class _Fetch:
                 return encode_fetch_response(self._context.api_version, code, session_id, [])
             session.is_awaited = False
             answers = news_of(session, answers)
+        self._read.count_sent(answers)
         topics: list[FetchTopicResponse] = []
         partitions: list[FetchPartitionResponse] = []
         last_name: str | TopicId | None = None

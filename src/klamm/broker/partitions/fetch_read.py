@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.partition import AppendObserver, Partition
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.partitions.warm_reads import WarmReads
+    from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.storage.log import Log
 
 __all__ = ["FetchRead", "PartitionAnswer", "ReadResult", "Reading", "size_of"]
@@ -74,6 +75,7 @@ class FetchRead:
     __slots__ = (
         "_maximum_bytes",
         "_partitions",
+        "_quotas",
         "_request",
         "_sender",
         "_told",
@@ -92,9 +94,11 @@ class FetchRead:
         maximum_bytes: int,
         *,
         sender: BrokerId | None = None,
+        quotas: ReplicationQuotas | None = None,
     ) -> None:
-        """Begins a read. `sender`: the broker that sends the request, None for a client."""
+        """Begins a read. `sender`: the broker that sends the request; None: a client. `quotas` throttle followers."""
         self._sender = sender
+        self._quotas = quotas
         self._told: set[Partition] = set()
         """The partitions whose follower's progress this request has told. It tells it once: after it has waited for
         records, it still says where the follower was before (`updateFetchState` in `ReplicaManager.readFromLog`)."""
@@ -117,6 +121,7 @@ class FetchRead:
             context.api_version,
             maximum_bytes,
             sender=context.connection.broker_id,
+            quotas=broker.replication_quotas,
         )
 
     def find(self, cached: CachedPartition) -> Partition | None:
@@ -155,7 +160,11 @@ class FetchRead:
                 partition = led.get(cached.request.index, cached.request.current_leader_epoch)
                 response = self._read_partition(partition, cached.request, left_bytes, not read_bytes, to_send)
                 is_final = is_final or response.diverging_epoch is not None
-                if self.is_of_follower and response.high_watermark > cached.request.high_watermark:
+                if (
+                    self.is_of_follower
+                    and response.high_watermark > cached.request.high_watermark
+                    and not self._is_held_back(partition)
+                ):
                     is_final = True  # the follower learns the new high watermark at once (KIP-1166)
             except KafkaError as error:
                 response = self._failed(cached.request, error, led)
@@ -170,7 +179,8 @@ class FetchRead:
     def observe(self, partition: Partition, observer: AppendObserver) -> None:
         """Notifies `observer` of records that this request may read, until `partition.release`."""
         if self.is_of_follower:
-            partition.observe_end(observer)
+            if not self._is_held_back(partition):
+                partition.observe_end(observer)
         else:
             partition.observe(observer)
 
@@ -187,7 +197,7 @@ class FetchRead:
         within_reach = 0
         for cached, response in answers:
             partition = self.find(cached)
-            if response.error_code or partition is None:
+            if response.error_code or partition is None or self._is_held_back(partition):
                 continue
             log, wanted = partition.log, cached.request
             upper_bound = self._upper_bound(log)
@@ -208,6 +218,22 @@ class FetchRead:
                 size_bytes = min(size_bytes + len(following), wanted.partition_max_bytes)
             within_reach += size_bytes
         return within_reach
+
+    def count_sent(self, answers: Sequence[PartitionAnswer]) -> None:
+        """Counts the records of an answer that is sent to a follower, for its throttled partitions."""
+        if self._quotas is None or not self.is_of_follower:
+            return
+        for cached, response in answers:
+            if response.records and (partition := self.find(cached)) is not None:
+                self._quotas.sent(partition, size_of(response))
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        """Returns whether the request is of a follower that is throttled in this partition now."""
+        return (
+            self.is_of_follower
+            and self._quotas is not None
+            and self._quotas.holds_back(partition, BrokerId(self._request.replica_id))
+        )
 
     def _led_topic(self, cached: CachedPartition) -> LedTopic | None:
         name = cached.key[0]
@@ -246,6 +272,8 @@ class FetchRead:
         if diverging is None:
             maximum_bytes = min(wanted.partition_max_bytes, left_bytes)
             upper_bound = self._upper_bound(log)
+            if self._is_held_back(partition):
+                upper_bound = Offset(min(upper_bound, wanted.fetch_offset))
             warm = None if self.is_of_follower else partition.warm_read
             if warm is not None and warm.serves(partition, wanted.fetch_offset, maximum_bytes, upper_bound):
                 records = self._warm_reads.take(partition, warm)

@@ -5,7 +5,8 @@ no leader. From then on each request gets NOT_LEADER_OR_FOLLOWER, also through a
 The partitions of internal topics tell their observers at once, so that no coordinator answers any more. Other topics
 may have many thousands of partitions: their waiting requests are answered in steps, before all other steps.
 
-`unled_logs.py` has the logs of partitions that are led elsewhere. Only the deletion of its topic deletes a log.
+`unled_logs.py` has the logs of partitions that are led elsewhere. A log is deleted with its topic, or when this broker
+is no replica any more.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class PartitionRegistry:
         self._topic_config_of = topic_config_of
         self.by_name: dict[str, LedTopic] = {}
         self.by_id: dict[TopicId, LedTopic] = {}
-        self.unled = UnledLogs(node_id, log_directory)
+        self.unled = UnledLogs(node_id, log_directory, self._run)
         self._leadership_observers: list[Callable[[Partition, bool], None]] = []
         self._topics: Mapping[str, TopicImage] = {}
         self._work: deque[Iterator[bool]] = deque()
@@ -108,10 +109,6 @@ class PartitionRegistry:
         if led is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
         return led.get(index)
-
-    def find_log(self, led: LedTopic, index: int) -> Log | None:
-        """Returns the log that this broker has of a partition, whether it leads the partition or not."""
-        return self.unled.find(led, index)
 
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
         """Follows the new image: resigns, creates, reconfigures and deletes logs.
@@ -175,6 +172,7 @@ class PartitionRegistry:
         Coordinators hear that this broker does not lead their partitions any more.
         """
         self._refuses_writes = True
+        self.unled.departed.stop()  # The image may be outdated from now on.
         for led in self.by_name.values():
             for partition in led.partitions:
                 if partition is not None:
@@ -200,7 +198,7 @@ class PartitionRegistry:
         """
         if self._dropping and not self._dropping.isdisjoint(topics):
             await self.settled()
-        forgotten = await finish_in_steps(self._log_directory.forget_in_steps(topics))
+        forgotten = await finish_in_steps(self._log_directory.names.forget_in_steps(topics))
         if forgotten is not None:
             await asyncio.wrap_future(forgotten)
 
@@ -218,6 +216,10 @@ class PartitionRegistry:
             for _ in self._work.popleft():
                 pass
         self._tell_settled()
+
+    def _run(self, steps: Iterator[bool]) -> None:
+        self._work.append(steps)
+        self._work_if_idle()
 
     def _work_if_idle(self) -> None:
         if self._work and not self._is_working:
@@ -248,8 +250,9 @@ class PartitionRegistry:
             self._settled = None
 
     def retry_failures(self, image: MetadataImage) -> None:
-        """Retries in steps to create the logs that could not be created."""
+        """Retries in steps to create the logs that could not be created, and to delete those that could not be."""
         self._work += [self._lead(image.topics[name]) for name, led in self.by_name.items() if led.failures]
+        self._work += self.unled.departed.begin()
         self._work_if_idle()
 
     def reconfigure(self) -> None:
@@ -304,6 +307,7 @@ class PartitionRegistry:
                 partition.commit_found()
                 self._tell_leads(partition)
             yield True
+        self._work += self.unled.departed.begin()
 
     def _follow_led(self, partition: Partition, image: PartitionImage, config: TopicConfig) -> None:
         """Takes over a change of a partition that this broker continues to lead."""
@@ -378,7 +382,7 @@ class PartitionRegistry:
     def _delete_logs(self, led: LedTopic) -> Iterator[bool]:
         for index, partition in enumerate(led.partitions):
             if partition is None:
-                log = self.find_log(led, index)
+                log = self.unled.find(led, index)
                 if log is not None:
                     self.unled.take(led.image, log.topic_partition.partition)
                     self._log_directory.delete(log.topic_partition)

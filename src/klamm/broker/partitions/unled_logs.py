@@ -1,14 +1,16 @@
 """The logs on this broker of partitions that it does not lead: those that it follows, and those that are left behind.
 
-A partition whose replicas are elsewhere now leaves its folder behind. Nothing uses the folder, and only the deletion of
-the topic removes it.
+A partition whose replicas are elsewhere now leaves its log behind. No request uses this log, and `departed_logs.py`
+deletes it.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from klamm.broker.partitions.departed_logs import DepartedLogs
 from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
 from klamm.broker.partitions.role import Role, role_in
 from klamm.metadata.image import NO_BROKER
@@ -30,10 +32,10 @@ _logger = logging.getLogger(__name__)
 class UnledLogs:
     """The logs of one data directory whose partitions this broker does not lead."""
 
-    def __init__(self, node_id: BrokerId, log_directory: LogDirectory) -> None:
+    def __init__(self, node_id: BrokerId, log_directory: LogDirectory, run: Callable[[Iterator[bool]], None]) -> None:
+        """Creates the state for a broker without partitions. `run` runs some steps on the event loop, soon."""
         self.followed = ReplicaLogs()
-        self.left_behind: set[TopicPartition] = set()
-        """Partitions that have a log here although this broker is none of their replicas. No request uses the log."""
+        self.departed = DepartedLogs(log_directory, run)
         self._node_id = node_id
         self._log_directory = log_directory
 
@@ -45,7 +47,7 @@ class UnledLogs:
     def take(self, topic: TopicImage, index: PartitionIndex) -> None:
         """Takes a partition out of use here: this broker leads it now, or its topic is deleted."""
         self.followed.leave((topic.topic_id, index))
-        self.left_behind.discard(TopicPartition(topic.name, index))
+        self.departed.keep(TopicPartition(topic.name, index))
 
     def stop_following(self, topic_partition: TopicPartition) -> None:
         """Stops following one partition, whose log is offline. Does nothing if it is not followed."""
@@ -90,9 +92,9 @@ class UnledLogs:
             log.update_config(config)
         if role_in(image, self._node_id) is Role.NOT_HERE:
             if log is not None:
-                self._leave_behind(log, image)
+                self.departed.add(log, image)
             return
-        self.left_behind.discard(TopicPartition(led.name, index))
+        self.departed.keep(TopicPartition(led.name, index))
         if len(image.replicas) == 1:
             return
         key = TopicPartition(led.name, index)
@@ -110,14 +112,3 @@ class UnledLogs:
             led.failures.pop(index, None)
         if image.leader != NO_BROKER and not log.is_offline:
             self.followed.follow(FollowedLog(led.topic_id, log, image.leader, image.leader_epoch))
-
-    def _leave_behind(self, log: Log, image: PartitionImage) -> None:
-        if log.topic_partition in self.left_behind:
-            return
-        self.left_behind.add(log.topic_partition)
-        _logger.warning(
-            "%s has moved to brokers %s: its folder %s stays here, and nothing uses it",
-            log,
-            list(image.replicas),
-            log.directory,
-        )

@@ -311,6 +311,7 @@ class _WideFetch:
             some = answers[start : start + PARTITIONS_AT_ONCE]
             _add(response, some if session is None else news_of(session, some))
             leaders |= leaders_of(self._request, some)
+            self._read.count_sent(some)
             yield None
         response.node_endpoints = [
             fetch_response.NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)

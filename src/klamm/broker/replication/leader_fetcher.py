@@ -25,6 +25,7 @@ from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
+    from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.storage.log import Log
 
 __all__ = ["LeaderFetcher"]
@@ -56,6 +57,7 @@ class LeaderFetcher:
         limits: FetchLimits,
         backoff_ms: int,
         own_epoch: Callable[[], int],
+        quotas: ReplicationQuotas,
         clock: Callable[[], Millis],
         synced: Synced | None,
     ) -> None:
@@ -70,6 +72,7 @@ class LeaderFetcher:
         self._peers = peers
         self._backoff_ms = backoff_ms
         self._own_epoch = own_epoch
+        self._quotas = quotas
         self._clock = clock
         self._synced = synced
         self._loop = asyncio.get_running_loop()
@@ -79,6 +82,8 @@ class LeaderFetcher:
         self._failures: dict[PartitionKey, int] = {}
         """Number of failures in a row of each partition that failed last."""
         self._lags: dict[PartitionKey, int] = {}
+        self._behind: dict[PartitionKey, None] = {}
+        """Partitions of which this broker lacks committed records, or may lack them."""
         self._has_changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -90,6 +95,7 @@ class LeaderFetcher:
     def put(self, followed: FollowedLog) -> None:
         """Fetches a partition, from the end of its log on."""
         self._failures.pop(followed.key, None)
+        self._behind[followed.key] = None
         if self._synced is not None:
             self._unsynced[followed.key] = None
         else:
@@ -104,6 +110,7 @@ class LeaderFetcher:
         self._unsynced.pop(key, None)
         self._failures.pop(key, None)
         self._lags.pop(key, None)
+        self._behind.pop(key, None)
 
     def stop(self) -> None:
         """Ends all fetching."""
@@ -130,6 +137,7 @@ class LeaderFetcher:
 
     async def _fetch_once(self) -> bool:
         """Sends a request and applies its response. Returns False if there was nothing to request."""
+        await self._hold_throttled()
         request = self._fetch.next_request(self._own_epoch(), self._now_ms())
         if request is None:
             return False
@@ -140,6 +148,23 @@ class LeaderFetcher:
             code = ErrorCode(response.error_code)
             _logger.info("the fetch session with broker %d begins again: %s", self._leader, code.name)
         return True
+
+    async def _hold_throttled(self) -> None:
+        """Takes the throttled partitions that are behind out of the next request while the quota is used up.
+
+        Source: `RemoteLeaderEndPoint.buildFetch` and `shouldFollowerThrottle`.
+        """
+        self._fetch.release_due(self._now_ms())
+        if not self._behind or not self._quotas.is_follower_over():
+            return
+        step_ends = monotonic() + STEP_S
+        for key in list(self._behind):
+            followed = self._logs.get(key)
+            if followed is not None and self._quotas.is_throttled(followed.log):
+                self._fetch.hold(key, self._now_ms() + self._backoff_ms)
+            if monotonic() >= step_ends:
+                await asyncio.sleep(0)
+                step_ends = monotonic() + STEP_S
 
     async def _wait_for_work(self) -> None:
         due_ms = self._fetch.due_in_ms(self._now_ms())
@@ -199,7 +224,11 @@ class LeaderFetcher:
                 self._continue(followed)
             return False
         self._failures.pop(key, None)
-        self._lags[key] = max(0, data.high_watermark - followed.log.log_end_offset)
+        lag = self._lags[key] = max(0, data.high_watermark - followed.log.log_end_offset)
+        if lag:
+            self._behind[key] = None
+        else:
+            self._behind.pop(key, None)
         self._continue(followed)
         return False
 
@@ -220,6 +249,8 @@ class LeaderFetcher:
         epoch: the rest of the answer is outdated then."""
         log = followed.log
         left = memoryview(data.records or b"")
+        if left:
+            self._quotas.received(log, len(left))
         while left:
             done = log.following.append(
                 left, self._clock(), leader_epoch=followed.leader_epoch, most_batches=_BATCHES_AT_ONCE

@@ -14,6 +14,7 @@ from klamm.core.replication.follower_fetch import FetchLimits
 if TYPE_CHECKING:
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
+    from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
     from klamm.protocol.types import BrokerId, Millis
@@ -32,6 +33,7 @@ class ReplicaFetchers:
         metadata: MetadataService,
         open_peer_connection: OpenPeerConnection,
         *,
+        quotas: ReplicationQuotas,
         clock: Callable[[], Millis],
         fsync_batcher: FsyncBatcher | None,
     ) -> None:
@@ -40,6 +42,7 @@ class ReplicaFetchers:
         self._logs = logs
         self._metadata = metadata
         self._open_peer_connection = open_peer_connection
+        self._quotas = quotas
         self._clock = clock
         self._fsync_batcher = fsync_batcher
         self._fetchers: dict[BrokerId, LeaderFetcher] = {}
@@ -100,6 +103,7 @@ class ReplicaFetchers:
             ),
             backoff_ms=config.replica_fetch_backoff_ms,
             own_epoch=self._own_epoch,
+            quotas=self._quotas,
             clock=self._clock,
             synced=None if self._fsync_batcher is None else self._synced,
         )

@@ -15,6 +15,7 @@ from klamm.broker.services.controller import Controller
 if TYPE_CHECKING:
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.broker.services.peers import OpenPeerConnection
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
@@ -35,6 +36,7 @@ class ReplicationServices:
         open_peer_connection: OpenPeerConnection,
         spawn: Spawn,
         *,
+        quotas: ReplicationQuotas,
         clock: Callable[[], Millis],
         fsync_batcher: FsyncBatcher | None,
     ) -> None:
@@ -53,6 +55,7 @@ class ReplicationServices:
             partitions.unled.followed,
             metadata,
             open_peer_connection,
+            quotas=quotas,
             clock=clock,
             fsync_batcher=fsync_batcher,
         )

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from klamm.broker.handler_context import BrokerContext
 from klamm.broker.partitions.fetch_sessions import FetchSessionCache
+from klamm.broker.replication.replication_quotas import ReplicationQuotas
 from klamm.broker.replication.replication_services import ReplicationServices
 from klamm.broker.services.broker_registration import register_broker
 from klamm.broker.services.coordinator_services import CoordinatorServices
@@ -87,6 +88,7 @@ class BrokerServices:
         )
         self._clock = clock
         self._open_peer_connection = open_peer_connection
+        self._replication_quotas = ReplicationQuotas(config)
         self._closes_files_only = False
         self._has_handed_over = False
         self._stops = AsyncExitStack()
@@ -160,6 +162,7 @@ class BrokerServices:
         self._stops.push_async_callback(self._close_log_directory)
         self.log_directory.lock()
         refuse_kafka_directory(self.log_directory.path)
+        self.log_directory.check_node(self.config.node_id)
 
     async def _close_log_directory(self) -> None:
         await asyncio.to_thread(self.log_directory.close, not self._closes_files_only)
@@ -236,6 +239,7 @@ class BrokerServices:
             metadata,
             self._open_peer_connection,
             tasks.spawn,
+            quotas=self._replication_quotas,
             clock=self._clock,
             fsync_batcher=partitions.fsync_batcher if self.config.klamm_fsync == "ack" else None,
         )
@@ -266,6 +270,7 @@ class BrokerServices:
             change_under_way=coordinators.change_under_way,
             warm_reads=partitions.warm_reads,
             batch_opener=partitions.batch_opener,
+            replication_quotas=self._replication_quotas if metadata.is_shared else None,
         )
 
     def _follow_metadata(self, context: BrokerContext) -> None:
@@ -278,7 +283,9 @@ class BrokerServices:
             if current.topic_defaults != before.topic_defaults:
                 partitions.reconfigure()
 
+        self._replication_quotas.use(self.config, self.config)
         self.dynamic_config.on_change(use_config)
+        self.dynamic_config.on_change(self._replication_quotas.use)
         partitions.apply(None, metadata.image)
         metadata.before_creation(partitions.free_names)
         metadata.subscribe(partitions.apply)

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from klamm.broker.partitions.role import Role, role_in
 from klamm.protocol.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ async def open_log_directory(
     node_id: BrokerId,
     topic_config_of: Callable[[TopicImage | None], TopicConfig],
 ) -> None:
-    """Recovers the logs on a thread, marks lost logs offline and sets folders of unknown topics aside.
+    """Recovers the logs on a thread, marks lost logs offline and sets folders aside that are not assigned
+    to this broker.
 
     Raises OSError if the folder can't be read or written.
     """
@@ -35,13 +37,11 @@ async def open_log_directory(
         return topic_config_of(metadata.image.topics.get(topic))
 
     await asyncio.to_thread(log_directory.open, config_of)
-    log_directory.find_lost(
-        {
-            TopicPartition(topic.name, partition.index): topic.topic_id
-            for topic in metadata.image.topics.values()
-            for partition in topic.partitions
-            if node_id in partition.replicas
-        },
-        config_of,
-    )
-    log_directory.set_strays_aside({name: topic.topic_id for name, topic in metadata.image.topics.items()})
+    assigned = {
+        TopicPartition(topic.name, partition.index): topic.topic_id
+        for topic in metadata.image.topics.values()
+        for partition in topic.partitions
+        if role_in(partition, node_id) is not Role.NOT_HERE
+    }
+    log_directory.find_lost(assigned, config_of)
+    log_directory.set_strays_aside(assigned)

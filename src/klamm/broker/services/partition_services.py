@@ -62,6 +62,7 @@ class PartitionServices:
         syncs in progress."""
         self.warm_reads.stop()
         self.registry.finish()
+        self.registry.unled.departed.stop()
         await asyncio.to_thread(self.batch_opener.stop)
         if self.fsync_batcher is not None:
             await asyncio.to_thread(self.fsync_batcher.stop)

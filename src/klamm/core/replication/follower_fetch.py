@@ -107,6 +107,19 @@ class FollowerFetch:
             heappush(self._due, (until_ms, key))
             self._leave(key)
 
+    def hold(self, key: PartitionKey, until_ms: float) -> None:
+        """Delays a partition, unless it is delayed already."""
+        if key not in self._delayed:
+            self.delay(key, until_ms)
+
+    def release_due(self, now_ms: float) -> None:
+        """Ends the delays that are over: the next request names their partitions."""
+        while self.due_in_ms(now_ms) == 0.0:
+            key = heappop(self._due)[1]
+            del self._delayed[key]
+            self._forgotten.pop(key, None)
+            self._unsent[key] = None
+
     def _leave(self, key: PartitionKey) -> None:
         self._unsent.pop(key, None)
         if key in self._known:
@@ -131,11 +144,7 @@ class FollowerFetch:
 
         The outcome must be reported by `received` or `reset` before the next call.
         """
-        while self.due_in_ms(now_ms) == 0.0:
-            key = heappop(self._due)[1]
-            del self._delayed[key]
-            self._forgotten.pop(key, None)
-            self._unsent[key] = None
+        self.release_due(now_ms)
         if self._is_refused:
             # Without a session each request has only what it names.
             self._unsent.update(

@@ -126,7 +126,7 @@ def test_parked_produce_hears_of_the_resignation(tmp_path: Path, disk: SlowDisk,
         disk.may_pass.clear()
         request = produce_request(*[batch()] * partitions)
         waiting = await begin(brokers.produce(1, 9, request))
-        await brokers.move(TOPIC, 2)
+        await brokers.move(TOPIC, 2, replicas=[2, 1])
         disk.may_pass.set()
         codes = [each.error_code for each in (await waiting).topics[0].partitions]
         assert codes == [NOT_LEADER] + [0] * (partitions - 1)
@@ -287,11 +287,9 @@ async def _codes_of_each_api(brokers: TwoBrokers, epoch: int) -> dict[str, Error
 # Folders
 
 
-def test_only_the_leader_has_a_log_and_it_stays_when_the_leader_moves(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A broker creates logs only for partitions that it leads. The log of a partition that moved away stays, is marked,
-    and goes with its topic."""
+def test_only_replicas_have_a_log(tmp_path: Path) -> None:
+    """A broker creates logs only for partitions of which it is a replica. The log of a partition that has moved away is
+    deleted, those of a topic go with it."""
 
     def folders(node_id: int) -> list[str]:
         names = sorted(path.name for path in (tmp_path / str(node_id)).glob(f"{TOPIC}-*"))
@@ -301,15 +299,12 @@ def test_only_the_leader_has_a_log_and_it_stays_when_the_leader_moves(
         await brokers.create(TOPIC, 2)
         assert (folders(1), folders(2)) == (["orders-0", "orders-1"], [])
         await brokers.move(TOPIC, 2)
-        registry = brokers.context(1).partitions
-        assert (folders(1), folders(2)) == (["orders-0", "orders-1"], ["orders-0"])
-        assert {str(each) for each in registry.unled.left_behind} == {"orders-0"}
-        assert "orders-0 has moved to brokers [2]" in caplog.text
+        await brokers.until(lambda: folders(1) == ["orders-1"])
+        assert folders(2) == ["orders-0"]
         metadata = brokers.context(1).metadata
         await metadata.delete_topics({metadata.image.topics[TOPIC].topic_id: TOPIC})
         await brokers.settle()
         assert (folders(1), folders(2)) == ([], [])
-        assert not registry.unled.left_behind
 
     run(tmp_path, scenario)
 

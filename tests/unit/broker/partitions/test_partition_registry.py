@@ -240,27 +240,6 @@ def test_replica_compares_the_leader_epoch_of_the_client_first(registry: Registr
     in_loop(scenario)
 
 
-def test_log_of_a_moved_partition_follows_the_configuration_and_is_marked(registry: Registry) -> None:
-    """The log of a partition that moved away stays and gets later configurations. It is marked until this broker is a
-    replica again, and it is deleted with its topic."""
-
-    async def scenario() -> None:
-        registry.show(image_of(partition_image()))
-        log = registry.partition().log
-        registry.show(image_of(partition_image(leader=ELSEWHERE, epoch=1)))
-        assert registry.registry.unled.left_behind == {log.topic_partition}
-        registry.config = TopicConfig(retention_ms=12345)
-        registry.registry.reconfigure()
-        registry.registry.finish()
-        assert log.config.retention_ms == 12345
-        registry.show(image_of(partition_image(leader=ELSEWHERE, epoch=1, replicas=(2, 1))))
-        assert not registry.registry.unled.left_behind
-        registry.show(EMPTY_IMAGE)
-        assert registry.folder.directory.logs == {}
-
-    in_loop(scenario)
-
-
 def test_topic_of_the_same_name_gets_no_log_of_another_topic(registry: Registry) -> None:
     """A topic that was deleted and created again elsewhere loses its log here, also if it was not led here."""
 

@@ -159,3 +159,32 @@ def test_answer_for_an_older_position_is_outdated() -> None:
     assert fetch.answered(ONE) is None
     fetch.remove(ONE)
     assert fetch.answered(ONE) is None
+
+
+def test_held_partition_leaves_the_session_until_its_time() -> None:
+    """A throttled partition is taken out of the session, and may be held again when its time has come, before the next
+    request names it. A hold does not shorten the delay of a failure."""
+    fetch = make(ZERO, ONE)
+    ask(fetch)
+    fetch.received(SESSION, 0)
+    fetch.put(ZERO, at(4))
+    fetch.hold(ZERO, 100)
+    second = ask(fetch, 50)
+    assert (named(second), forgotten(second)) == ({}, [0])
+    fetch.received(SESSION, 0)
+    fetch.release_due(100)
+    fetch.hold(ZERO, 200)
+    assert named(ask(fetch, 100)) == {}
+    fetch.received(SESSION, 0)
+    fetch.hold(ZERO, 110)
+    assert fetch.due_in_ms(110) == 90
+    assert named(ask(fetch, 200)) == {0: 4}
+
+
+def test_follower_with_held_partitions_only_requests_nothing() -> None:
+    """If all partitions are held, there is nothing to request until the first of them is due."""
+    fetch = make(ZERO)
+    fetch.hold(ZERO, 100)
+    assert fetch.next_request(EPOCH, 0) is None
+    assert fetch.due_in_ms(0) == 100
+    assert named(ask(fetch, 100)) == {0: 0}
