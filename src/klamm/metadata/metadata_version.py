@@ -12,11 +12,30 @@ from typing import Final
 
 from klamm.metadata.metadata_store import MetadataStoreError
 
-__all__ = ["FIRST_VERSION_WITH_FOLLOWERS", "METADATA_VERSION", "NewerMetadata", "check_kind", "check_version"]
+__all__ = [
+    "FIRST_VERSION_WITH_FOLLOWERS",
+    "HOW_TO_RAISE",
+    "LOWEST_OF_CLUSTERS",
+    "METADATA_VERSION",
+    "METADATA_VERSION_FEATURE",
+    "NewerMetadata",
+    "check_kind",
+    "check_version",
+]
 
 METADATA_VERSION: Final = 2
 """The version of this program. A new store gets it. The registration of a single broker raises an older store to it; a
 store of several brokers is raised on request, once all of them know the version (`version_changes`)."""
+
+METADATA_VERSION_FEATURE: Final = "klamm.metadata.version"
+"""The name under which clients see the version as a feature of the cluster (KIP-584). Kafka's `metadata.version` is
+another number, from which tools derive the version of Kafka."""
+
+LOWEST_OF_CLUSTERS: Final = 1
+"""The lowest version of a store that several brokers use: their first start raises it from 0."""
+
+HOW_TO_RAISE: Final = "`klamm cluster metadata version --raise` raises it"
+"""The end of a message about a version that is too low."""
 
 FIRST_VERSION_WITH_FOLLOWERS: Final = 2
 """The first version whose partitions may have several replicas."""
