@@ -92,16 +92,17 @@ def _why_refused(update: FeatureUpdateKey, context: RequestContext) -> str | Non
     if level > current and kind != _UPGRADE:
         return f"{beginning}Can't downgrade to a newer version."
     if level < current:
-        return _why_no_downgrade(name, level, kind)
+        return _why_no_downgrade(update, current)
     return None
 
 
-def _why_no_downgrade(name: str, level: int, kind: int) -> str:
+def _why_no_downgrade(update: FeatureUpdateKey, current: int) -> str:
+    name, level = update.feature, update.max_version_level
     if name != _KAFKAS_METADATA_VERSION:
         return f"Invalid update version {level} for feature {name}. klamm does not downgrade features."
     reason = (
         "Unsafe metadata downgrade is not supported in this version."
-        if kind == _UNSAFE_DOWNGRADE
+        if update.upgrade_type == _UNSAFE_DOWNGRADE
         else "Refusing to perform the requested downgrade because it might delete metadata information."
     )
-    return f"Invalid metadata.version {level}. {reason}"
+    return f"Unsupported metadata.version downgrade from {current} to {level}. {reason}"
