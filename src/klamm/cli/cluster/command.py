@@ -18,6 +18,7 @@ _MODULES: Final = {
     "start": "klamm.cli.cluster.cluster_start",
     "stop": "klamm.cli.cluster.cluster_stop",
     "status": "klamm.cli.cluster.cluster_status",
+    "join": "klamm.cli.cluster.cluster_join",
     "metadata": "klamm.cli.cluster.metadata_command",
 }
 _DEFAULT_DIRECTORY: Final = "klamm-cluster"
@@ -59,7 +60,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
     add_output_option(status)
     status.add_argument("--json", action="store_const", dest="output", const="json", help="the same as -o json")
-    metadata_command.configure(verbs.add_parser("metadata", help="show and raise the version of the metadata"))
+    join = verbs.add_parser("join", help="make a single broker that does not run the first broker of a cluster")
+    join.add_argument("--data-dir", type=Path, required=True, metavar="DIR", help="the data directory of the broker")
+    join.add_argument("--metadata", required=True, metavar="URL", help="an unused prefix: etcd://HOST:PORT/PREFIX")
+    metadata_command.configure(
+        verbs.add_parser("metadata", help="show or raise the version of the metadata, dump and restore them")
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

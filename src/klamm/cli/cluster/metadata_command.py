@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from pathlib import Path
 from typing import Final
 
 from klamm.cli.cluster_options import add_cluster_options
@@ -12,6 +13,8 @@ from klamm.cli.output import add_output_option
 __all__ = ["configure", "run"]
 
 _MODULES: Final = {
+    "dump": "klamm.cli.cluster.metadata_dump",
+    "restore": "klamm.cli.cluster.metadata_restore",
     "version": "klamm.cli.cluster.version_raise",
 }
 
@@ -29,6 +32,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_cluster_options(version)
     add_output_option(version)
+
+    dump = actions.add_parser("dump", help="write all keys of a metadata store as JSON lines")
+    dump.add_argument("file", metavar="FILE|-", help="a file that does not exist yet, or - for standard output")
+    dump.add_argument("--metadata", metavar="URL", help="the store of a cluster: etcd://HOST:PORT/PREFIX")
+    dump.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="the data directory of a single broker that does not run"
+    )
+    restore = actions.add_parser("restore", help="write a dump to an unused prefix of etcd")
+    restore.add_argument("file", metavar="FILE|-", help="what `dump` wrote, or - for standard input")
+    restore.add_argument("--metadata", required=True, metavar="URL", help="an unused prefix: etcd://HOST:PORT/PREFIX")
 
 
 def run(arguments: argparse.Namespace) -> int:
