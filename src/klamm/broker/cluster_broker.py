@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 from klamm.broker.server import BrokerServer
 from klamm.broker.services.directory_of_cluster import known_store, record_store
 from klamm.broker.workers.end_with_supervisor import end_soon
+from klamm.metadata.entries import CLUSTER_KEY
 from klamm.metadata.etcd.opening import open_etcd_store
 from klamm.metadata.service import MetadataService
-from klamm.metadata.store_identity import check_identity
+from klamm.metadata.store_identity import check_creation, check_identity
 from klamm.storage.meta_properties import MetaProperties
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class ClusterBroker:
         store = await _open(self._config)
         try:
             check_identity(known, store.identity)
+            check_creation(known, await store.created(CLUSTER_KEY))
         except BaseException:
             await store.close()
             raise

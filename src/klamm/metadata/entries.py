@@ -8,6 +8,7 @@
                                       "endpoints": {listener name: [host, port]}, "metadataVersion": number}
     live/<id>                        {"incarnation": text, "stopping": true}, leased; the second only while it stops
     writers/<incarnation>            number of the writer's latest transaction, leased
+    unfinished                       only while the store is filled from another one (see `store_fill`)
     topics/<collision key>           {"name": text, "id": 22 characters, "partitions": count, "configs": {key: value}}
     partitions/<topic id>/<index>    {"leader": id, "epoch": number, "replicas": [id], "isr": [id],
                                       "partitionEpoch": number, "elr": [id], "lastKnownLeader": id, "adding": [id],
@@ -47,6 +48,7 @@ from klamm.metadata.topic_name import collision_key
 from klamm.protocol.types import BrokerId, PartitionIndex, TopicId
 
 __all__ = [
+    "CLUSTER_KEY",
     "apply",
     "broker_key",
     "config_key",
@@ -68,7 +70,7 @@ __all__ = [
     "writer_key",
 ]
 
-_CLUSTER_KEY: Final = "cluster"
+CLUSTER_KEY: Final = "cluster"
 _PRODUCER_IDS_KEY: Final = "producer-ids"
 _BROKER_IDS_KEY: Final = "broker-ids"
 _FEATURES_KEY: Final = "features"
@@ -114,7 +116,7 @@ def config_key(resource_type: int, name: str) -> str:
 
 
 def put_cluster(cluster_id: str) -> Change:
-    return _put(_CLUSTER_KEY, {"id": cluster_id})
+    return _put(CLUSTER_KEY, {"id": cluster_id})
 
 
 def put_producer_ids(next_producer_id: int) -> Change:
@@ -231,7 +233,7 @@ def apply(image: MetadataImage, revision: int, entries: Mapping[str, Versioned |
     topics.apply(by_room.get("topics", []), by_room.get("partitions", []))
     return MetadataImage(
         revision=revision,
-        cluster_id=_single(by_room, _CLUSTER_KEY, "id", image.cluster_id),
+        cluster_id=_single(by_room, CLUSTER_KEY, "id", image.cluster_id),
         topics=topics.by_name,
         topics_by_id=topics.by_id,
         names_by_collision_key=topics.names,

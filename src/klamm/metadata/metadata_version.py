@@ -12,11 +12,39 @@ from typing import Final
 
 from klamm.metadata.metadata_store import MetadataStoreError
 
-__all__ = ["FIRST_VERSION_WITH_FOLLOWERS", "METADATA_VERSION", "NewerMetadata", "check_kind", "check_version"]
+__all__ = [
+    "FIRST_VERSION_WITH_FOLLOWERS",
+    "HOW_TO_RAISE",
+    "LEASED_KINDS",
+    "LOWEST_OF_CLUSTERS",
+    "METADATA_VERSION",
+    "METADATA_VERSION_FEATURE",
+    "NewerMetadata",
+    "UNFINISHED",
+    "UnfinishedMetadata",
+    "check_kind",
+    "check_version",
+]
 
 METADATA_VERSION: Final = 2
 """The version of this program. A new store gets it. The registration of a single broker raises an older store to it; a
 store of several brokers is raised on request, once all of them know the version (`version_changes`)."""
+
+METADATA_VERSION_FEATURE: Final = "klamm.metadata.version"
+"""The name under which clients see the version as a feature of the cluster (KIP-584). Kafka's `metadata.version` is
+another number, from which tools derive the version of Kafka."""
+
+LOWEST_OF_CLUSTERS: Final = 1
+"""The lowest version of a store that several brokers use: their first start raises it from 0."""
+
+HOW_TO_RAISE: Final = "`klamm cluster metadata version --raise` raises it"
+"""The end of a message about a version that is too low."""
+
+LEASED_KINDS: Final = frozenset({"live", "writers"})
+"""The kinds of entries that belong to the session of a broker, and are never copied to another store."""
+
+UNFINISHED: Final = "unfinished"
+"""The key of a store that a join or a restore has not filled yet (`store_fill`). No broker may use such a store."""
 
 FIRST_VERSION_WITH_FOLLOWERS: Final = 2
 """The first version whose partitions may have several replicas."""
@@ -54,6 +82,10 @@ class NewerMetadata(MetadataStoreError):
     """The metadata were written by a later version of klamm."""
 
 
+class UnfinishedMetadata(MetadataStoreError):
+    """A join or a restore was interrupted, or runs now: the store has only a part of the metadata."""
+
+
 def check_version(version: int) -> None:
     """Raises NewerMetadata if this program does not know the version."""
     if version > METADATA_VERSION:
@@ -64,7 +96,12 @@ def check_version(version: int) -> None:
 
 
 def check_kind(kind: str) -> None:
-    """Raises NewerMetadata if this program does not know the kind of entry."""
+    """Raises NewerMetadata if this program does not know the kind of entry, and UnfinishedMetadata."""
+    if kind == UNFINISHED:
+        raise UnfinishedMetadata(
+            "the metadata store is not complete: `klamm cluster join` or `klamm cluster metadata restore` runs now, or "
+            "it was interrupted. Run that command again"
+        )
     if kind not in _INTRODUCED:
         raise NewerMetadata(
             f"the metadata store has an entry of the unknown kind {kind!r}, and this klamm knows metadata versions up "

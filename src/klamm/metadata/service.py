@@ -307,8 +307,11 @@ class MetadataService:
             return await in_steps(decide(self.image))
         return await self._change(lambda image: plan_decided_configs(image, decide))
 
-    async def raise_metadata_version(self, version: int) -> None:
+    async def raise_metadata_version(self, version: int, *, validate_only: bool = False) -> None:
         """Allows all brokers to write what a later metadata version has. Raises the errors of `plan_version`."""
+        if validate_only:
+            plan_version(self.image, version)
+            return
         await self._change(lambda image: plan_version(image, version))
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:

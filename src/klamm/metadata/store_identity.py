@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from klamm.errors import KlammError
 
-__all__ = ["StoreIdentity", "WrongStore", "check_identity"]
+__all__ = ["StoreIdentity", "WrongStore", "check_creation", "check_identity"]
 
 
 class WrongStore(KlammError):
@@ -46,4 +46,19 @@ def check_identity(known: StoreIdentity | None, found: StoreIdentity) -> None:
             f"the metadata store is at revision {found.revision}, and the data directory has seen revision "
             f"{known.revision}: nothing was changed. etcd was restored from a backup, which lacks the changes since. "
             f"Restore with --bump-revision and --mark-compacted if the loss of these changes is accepted"
+        )
+
+
+def check_creation(known: StoreIdentity | None, created: int) -> None:
+    """Compares the revision at which the store's cluster was created (0: it has none) with what a data directory
+    remembers.
+
+    A broker records a revision only after it has found the cluster. A cluster that is younger was filled from a dump,
+    or made anew, in the same etcd and with the same prefix. Raises WrongStore.
+    """
+    if known is not None and created > known.revision:
+        raise WrongStore(
+            f"the metadata store was filled at revision {created}, after the data directory has seen revision "
+            f"{known.revision}: nothing was changed. It was restored from a dump, which may lack changes, or made "
+            f"anew. The reference of the metadata in etcd tells how to accept a restored store"
         )

@@ -15,7 +15,7 @@ from klamm.metadata.config_changes import check_new_topic
 from klamm.metadata.entries import live_key, partition_key, put_partition, put_topic, topic_key
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
-from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS
+from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS, HOW_TO_RAISE
 from klamm.metadata.placement import check_assignment, place
 from klamm.metadata.random_uuid import random_uuid
 from klamm.metadata.replicas.replica_rules import may_lead
@@ -232,8 +232,7 @@ def _check_replication_factor(factor: int, rules: TopicRules, metadata_version: 
         raise KafkaError(
             code,
             f"The replication factor is {factor}, but the cluster's metadata version {metadata_version} allows one "
-            f"replica. More replicas need version {FIRST_VERSION_WITH_FOLLOWERS}: start a cluster with a new prefix in "
-            "the metadata store.",
+            f"replica. More replicas need version {FIRST_VERSION_WITH_FOLLOWERS}: {HOW_TO_RAISE}.",
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from klamm.metadata.entries import broker_key, put_features, put_topic
 from klamm.metadata.image import MetadataImage
 from klamm.metadata.metadata_store import Change, Plan
-from klamm.metadata.metadata_version import METADATA_VERSION
+from klamm.metadata.metadata_version import METADATA_VERSION, METADATA_VERSION_FEATURE
 from klamm.protocol.errors import ErrorCode, KafkaError
 
 __all__ = ["plan_version", "raising"]
@@ -42,4 +42,6 @@ def raising(image: MetadataImage, version: int) -> list[Change]:
 
 
 def _refused(version: int, reason: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"The metadata version can't be {version}. {reason}")
+    # The beginning is that of Kafka's `FeatureControlManager`.
+    message = f"Invalid update version {version} for feature {METADATA_VERSION_FEATURE}. {reason}"
+    return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)

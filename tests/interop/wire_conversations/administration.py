@@ -376,6 +376,8 @@ def update_features(talk: Talk) -> None:
         ("transaction.version", 9, upgrade),
         ("metadata.version", 30, upgrade),
         ("metadata.version", 7, upgrade),
+        ("metadata.version", 7, safe_downgrade),
+        ("metadata.version", 7, unsafe_downgrade),
         ("metadata.version", 99, upgrade),
         ("metadata.version", 0, upgrade),
         ("no.such.feature", 1, upgrade),

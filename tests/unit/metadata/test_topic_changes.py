@@ -412,4 +412,4 @@ def test_several_replicas_need_several_brokers_that_know_them() -> None:
         assert refusal(cluster(1, 2), topic, single).code == code
         error = refusal(early, topic, rules())
         assert error.code == code
-        assert "version 2: start a cluster with a new prefix" in str(error)
+        assert "version 2: `klamm cluster metadata version --raise`" in str(error)

@@ -77,6 +77,8 @@ def test_cluster_of_version_1_gets_replicas_when_it_is_raised() -> None:
         assert one.image.metadata_version == 1
         with pytest.raises(KafkaError, match="need version 2"):
             await one.ensure_topic(wanted)
+        await two.raise_metadata_version(2, validate_only=True)
+        assert one.image.metadata_version == 1
         await two.raise_metadata_version(2)
         await two.raise_metadata_version(2)
         assert one.image.metadata_version == 2

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.handlers.shared.features import FEATURES
+from klamm.broker.handlers.shared.features import finalized_levels, supported_features
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.api_versions_request import ApiVersionsRequest
@@ -42,6 +42,8 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             return error_response(request, context.api_version, ErrorCode.INVALID_REQUEST)
         context.connection.client_software_name = name
         context.connection.client_software_version = version
+    metadata = context.broker.metadata
+    finalized = finalized_levels(metadata.image.metadata_version, is_shared=metadata.is_shared)
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=lowest, max_version=highest)
@@ -49,14 +51,13 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in FEATURES.items()
+            for name, (lowest, highest) in supported_features(is_shared=metadata.is_shared).items()
             if lowest or context.api_version >= _MINIMUM_OF_ZERO_FROM
         ],
-        finalized_features_epoch=context.broker.metadata.image.revision,
+        finalized_features_epoch=metadata.image.revision,
         finalized_features=[
-            FinalizedFeatureKey(name=name, min_version_level=highest, max_version_level=highest)
-            for name, (_, highest) in FEATURES.items()
-            if highest  # level 0: the feature is not finalized
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in finalized.items()
         ],
     )
 

@@ -22,8 +22,9 @@ __all__ = ["error_response", "handle"]
 def handle(context: RequestContext, request: UnregisterBrokerRequest) -> Work[UnregisterBrokerResponse]:
     """Removes the registration of a broker that is not live.
 
-    Raises BROKER_ID_NOT_REGISTERED for a broker that does not exist, and INVALID_REQUEST for a live broker, which Kafka
-    would unregister: the broker must be stopped first.
+    Raises BROKER_ID_NOT_REGISTERED for a broker that does not exist, and INVALID_REQUEST for a live broker: it must be
+    stopped first. Kafka's `ReplicationControlManager.unregisterBroker` removes it, because its controller then refuses
+    the broker's heartbeats. Here nothing would end the session that allows the broker to write.
     """
     yield from wait_for(context.broker.metadata.unregister_broker(BrokerId(request.broker_id)))
     return UnregisterBrokerResponse()

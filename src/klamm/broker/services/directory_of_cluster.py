@@ -22,6 +22,7 @@ def refuse_cluster_directory(directory: Path) -> None:
     """
     properties = MetaProperties.read(directory)
     if properties is not None and properties.store is not None:
+        _refuse_interrupted_join(directory)
         _, prefix, _ = properties.store
         raise WrongStore(
             f"{directory} belongs to broker {properties.node_id} of a cluster whose metadata is in etcd, with the "
@@ -34,13 +35,24 @@ def known_store(directory: Path) -> StoreIdentity | None:
 
     Raises WrongStore if the directory belongs to a single broker, OSError, InconsistentDataDirectory.
     """
+    properties = MetaProperties.read(directory)
+    if properties is not None and properties.store is not None:
+        _refuse_interrupted_join(directory)
     if not is_lost(directory / METADATA_FILE):
         raise WrongStore(
             f"{directory} belongs to a single broker, whose metadata is in {METADATA_FILE}: start it without "
-            f"--metadata, or give this broker another folder with --data-dir"
+            f"--metadata, make it the first broker of a cluster with `klamm cluster join`, or give this broker another "
+            f"folder with --data-dir"
         )
-    properties = MetaProperties.read(directory)
     return StoreIdentity(*properties.store) if properties is not None and properties.store is not None else None
+
+
+def _refuse_interrupted_join(directory: Path) -> None:
+    """Raises WrongStore if the directory, which names a shared store, still has the metadata of a single broker."""
+    if not is_lost(directory / METADATA_FILE):
+        raise WrongStore(
+            f"{directory} was about to join a cluster, and `klamm cluster join` was interrupted: run that command again"
+        )
 
 
 def record_store(directory: Path, store: StoreIdentity) -> None:

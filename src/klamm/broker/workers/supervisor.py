@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from klamm.broker.services.directory_of_cluster import refuse_cluster_directory
 from klamm.broker.workers.redistribution import redistribute
 from klamm.broker.workers.worker_place import socket_path
 from klamm.metadata.sqlite_store import SqliteStore
@@ -88,6 +89,7 @@ class Supervisor:
     async def _open_store(self) -> SqliteStore:
         self._directory.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         path = self._directory / METADATA_FILE
+        refuse_cluster_directory(self._directory)
         if is_lost(path):
             refuse_lost_metadata(self._directory)
         store = await SqliteStore.open(path)

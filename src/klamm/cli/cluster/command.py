@@ -1,4 +1,4 @@
-"""`klamm cluster`: start, stop, status of a cluster on this machine, for trying one."""
+"""`klamm cluster`: start, stop, status of a cluster on this machine, for trying one. `metadata` is for any cluster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from klamm.cli.arguments import duration, natural_number
+from klamm.cli.cluster import metadata_command
 from klamm.cli.cluster.cluster_record import ClusterProblem
 from klamm.cli.output import add_output_option
 
@@ -17,6 +18,8 @@ _MODULES: Final = {
     "start": "klamm.cli.cluster.cluster_start",
     "stop": "klamm.cli.cluster.cluster_stop",
     "status": "klamm.cli.cluster.cluster_status",
+    "join": "klamm.cli.cluster.cluster_join",
+    "metadata": "klamm.cli.cluster.metadata_command",
 }
 _DEFAULT_DIRECTORY: Final = "klamm-cluster"
 _DEFAULT_START_TIMEOUT: Final = "60s"
@@ -57,6 +60,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
     add_output_option(status)
     status.add_argument("--json", action="store_const", dest="output", const="json", help="the same as -o json")
+    join = verbs.add_parser("join", help="make a single broker that does not run the first broker of a cluster")
+    join.add_argument("--data-dir", type=Path, required=True, metavar="DIR", help="the data directory of the broker")
+    join.add_argument("--metadata", required=True, metavar="URL", help="an unused prefix: etcd://HOST:PORT/PREFIX")
+    metadata_command.configure(
+        verbs.add_parser("metadata", help="show or raise the version of the metadata, dump and restore them")
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,4 +75,5 @@ def run(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise  # `main` handles a closed output pipe
     except OSError as error:
-        raise ClusterProblem(f"{error.filename or arguments.data_dir}: {error.strerror or error}") from error
+        where = error.filename or getattr(arguments, "data_dir", None)
+        raise ClusterProblem(f"{where}: {error.strerror or error}" if where else str(error)) from error

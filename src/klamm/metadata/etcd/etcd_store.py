@@ -123,6 +123,11 @@ class EtcdStore:
         client = self._client
         return StoreIdentity(f"{client.cluster_id or 0:x}", client.address.prefix, client.highest_revision)
 
+    async def created(self, key: str) -> int:
+        """Returns the revision at which a key was created, 0 without this key. Raises MetadataStoreError."""
+        answer = await self._client.send(RANGE, messages.RangeRequest(key=self._prefix + key.encode()))
+        return answer.kvs[0].create_revision if answer.kvs else 0
+
     @property
     def why_lost(self) -> str | None:
         """The reason for which the session ended, None before that."""

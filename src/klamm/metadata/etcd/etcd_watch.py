@@ -33,6 +33,14 @@ def end_of(prefix: bytes) -> bytes:
     return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
+class _Refused(Exception):
+    """The receiver can't understand the content: no repetition helps."""
+
+    def __init__(self, reason: MetadataStoreError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
 class _Compacted(Exception):
     """etcd does not have the revision any more from which the watch would go on."""
 
@@ -42,7 +50,8 @@ class EtcdWatch:
 
     `deliver(revision, commit)` is called on this thread: all changes up to the revision have been delivered then. The
     commit is None if none of the changes belongs to the content: keys that begin with a dot are not delivered, except
-    that `deliver` learns their revision. `fail` is called on this thread when the watch can't go on.
+    that `deliver` learns their revision. `fail` is called on this thread when the watch can't go on, also because
+    `deliver` has raised MetadataStoreError.
     """
 
     def __init__(
@@ -99,6 +108,9 @@ class EtcdWatch:
             except EtcdReplaced as error:
                 self._fail(error)
                 return
+            except _Refused as error:
+                self._fail(error.reason)
+                return
             except MetadataStoreError as error:
                 if self._ends.is_set():
                     return
@@ -131,7 +143,7 @@ class EtcdWatch:
         entries.update((key, None) for key in known if key not in found)
         self._known = {key: entry.mod_revision for key, entry in found.items()}
         self._revision = revision
-        self._deliver(revision, Commit(revision, entries) if entries or is_first else None)
+        self._hand_over(revision, Commit(revision, entries) if entries or is_first else None)
 
     def _read_pages(self, found: dict[str, Versioned]) -> int:
         request = messages.RangeRequest(key=self._prefix, range_end=end_of(self._prefix), limit=_PAGE_KEYS)
@@ -204,7 +216,13 @@ class EtcdWatch:
                     entries[key] = _versioned(event.kv)
                     self._known[key] = revision
             self._revision = revision
-            self._deliver(revision, Commit(revision, entries) if entries else None)
+            self._hand_over(revision, Commit(revision, entries) if entries else None)
+
+    def _hand_over(self, revision: int, commit: Commit | None) -> None:
+        try:
+            self._deliver(revision, commit)
+        except MetadataStoreError as error:
+            raise _Refused(error) from error
 
     def _key_of(self, entry: messages.KeyValue) -> str:
         return entry.key[len(self._prefix) :].decode("utf-8", "surrogateescape")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from klamm.metadata.entries import live_key, put_partition
 from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
-from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS
+from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS, HOW_TO_RAISE
 from klamm.metadata.replicas.partition_change import change_partition
 from klamm.metadata.replicas.replica_rules import rules_of
 from klamm.metadata.topic_name import shortened
@@ -101,7 +101,7 @@ def _reassigned(
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"The cluster's metadata version {image.metadata_version} allows no reassignments. They need version "
-            f"{FIRST_VERSION_WITH_FOLLOWERS}: start a cluster with a new prefix in the metadata store.",
+            f"{FIRST_VERSION_WITH_FOLLOWERS}: {HOW_TO_RAISE}.",
         )
     removing = tuple(each for each in partition.replicas if each not in target)
     adding = tuple(each for each in target if each not in partition.isr and each not in current)

@@ -25,9 +25,11 @@ from tests.unit.metadata.test_metadata_store import (  # noqa: F401 - the contra
     watched,
 )
 
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.etcd.etcd_address import EtcdAddress
 from klamm.metadata.etcd.etcd_store import EtcdStore
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
+from klamm.metadata.service import MetadataService
 
 
 def _within(scenario: Coroutine[Any, Any, None], seconds: float = 60) -> None:
@@ -130,6 +132,26 @@ def test_the_content_is_read_in_pages(open_store: OpenStore) -> None:
         (content,) = await watched(store)
         assert list(content.entries) == keys
         await store.close()
+
+    _within(scenario())
+
+
+@pytest.mark.parametrize("key", ["unfinished", "kind-of-a-later-version/1"])
+def test_content_that_is_not_understood_ends_the_session(open_store: OpenStore, key: str) -> None:
+    """A broker neither waits for a store that it must not use, nor goes on when it becomes such a store."""
+
+    async def scenario() -> None:
+        writer, running = await open_store(), await open_store()
+        await MetadataService.open(running, BrokerConfig())
+        is_lost = asyncio.Event()
+        running.on_session_lost(is_lost.set)
+        await writer.transact({}, [Change(key, b"{}")])
+        await is_lost.wait()
+        starting = await open_store()
+        with pytest.raises(MetadataStoreError, match=r"is not complete|has an entry of the unknown kind"):
+            await MetadataService.open(starting, BrokerConfig())
+        for store in (starting, running, writer):
+            await store.close()
 
     _within(scenario())
 

@@ -119,4 +119,4 @@ def test_cluster_of_an_earlier_version_reassigns_nothing() -> None:
     """Its brokers don't know the fields. The message tells what to do."""
     (error,) = reassign(replace(image(), metadata_version=1), [3, 4]).result
     assert error is not None
-    assert "version 2: start a cluster with a new prefix" in str(error)
+    assert "version 2: `klamm cluster metadata version --raise`" in str(error)
