@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from klamm.insight.cluster_requests import ClusterRequests, code_name
 from klamm.insight.errors import ClusterError
@@ -29,17 +29,23 @@ class BrokerPicture:
     """A broker, and its places in all partitions of the cluster."""
 
     id: int
-    host: str
-    port: int
-    rack: str | None
-    is_fenced: bool
+    host: str | None = None
+    """None for a broker that has replicas and is not registered now. Kafka lists such brokers as fenced."""
+    port: int | None = None
+    rack: str | None = None
+    is_fenced: bool = False
     leaders: int
     replicas: int
     in_sync: int
-    size_bytes: int | None
+    size_bytes: int | None = None
     """The bytes of all replicas on its disks; None if it does not answer or does not permit DescribeLogDirs."""
-    failed_folders: tuple[str, ...]
+    failed_folders: tuple[str, ...] = ()
     """Log directories that are offline."""
+
+    @property
+    def state(self) -> str:
+        """`active`, `fenced` (registered, and not in contact with the controller) or `absent` (not registered)."""
+        return "absent" if self.host is None else "fenced" if self.is_fenced else "active"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,26 +124,29 @@ def _brokers(
             leaders[state.leader] += 1
         replicas.update(state.replicas)
         in_sync.update(state.isr)
-    pictures = []
-    for broker in sorted(described, key=lambda each: each.broker_id):
-        answer = folders.get(BrokerId(broker.broker_id))
+
+    def picture(broker: int, **details: Any) -> BrokerPicture:
+        return BrokerPicture(
+            id=broker, leaders=leaders[broker], replicas=replicas[broker], in_sync=in_sync[broker], **details
+        )
+
+    registered = {each.broker_id: each for each in described}
+    pictures = [picture(broker) for broker in replicas.keys() - registered.keys()]
+    for broker, each in registered.items():
+        answer = folders.get(BrokerId(broker))
+        results = answer.results if answer is not None else []
         pictures.append(
-            BrokerPicture(
-                id=broker.broker_id,
-                host=broker.host,
-                port=broker.port,
-                rack=broker.rack,
-                is_fenced=broker.is_fenced,
-                leaders=leaders[broker.broker_id],
-                replicas=replicas[broker.broker_id],
-                in_sync=in_sync[broker.broker_id],
+            picture(
+                broker,
+                host=each.host,
+                port=each.port,
+                rack=each.rack,
+                is_fenced=each.is_fenced,
                 size_bytes=None if answer is None else _size_bytes(answer),
-                failed_folders=()
-                if answer is None
-                else tuple(folder.log_dir for folder in answer.results if folder.error_code),
+                failed_folders=tuple(folder.log_dir for folder in results if folder.error_code),
             )
         )
-    return tuple(pictures)
+    return tuple(sorted(pictures, key=lambda each: each.id))
 
 
 def _size_bytes(answer: DescribeLogDirsResponse) -> int:

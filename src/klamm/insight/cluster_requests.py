@@ -37,6 +37,7 @@ class ClusterRequests:
 
         Raises ClusterError if no broker answers, NotOffered if klamm's client does not support the security properties.
         """
+        access.admin_client()  # librdkafka gives up early if no broker can be reached
         cluster = raw_cluster(access, patience_s)
         if cluster is None:
             raise NotOffered(

@@ -10,7 +10,7 @@ from confluent_kafka import TopicCollection
 
 from klamm.insight.cluster_access import TIMEOUT_S, ClusterAccess
 from klamm.insight.cluster_requests import ClusterRequests, code_name
-from klamm.insight.errors import ClusterError, NotOffered
+from klamm.insight.errors import ClusterError
 from klamm.insight.words import PartitionKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_topic_partitions_request import Cursor, DescribeTopicPartitionsRequest, TopicRequest
@@ -19,7 +19,7 @@ from klamm.protocol.schema.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponsePartition,
 )
 
-__all__ = ["PartitionState", "TopicState", "partition_states", "topic_states", "topic_states_of_librdkafka"]
+__all__ = ["PartitionState", "TopicState", "missing_topic", "partition_states", "topic_states_of_librdkafka"]
 
 _PAGE_PARTITIONS: Final = 2000
 """The partitions of one answer at most; `max.request.partition.size.limit` of a broker is 2000 by default."""
@@ -72,23 +72,10 @@ class TopicState:
     partitions: list[PartitionState] = field(default_factory=list)
 
 
-def topic_states(access: ClusterAccess, topics: Collection[str] | None) -> dict[str, TopicState]:
-    """Returns the named topics, or all (None), by name in alphabetical order.
-
-    Clusters before Apache Kafka 3.8, and security properties that only librdkafka supports, are asked through
-    librdkafka, which tells no eligible leader replicas. Raises ClusterError for a topic that does not exist.
-    """
-    try:
-        with ClusterRequests(access) as requests:
-            return partition_states(requests, topics)
-    except NotOffered:
-        return topic_states_of_librdkafka(access, topics)
-
-
 def partition_states(requests: ClusterRequests, topics: Collection[str] | None) -> dict[str, TopicState]:
     """Returns the named topics, or all (None), by name in alphabetical order, asked with DescribeTopicPartitions.
 
-    Raises ClusterError for a topic that does not exist, and for a cluster before Apache Kafka 3.8.
+    Raises ClusterError for a topic that does not exist, and NotOffered for a cluster before Apache Kafka 3.8.
     """
     wanted = [TopicRequest(name=name) for name in sorted(set(topics or ()))]
     if topics is not None and not wanted:
@@ -124,7 +111,7 @@ def missing_topic(name: str) -> ClusterError:
 
 
 def topic_states_of_librdkafka(access: ClusterAccess, topics: Collection[str] | None) -> dict[str, TopicState]:
-    """Returns the same as `topic_states`, asked through librdkafka, without eligible leader replicas."""
+    """Returns the same as `partition_states`, asked through librdkafka, which tells no eligible leader replicas."""
     admin = access.admin_client()
     # A metadata request for one topic may create it; a request for all topics doesn't.
     existing = access.translate(lambda: admin.list_topics(timeout=TIMEOUT_S)).topics

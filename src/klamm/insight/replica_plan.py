@@ -26,23 +26,21 @@ def plan_replicas(
     chosen: Iterable[PartitionKey],
     targets: Mapping[int, str | None],
     replication_factor: int | None = None,
+    *,
+    down: Collection[int] = (),
 ) -> dict[PartitionKey, tuple[int, ...]]:
     """Returns the new replicas of those chosen partitions whose replicas change, the preferred leader first.
 
     `present` has the replicas of all partitions of the cluster, whose number on each broker counts. `targets` are the
-    brokers that may have replicas, with their racks. Without a replication factor, each partition keeps its own.
+    brokers that may have replicas, with their racks. Those of them that are `down` keep what they have, and get nothing
+    new. Without a replication factor, each partition keeps its own.
 
-    Raises ImpossiblePlan if a partition is to have more replicas than there are targets.
+    Raises ImpossiblePlan if there are too few brokers for the replicas of a partition.
     """
-    plan = _Plan(present, targets)
+    plan = _Plan(present, targets, down)
     keys = sorted(set(chosen))
     for key in keys:
-        wanted = replication_factor or len(present[key])
-        if wanted > len(targets):
-            raise ImpossiblePlan(
-                f"{key[0]}-{key[1]} is to have {wanted} replicas, and there are only {len(targets)} brokers for them"
-            )
-        plan.shrink(key, wanted)
+        plan.shrink(key, replication_factor or len(present[key]))
     for key in keys:
         plan.fill(key, replication_factor or len(present[key]))
     return {key: plan.replicas_of(key) for key in keys if plan.replicas_of(key) != tuple(present[key])}
@@ -51,8 +49,11 @@ def plan_replicas(
 class _Plan:
     """The replicas of all partitions, as planned so far. A place that has no broker yet is None."""
 
-    def __init__(self, present: Mapping[PartitionKey, Sequence[int]], targets: Mapping[int, str | None]) -> None:
+    def __init__(
+        self, present: Mapping[PartitionKey, Sequence[int]], targets: Mapping[int, str | None], down: Collection[int]
+    ) -> None:
         self._targets = targets
+        self._down = down
         self._places: dict[PartitionKey, list[int | None]] = {key: list(replicas) for key, replicas in present.items()}
         self._replicas = Counter(broker for replicas in present.values() for broker in replicas)
         self._leaders = Counter(replicas[0] for replicas in present.values() if replicas)
@@ -76,17 +77,18 @@ class _Plan:
     def _superfluous(self, places: Sequence[int | None]) -> int:
         """Returns the place to give up: one without a broker, else one that shares its rack, else the fullest broker's.
 
-        Not the first place if it has a broker.
+        A place on a broker that is down goes before others with a broker. The first place stays unless it has none, or
+        one that is down.
         """
 
-        def badness(place: int) -> tuple[bool, bool, int, int]:
+        def badness(place: int) -> tuple[bool, bool, bool, int, int]:
             broker = places[place]
             if broker is None:
-                return True, False, 0, place
+                return True, False, False, 0, place
             others = {self._rack(other) for other in places if other not in (None, broker)}
-            return False, self._rack(broker) in others, self._replicas[broker], place
+            return False, broker in self._down, self._rack(broker) in others, self._replicas[broker], place
 
-        first = 0 if places[0] is None else 1
+        first = 0 if places[0] is None or places[0] in self._down else 1
         return max(range(first, len(places)), key=badness)
 
     def _leave(self, key: PartitionKey, place: int) -> None:
@@ -96,17 +98,22 @@ class _Plan:
             self._leaders[new_first] += 1
 
     def fill(self, key: PartitionKey, wanted: int) -> None:
-        """Gives a broker to each place, up to `wanted`."""
+        """Gives a broker to each place, up to `wanted`. Raises ImpossiblePlan."""
         places = self._places[key]
         places += [None] * (wanted - len(places))
         for place in range(wanted):
             if places[place] is None:
-                self._put(key, place, self._best(places, is_first=place == 0))
+                free = [broker for broker in self._targets if broker not in places and broker not in self._down]
+                if not free:
+                    raise ImpossiblePlan(
+                        f"{key[0]}-{key[1]} is to have {wanted} replicas, and there are too few brokers for them"
+                    )
+                self._put(key, place, self._best(places, free, is_first=place == 0))
 
-    def _best(self, places: Collection[int | None], *, is_first: bool) -> int:
+    def _best(self, places: Collection[int | None], free: Collection[int], *, is_first: bool) -> int:
         racks = {self._rack(broker) for broker in places if broker is not None}
         return min(
-            (broker for broker in self._targets if broker not in places),
+            free,
             key=lambda broker: (
                 self._rack(broker) in racks,
                 self._replicas[broker],

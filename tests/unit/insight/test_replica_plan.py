@@ -53,7 +53,7 @@ def test_fewer_replicas_keep_the_preferred_leader() -> None:
 def test_replicas_go_to_different_racks() -> None:
     """A rack without a replica counts more than an empty broker; a replica that shares its rack is given up first."""
     racks: Targets = {1: "a", 2: "a", 3: "b", 4: "b"}
-    busy: Present = {("busy", index): (3,) for index in range(5)} | {("busy", 5): (4,)}
+    busy: Present = {("busy", index): (3,) if index < 5 else (4,) for index in range(6)}
     assert plan_replicas(_orders((1,)) | busy, _orders((1,)), racks, 2) == _orders((1, 4))
     assert plan_replicas(_orders((1, 2, 3)) | busy, _orders((1, 2, 3)), racks, 2) == _orders((1, 3))
 
@@ -67,8 +67,18 @@ def test_the_first_of_new_replicas_goes_where_few_lead() -> None:
 
 def test_there_must_be_a_broker_for_each_replica() -> None:
     """A replication factor above the number of targets is refused with the partition's name."""
-    with pytest.raises(ImpossiblePlan, match="orders-0 is to have 3 replicas, and there are only 2 brokers"):
+    with pytest.raises(ImpossiblePlan, match="orders-0 is to have 3 replicas, and there are too few brokers"):
         plan_replicas(_orders((1,)), _orders((1,)), _brokers(1, 2), 3)
+
+
+def test_a_broker_that_is_down_keeps_its_replicas_and_gets_no_new_ones() -> None:
+    """A broker that is away moves nothing by itself, and is the first to give up a replica."""
+    present = _orders((1, 2), (2, 1))
+    assert plan_replicas(present, present, _brokers(1, 2, 3), down={2}) == {}
+    assert plan_replicas(_orders((1,)), _orders((1,)), _brokers(1, 2, 3), 2, down={2}) == _orders((1, 3))
+    assert plan_replicas(present, present, _brokers(1, 2, 3), 1, down={2}) == _orders((1,), (1,))
+    with pytest.raises(ImpossiblePlan):
+        plan_replicas(present, present, _brokers(1, 2, 3), 4, down={2})
 
 
 @st.composite

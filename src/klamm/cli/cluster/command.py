@@ -1,4 +1,4 @@
-"""`klamm cluster`: start, stop, status of a cluster on this machine, for trying one."""
+"""`klamm cluster`: start, stop, status of a cluster on this machine, and verbs for any Kafka cluster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from klamm.cli.arguments import duration, natural_number
+from klamm.cli.cluster.client_verbs import CLIENT_VERBS, add_client_verbs
 from klamm.cli.cluster.cluster_record import ClusterProblem
 from klamm.cli.output import add_output_option
 
@@ -58,9 +59,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_output_option(status)
     status.add_argument("--json", action="store_const", dest="output", const="json", help="the same as -o json")
 
+    add_client_verbs(verbs)
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs one verb. Raises KlammError if a member can't be started or stopped, or a file can't be used."""
+    if arguments.verb in CLIENT_VERBS:
+        return int(CLIENT_VERBS[arguments.verb][0].run(arguments))
     try:
         return int(importlib.import_module(_MODULES[arguments.verb]).run(arguments))
     except BrokenPipeError:
