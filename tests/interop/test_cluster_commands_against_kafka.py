@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import Command, until
 from tests.support.kafka_broker import KafkaUnavailable
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.toolchains import toolchain_is_missing
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
@@ -23,7 +24,7 @@ def cluster() -> Iterator[KafkaCluster]:
         with KafkaCluster(transaction_version=2) as running:
             yield running
     except KafkaUnavailable as error:
-        pytest.skip(str(error))
+        toolchain_is_missing("java", str(error))
 
 
 @pytest.fixture
