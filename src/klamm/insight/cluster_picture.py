@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from klamm.insight.cluster_requests import ClusterRequests, code_name
 from klamm.insight.errors import ClusterError
+from klamm.insight.moving_partitions import Moving, reassignments_in_progress
 from klamm.insight.partition_states import PartitionState, partition_states
-from klamm.insight.reassignments import Moving, reassignments_in_progress
 from klamm.insight.topic_settings import topic_settings
 from klamm.insight.words import PartitionKey
 from klamm.protocol.schema.describe_cluster_request import DescribeClusterRequest

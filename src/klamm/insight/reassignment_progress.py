@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from klamm.insight.cluster_requests import ClusterRequests
+from klamm.insight.moving_partitions import Moving, reassignments_in_progress
 from klamm.insight.partition_states import PartitionState, partition_states
-from klamm.insight.reassignments import Moving, reassignments_in_progress
 from klamm.insight.replica_positions import PartitionPositions, replica_positions
 from klamm.insight.words import PartitionKey
 

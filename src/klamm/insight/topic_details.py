@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.errors import ClusterError, NotOffered
+from klamm.insight.moving_partitions import reassignments_in_progress
 from klamm.insight.partition_states import PartitionState, TopicState, partition_states, topic_states_of_librdkafka
-from klamm.insight.reassignments import reassignments_in_progress
 from klamm.insight.replica_positions import PartitionPositions, replica_positions
 from klamm.insight.topic_settings import TopicSettings, topic_settings
 from klamm.insight.words import PartitionKey

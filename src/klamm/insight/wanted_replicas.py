@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from klamm.insight.cluster_picture import brokers_of
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.errors import ClusterError
+from klamm.insight.moving_partitions import reassignments_in_progress
 from klamm.insight.partition_states import TopicState, missing_topic, partition_states
-from klamm.insight.reassignments import reassignments_in_progress
 from klamm.insight.replica_plan import plan_replicas
 from klamm.insight.words import PartitionKey
 
