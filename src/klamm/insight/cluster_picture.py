@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from klamm.insight.cluster_requests import ClusterRequests, code_name
-from klamm.insight.errors import ClusterError
+from klamm.insight.errors import ClusterError, NotOffered
 from klamm.insight.moving_partitions import Moving, reassignments_in_progress
 from klamm.insight.partition_states import PartitionState, partition_states
 from klamm.insight.topic_settings import topic_settings
@@ -96,7 +96,10 @@ def brokers_of(requests: ClusterRequests) -> list[DescribeClusterBroker]:
 
 
 def _describe(requests: ClusterRequests) -> DescribeClusterResponse:
-    described = requests.ask(DescribeClusterRequest(include_fenced_brokers=True), DescribeClusterResponse)
+    try:
+        described = requests.ask(DescribeClusterRequest(include_fenced_brokers=True), DescribeClusterResponse)
+    except NotOffered:  # before Apache Kafka 4.0 (KIP-1073)
+        described = requests.ask(DescribeClusterRequest(), DescribeClusterResponse)
     if described.error_code:
         raise ClusterError(f"{code_name(described.error_code)}: {described.error_message or 'DescribeCluster failed'}")
     return described

@@ -13,7 +13,7 @@ from klamm.insight.cluster_access import TIMEOUT_S, ClusterAccess
 from klamm.insight.errors import ClusterError, NotOffered
 from klamm.insight.group_snapshot import raw_cluster
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.message import Message
+from klamm.protocol.message import Message, UnsupportedField
 from klamm.protocol.types import BrokerId
 
 __all__ = ["ClusterRequests", "code_name"]
@@ -85,7 +85,7 @@ class ClusterRequests:
                     return reply
                 if not last:
                     self.refresh()
-        except UnsupportedByBroker as error:
+        except (UnsupportedByBroker, UnsupportedField) as error:
             raise NotOffered(str(error)) from None
         except AuthenticationFailed as error:
             raise ClusterError(str(error)) from None
