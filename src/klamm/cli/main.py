@@ -21,7 +21,10 @@ __all__ = ["main"]
 
 COMMANDS: Final = {
     "serve": ("klamm.cli.serve", "run a broker"),
-    "cluster": ("klamm.cli.cluster.command", "start, stop and look at a cluster on this machine"),
+    "cluster": (
+        "klamm.cli.cluster.command",
+        "start a cluster on this machine; look at any cluster, move its partitions",
+    ),
     "topic": ("klamm.cli.topic.command", "create, list, describe, alter and delete topics, and show their skew"),
     "produce": ("klamm.cli.records.produce", "write records to a topic"),
     "consume": ("klamm.cli.records.consume", "read records from topics"),

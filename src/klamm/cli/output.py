@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["add_output_option", "new_console", "say", "show_rows", "tsv_cell"]
+__all__ = ["add_output_option", "id_list", "new_console", "say", "show_rows", "tsv_cell"]
 
 _WIDEST_WITHOUT_TERMINAL: Final = 10_000
 _TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -43,6 +43,11 @@ def show_rows(arguments: argparse.Namespace, columns: Sequence[str], rows: Seque
 def tsv_cell(value: Any, null: str) -> str:
     r"""Returns one cell of a tab-separated line, with tab, line ends and backslash as \t, \n, \r and \\."""
     return null if value is None else str(value).translate(_TSV_ESCAPES)
+
+
+def id_list(brokers: Iterable[int] | None) -> str | None:
+    """Returns the ids of brokers as one cell, `1,2,3`; None stays None."""
+    return None if brokers is None else ",".join(map(str, brokers))
 
 
 def say(arguments: argparse.Namespace, text: str) -> None:

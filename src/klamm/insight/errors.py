@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from klamm.errors import KlammError
 
-__all__ = ["ClusterError", "HistoryMissing", "InvalidProperty"]
+__all__ = ["ClusterError", "HistoryMissing", "InvalidProperty", "NotOffered"]
 
 
 class ClusterError(KlammError):
     """The cluster refused a request, or no broker answered."""
+
+
+class NotOffered(ClusterError):
+    """The cluster is too old for a request, or klamm's own client does not support the security properties."""
 
 
 class HistoryMissing(ClusterError):

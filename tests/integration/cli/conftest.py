@@ -6,14 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from klamm.testing import Broker
+from klamm.testing import Broker, Cluster
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
 PATIENCE_S = 60
@@ -103,3 +106,53 @@ def topic(klamm: Command) -> str:
 def group() -> str:
     """Returns an unused group id."""
     return f"group-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Runs three brokers for the tests of one module. A test that stops one starts it again."""
+    with Cluster(3, replication_factor=3, config={"min.insync.replicas": "2"}, session_timeout_ms=1_000) as running:
+        yield running
+
+
+@pytest.fixture
+def on_cluster(cluster: Cluster) -> Iterator[Command]:
+    """Returns the command, configured for the three brokers."""
+    command = Command(cluster.bootstrap_servers)
+    yield command
+    command.end()
+
+
+@pytest.fixture
+def new_topic(cluster: Cluster) -> Callable[..., str]:
+    """Returns a function that creates a topic with these replicas, the preferred leader first."""
+
+    def create(*replicas: list[int], **config: str) -> str:
+        name = f"topic-{uuid.uuid4().hex[:12]}"
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        topic = NewTopic(
+            name,
+            num_partitions=len(replicas),
+            replica_assignment=list(replicas),
+            config={key.replace("_", "."): value for key, value in config.items()},
+        )
+        admin.create_topics([topic])[name].result()
+        return name
+
+    return create
+
+
+def produce(cluster: Cluster, topic: str, *, records: int = 10, acks: str = "all") -> None:
+    """Writes records of 100 bytes to partition 0."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": acks, "log_level": 0})
+    for _ in range(records):
+        producer.produce(topic, b"x" * 100, partition=0)
+    assert producer.flush(30) == 0
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Waits until it is so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

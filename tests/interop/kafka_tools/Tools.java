@@ -128,6 +128,8 @@ public class Tools {
             waitForMember(step.line().substring("wait for a member of ".length()));
         } else if (step.line().startsWith("wait for lines in the background: ")) {
             waitForLines(Integer.parseInt(step.line().substring("wait for lines in the background: ".length())));
+        } else if (step.line().equals("wait for reassignments")) {
+            waitForReassignments();
         } else if (step.line().equals("stop the background")) {
             // As Ctrl+C would. An interrupted consumer doesn't always leave its group.
             for (Runnable hook : BACKGROUND_SHUTDOWN_HOOKS) hook.run();
@@ -180,6 +182,16 @@ public class Tools {
             }
         }
         throw new IllegalStateException("no member of " + group + " within 30 seconds");
+    }
+
+    private static void waitForReassignments() throws Exception {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+            for (int tries = 0; tries < 300; tries++) {
+                if (admin.listPartitionReassignments().reassignments().get().isEmpty()) return;
+                Thread.sleep(100);
+            }
+        }
+        throw new IllegalStateException("a reassignment is still in progress after 30 seconds");
     }
 
     private static void waitForLines(int count) throws Exception {

@@ -8,6 +8,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from klamm.cli.cluster.cluster_describe import BROKER_COLUMNS
+from klamm.cli.cluster.cluster_elect import ELECTION_COLUMNS
+from klamm.cli.cluster.cluster_reassign import MOVE_COLUMNS
 from klamm.cli.cluster.cluster_status import COLUMNS as CLUSTER_COLUMNS
 from klamm.cli.context.command import COLUMNS as CONTEXT_COLUMNS
 from klamm.cli.env.env_compare import COLUMNS as ENVIRONMENT_COLUMNS
@@ -18,6 +21,7 @@ from klamm.cli.pipeline.pipeline_backfill import RANGE_COLUMNS
 from klamm.cli.pipeline.pipeline_check import CHECK_COLUMNS
 from klamm.cli.pipeline.pipeline_status import STATUS_COLUMNS
 from klamm.cli.records.record_format import TOKENS
+from klamm.cli.topic.topic_describe import CONFIG_COLUMNS, PARTITION_COLUMNS, REPLICA_COLUMNS
 from klamm.cli.txn import DESCRIBE_COLUMNS, HANGING_COLUMNS, LIST_COLUMNS
 from klamm.cli.worker_status import STATUS_COLUMNS as WORKER_COLUMNS
 
@@ -72,6 +76,12 @@ def test_every_format_token_and_column_is_told() -> None:
         *of_transactions,
         *WORKER_COLUMNS,
         *CLUSTER_COLUMNS,
+        *BROKER_COLUMNS,
+        *ELECTION_COLUMNS,
+        *MOVE_COLUMNS,
+        *PARTITION_COLUMNS,
+        *REPLICA_COLUMNS,
+        *CONFIG_COLUMNS,
         *CONTEXT_COLUMNS,
         *CHECK_COLUMNS,
         *STATUS_COLUMNS,

@@ -3,6 +3,9 @@
 Versions 1 to 11: v2 isolation level, v4 leader epochs (KIP-320), v5 OFFSET_NOT_AVAILABLE, v6 flexible, v7 max timestamp
 (KIP-734), v8 earliest local (KIP-405), v9 latest tiered (KIP-1005), v10 timeout, v11 earliest pending upload
 (KIP-1023).
+
+A debugging consumer (replica id -2) also gets answers from followers: about all records of the replica, up to its log
+end offset (`ReplicaManager.fetchOffset` of Apache Kafka 4.3).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.partitions.batch_opener import OpeningAllowance, OpensLater
+from klamm.broker.partitions.local_replica import LocalReplica, local_replica
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
@@ -21,9 +25,12 @@ from klamm.protocol.schema.list_offsets_response import (
 from klamm.protocol.types import Millis
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from klamm.broker.handler_context import RequestContext
     from klamm.broker.partitions.partition import Partition
     from klamm.core.log.timestamp_lookup import TimestampedOffset
+    from klamm.storage.log import Log
 
 __all__ = ["error_response", "handle"]
 
@@ -39,6 +46,7 @@ _SINCE_VERSION: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 
 
 READ_COMMITTED: Final = 1
 _CONSUMER_REPLICA_ID: Final = -1
+_DEBUGGING_REPLICA_ID: Final = -2
 NOTHING: Final = -1
 
 
@@ -94,12 +102,25 @@ def _look_up(
     ):
         return _refuse(wanted, ErrorCode.UNSUPPORTED_VERSION)
     try:
-        partition = context.broker.partitions.get(topic, wanted.partition_index, wanted.current_leader_epoch)
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        found = _position(partition, timestamp, _end_for(request, partition))
+        registry, index, epoch = context.broker.partitions, wanted.partition_index, wanted.current_leader_epoch
+        if request.replica_id == _DEBUGGING_REPLICA_ID:
+            replica = local_replica(registry, topic, index, epoch)
+
+            def is_current() -> bool:
+                return local_replica(registry, topic, index) == replica
+
+        else:
+            partition = registry.get(topic, index, epoch)
+            partition.check_leader_epoch(epoch)
+            replica = LocalReplica(partition.log, partition.leader_epoch)
+
+            def is_current() -> bool:
+                return registry.get(topic, index) is partition
+
+        found = _position(replica, timestamp, _end_for(request, replica.log))
         if found is None:
-            found = yield from _search(context, partition, timestamp)
-            if found is not None and found[1] >= _end_for(request, partition):
+            found = yield from _search(context, replica.log, timestamp, is_current)
+            if found is not None and found[1] >= _end_for(request, replica.log):
                 found = None
         if request.replica_id == _CONSUMER_REPLICA_ID and (found is None or timestamp == LATEST):
             _check_high_watermark(partition)
@@ -117,9 +138,8 @@ def _look_up(
     )
 
 
-def _end_for(request: ListOffsetsRequest, partition: Partition) -> int:
+def _end_for(request: ListOffsetsRequest, log: Log) -> int:
     """Returns the first offset that the client may not see."""
-    log = partition.log
     if request.replica_id != _CONSUMER_REPLICA_ID:
         return log.log_end_offset
     return log.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
@@ -140,16 +160,16 @@ def _check_high_watermark(partition: Partition) -> None:
         )
 
 
-def _position(partition: Partition, timestamp: int, end: int) -> tuple[int, int, int] | None:
+def _position(replica: LocalReplica, timestamp: int, end: int) -> tuple[int, int, int] | None:
     """Returns (timestamp, offset, leader epoch) for codes such as LATEST; None if records must be searched.
 
     Raises KAFKA_STORAGE_ERROR if the log is offline.
     """
-    log = partition.log
+    log = replica.log
     if log.is_offline:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason)
     if timestamp == LATEST:
-        return NOTHING, end, partition.leader_epoch
+        return NOTHING, end, replica.leader_epoch
     if timestamp in (EARLIEST, _EARLIEST_LOCAL):
         return NOTHING, log.log_start_offset, log.leader_epoch_at_start()
     if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):  # there is no tiered storage
@@ -157,13 +177,14 @@ def _position(partition: Partition, timestamp: int, end: int) -> tuple[int, int,
     return None
 
 
-def _search(context: RequestContext, partition: Partition, timestamp: int) -> Work[TimestampedOffset | None]:
+def _search(
+    context: RequestContext, log: Log, timestamp: int, is_current: Callable[[], bool]
+) -> Work[TimestampedOffset | None]:
     """Finds the first record that is not older than the timestamp, or the first with the highest timestamp.
 
-    Opens small batches on the event loop, and large ones on a thread. Raises NOT_LEADER_OR_FOLLOWER if this broker
-    stops leading the partition in the meantime.
+    Opens small batches on the event loop, and large ones on a thread. Raises NOT_LEADER_OR_FOLLOWER as soon as
+    `is_current` tells that this broker does not lead the partition any more, or follows it in another leader epoch.
     """
-    log = partition.log
     search = log.search_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.search_timestamp(Millis(timestamp))
     allowance = OpeningAllowance()
     found = None
@@ -182,5 +203,5 @@ def _search(context: RequestContext, partition: Partition, timestamp: int) -> Wo
                 continue
             except OpensLater:
                 found = yield from wait_for(context.broker.batch_opener.open_later(batch))
-        if context.broker.partitions.get(partition.topic, partition.index) is not partition:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition} any more")
+        if not is_current():
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker's role in {log} has changed")

@@ -1,4 +1,5 @@
-"""`klamm cluster`: start, stop, status of a cluster on this machine, for trying one. `metadata` is for any cluster."""
+"""`klamm cluster`: a cluster on this machine for trying one, the metadata of klamm's clusters, and verbs for any cluster
+of Kafka."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Final
 
 from klamm.cli.arguments import duration, natural_number
 from klamm.cli.cluster import metadata_command
+from klamm.cli.cluster.client_verbs import CLIENT_VERBS, add_client_verbs
 from klamm.cli.cluster.cluster_record import ClusterProblem
 from klamm.cli.output import add_output_option
 
@@ -67,9 +69,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         verbs.add_parser("metadata", help="show or raise the version of the metadata, dump and restore them")
     )
 
+    add_client_verbs(verbs)
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs one verb. Raises KlammError if a member can't be started or stopped, or a file can't be used."""
+    if arguments.verb in CLIENT_VERBS:
+        return int(CLIENT_VERBS[arguments.verb][0].run(arguments))
     try:
         return int(importlib.import_module(_MODULES[arguments.verb]).run(arguments))
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""`klamm topic`: create, list, describe, alter, delete. `skew` has its own module."""
+"""`klamm topic`: create, list, alter, delete. `describe` and `skew` have their own modules."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import TopicCollection
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    ConfigSource,
     NewPartitions,
     NewTopic,
     ResourceType,
 )
 
 from klamm.cli.arguments import key_value, natural_number
-from klamm.cli.cluster_options import access_of, add_cluster_options, partitions_of
+from klamm.cli.cluster_options import access_of, add_cluster_options
 from klamm.cli.errors import UsageError
 from klamm.cli.output import add_output_option, say, show_rows
-from klamm.cli.topic import topic_skew
+from klamm.cli.topic import topic_describe, topic_skew
 from klamm.config.nearest import suggestion
 from klamm.config.table import topic_keys
 from klamm.insight.cluster_access import TIMEOUT_S
@@ -56,11 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing = verbs.add_parser("list", help="list topics")
     listing.add_argument("-a", "--all", action="store_true", help="internal topics too")
 
-    describe = verbs.add_parser("describe", help="show a topic's partitions, or its configuration")
-    describe.add_argument("topic")
-    describe.add_argument(
-        "-c", "--configs", action="store_true", help="show the configuration instead of the partitions"
-    )
+    describe = verbs.add_parser("describe", help="show the partitions and replicas of topics, or their configuration")
+    topic_describe.configure(describe)
 
     alter = verbs.add_parser("alter", help="change a topic's configuration or add partitions")
     alter.add_argument("topic")
@@ -100,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     verbs = {
         "create": _create,
         "list": _list,
-        "describe": _describe,
+        "describe": topic_describe.run,
         "alter": _alter,
         "delete": _delete,
         "skew": topic_skew.run,
@@ -135,32 +130,6 @@ def _list(arguments: argparse.Namespace) -> int:
         if arguments.all or not name.startswith("__")
     ]
     show_rows(arguments, ("topic", "partitions", "replication_factor"), rows)
-    return 0
-
-
-def _describe(arguments: argparse.Namespace) -> int:
-    admin = access_of(arguments).admin_client()
-    if arguments.configs:
-        resource = ConfigResource(ResourceType.TOPIC, arguments.topic)
-        entries = access_of(arguments).result_of(admin.describe_configs([resource])[resource])
-        rows = [
-            {"key": key, "value": entry.value, "source": ConfigSource(entry.source).name.lower()}
-            for key, entry in sorted(entries.items())
-        ]
-        show_rows(arguments, ("key", "value", "source"), rows)
-        return 0
-    partitions_of(arguments, admin, arguments.topic)  # its error for a missing topic says what to do
-    topic = access_of(arguments).result_of(admin.describe_topics(TopicCollection([arguments.topic]))[arguments.topic])
-    rows = [
-        {
-            "partition": partition.id,
-            "leader": partition.leader.id if partition.leader is not None else None,
-            "replicas": ",".join(str(node.id) for node in partition.replicas),
-            "isr": ",".join(str(node.id) for node in partition.isr),
-        }
-        for partition in topic.partitions
-    ]
-    show_rows(arguments, ("partition", "leader", "replicas", "isr"), rows)
     return 0
 
 
