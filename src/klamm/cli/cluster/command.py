@@ -1,5 +1,4 @@
-"""`klamm cluster`: a cluster on this machine for trying one, the metadata of klamm's clusters, and verbs for any cluster
-of Kafka."""
+"""`klamm cluster`: a cluster on this machine for trying one, the metadata of a cluster, and verbs for any Kafka cluster."""
 
 from __future__ import annotations
 
