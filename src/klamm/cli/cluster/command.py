@@ -1,4 +1,4 @@
-"""`klamm cluster`: a cluster on this machine for trying one, the metadata of a cluster, and verbs for any Kafka cluster."""
+"""`klamm cluster`: a cluster on this machine for trying one, the metadata of a cluster, verbs for any Kafka cluster."""
 
 from __future__ import annotations
 
