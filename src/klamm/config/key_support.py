@@ -137,6 +137,11 @@ _BROKER: Final[tuple[_Block, ...]] = (
         "controller.listener.names",
     ),
     (KeySupport.HONOURED, "Must contain broker: klamm has no processes that are only controllers.", "process.roles"),
+    (
+        KeySupport.HONOURED,
+        "Set for a running broker only, not at its start. With `*` or its folder, a broker gets no new replicas.",
+        "cordoned.log.dirs",
+    ),
     (KeySupport.HONOURED, "./klamm-data unless it is set. Everything is stored in one folder.", "log.dirs log.dir"),
     (KeySupport.HONOURED, "Must be 1 for a single broker, which holds one replica.", "default.replication.factor"),
     (
@@ -324,11 +329,6 @@ _BROKER: Final[tuple[_Block, ...]] = (
         KeySupport.ACCEPTED,
         "Only stable versions of APIs and features are served.",
         "unstable.api.versions.enable unstable.feature.versions.enable",
-    ),
-    (
-        KeySupport.REFUSED,
-        "Everything is stored in one folder; a broker that may not use it could hold no new partition.",
-        "cordoned.log.dirs",
     ),
     (KeySupport.REFUSED, "Values are not looked up elsewhere: ${...} would be taken as it stands.", "config.providers"),
     (

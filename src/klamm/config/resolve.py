@@ -56,6 +56,7 @@ def resolve_fields(values: Values) -> dict[str, Any]:
     message begins with the key at fault.
     """
     _check_roles(values)
+    _check_cordoned(values)
     result: dict[str, Any] = {
         "node_id": _node_id(values),
         "log_dirs": (_data_directory(values),),
@@ -118,6 +119,15 @@ def _names(values: Values, key: str) -> tuple[str, ...]:
 def _check_roles(values: Values) -> None:
     if "broker" not in _names(values, "process.roles"):
         raise ConfigurationError("process.roles must contain broker: there is no process that is a controller only")
+
+
+def _check_cordoned(values: Values) -> None:
+    # Placement reads the metadata store, which has the settings of running brokers only.
+    if _names(values, "cordoned.log.dirs"):
+        raise ConfigurationError(
+            "cordoned.log.dirs must be set for a running broker, not at its start: use kafka-configs with "
+            "--entity-type brokers, or klamm cluster decommission"
+        )
 
 
 def _node_id(values: Values) -> Value:

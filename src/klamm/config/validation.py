@@ -137,6 +137,7 @@ def validate_broker_configs(
             if (name in keys and keys[name].update_mode == "per-broker") or _LISTENER_KEY.fullmatch(name)
         ]
         _refuse("Cannot update these configs at default cluster level, broker id must be specified", single)
+    _check_cordoned_log_dirs(keys["cordoned.log.dirs"].parse(configs.get("cordoned.log.dirs", "")), config)
     changed = BrokerLayers(
         config.explicit, layers.cluster if per_broker else configs, configs if per_broker else layers.broker
     )
@@ -148,6 +149,21 @@ def validate_broker_configs(
     except ConfigurationError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
     _check_cleaner_threads(config.log_cleaner_threads, values["log.cleaner.threads"])
+
+
+def _check_cordoned_log_dirs(wanted: Value, config: BrokerConfig) -> None:
+    """Allows `*`, or the log directory as it is configured or as DescribeLogDirs shows it (KIP-1066)."""
+    assert isinstance(wanted, tuple)
+    if "*" in wanted:
+        if len(wanted) > 1:
+            reason = "When cordoned.log.dirs is set to *, it must not contain other values"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"requirement failed: {reason}")
+        return
+    folder = config.data_directory
+    missing = [each for each in wanted if each not in (str(folder), str(folder.absolute()))]
+    if missing:
+        reason = "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : "
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"requirement failed: {reason}{', '.join(missing)}")
 
 
 def _check_cleaner_threads(current: int, wanted: Value) -> None:

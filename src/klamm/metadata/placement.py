@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
 
+from klamm.metadata.cordoned import is_cordoned
 from klamm.metadata.image import MetadataImage
 from klamm.metadata.replicas.replica_rules import may_lead
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -25,11 +26,15 @@ def place(image: MetadataImage, partitions: range, replication_factor: int, shif
     """Returns the replicas of each of `partitions`, the preferred leader first, with leaders spread evenly over the
     brokers.
 
-    A broker that is not live, or is about to stop, leads nothing, and gets a replica only if its rack has no other
-    broker for it. `shift` moves the first leader, so that topics with few partitions do not all lie on the lowest
-    broker. Raises INVALID_REPLICATION_FACTOR if there are not enough brokers.
+    A cordoned broker gets no replica. A broker that is not live, or is about to stop, leads nothing, and gets a replica
+    only if its rack has no other broker for it. `shift` moves the first leader, so that topics with few partitions do
+    not all lie on the lowest broker. Raises INVALID_REPLICATION_FACTOR if there are not enough brokers.
     """
-    racks = {broker_id: broker.rack or "" for broker_id, broker in image.registrations.items()}
+    racks = {
+        broker_id: broker.rack or ""
+        for broker_id, broker in image.registrations.items()
+        if not is_cordoned(image, broker_id)
+    }
     leaders = {broker_id: rack for broker_id, rack in racks.items() if may_lead(image, broker_id)}
     if not leaders:
         reason = "All brokers are currently fenced, or have all their log directories cordoned."
@@ -89,8 +94,8 @@ def check_assignment(
     """Returns the replicas that a client requested for partition `index`. Raises INVALID_REPLICA_ASSIGNMENT if they are
     invalid.
 
-    Brokers must be registered, and one of them must be live. `replication_factor` is that of the topic's other
-    partitions, None for the first.
+    Brokers must be registered and not cordoned, and one of them must be live. `replication_factor` is that of the
+    topic's other partitions, None for the first.
     """
     brokers = image.registrations
 
@@ -105,6 +110,8 @@ def check_assignment(
     for position, broker in enumerate(ordered):
         if broker not in brokers:
             raise refuse(f"broker {broker}, but no such broker is registered.")
+        if is_cordoned(image, BrokerId(broker)):
+            raise refuse(f"broker {broker}, but all its log directories are cordoned.")
         if position and broker == ordered[position - 1]:
             raise refuse(f"the broker {broker} more than once.")
     if replication_factor is not None and len(replicas) != replication_factor:

@@ -148,9 +148,13 @@ def test_a_session_must_outlast_a_heartbeat() -> None:
             "group.consumer.max.assignment.interval.ms",
         ),
         (
-            {"cordoned.log.dirs": "/a"},
-            "cordoned.log.dirs is refused. Everything is stored in one folder; a broker that may not use it could "
-            "hold no new partition.",
+            {"cordoned.log.dirs": "/a,klamm-data,/b"},
+            "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+            "Missing entries : /a, /b",
+        ),
+        (
+            {"cordoned.log.dirs": "*,klamm-data"},
+            "requirement failed: When cordoned.log.dirs is set to *, it must not contain other values",
         ),
     ],
 )
@@ -166,6 +170,12 @@ def test_protection_can_not_be_asked_of_a_running_broker_either() -> None:
     for key in ("ssl.keystore.location", "listener.name.plaintext.ssl.keystore.location"):
         with pytest.raises(KafkaError, match=f"{key} is refused. There is no TLS"):
             validate_broker_configs({key: "/a"}, BrokerConfig(), LAYERS, per_broker=True)
+
+
+@pytest.mark.parametrize("value", ["", "*", "klamm-data", str(BrokerConfig().data_directory.absolute())])
+def test_the_one_log_directory_can_be_cordoned(value: str) -> None:
+    """A running broker accepts its folder as configured or as an absolute path, and * (KIP-1066)."""
+    validate_broker_configs({"cordoned.log.dirs": value}, BrokerConfig(), LAYERS, per_broker=True)
 
 
 def test_what_is_one_brokers_can_not_be_set_for_the_cluster() -> None:

@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from klamm.broker.time_slices import Work, free_later, sorted_in_steps
+from klamm.metadata.cordoned import is_cordoned
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_log_dirs_request import DescribeLogDirsRequest
 from klamm.protocol.schema.describe_log_dirs_response import (
@@ -71,6 +72,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[Des
                 topics=topics,
                 total_bytes=volume.f_blocks * volume.f_frsize,
                 usable_bytes=volume.f_bavail * volume.f_frsize,
+                is_cordoned=is_cordoned(context.broker.metadata.image, context.broker.node_id),
             ),
             *offline_folders,
         ]

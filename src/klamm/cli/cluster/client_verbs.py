@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from klamm.cli.cluster import cluster_describe, cluster_elect, cluster_reassign
+from klamm.cli.cluster import (
+    cluster_decommission,
+    cluster_describe,
+    cluster_elect,
+    cluster_reassign,
+    cluster_rebalance,
+)
 from klamm.cli.cluster_options import add_cluster_options
 from klamm.cli.output import add_output_option
 
@@ -15,6 +21,8 @@ CLIENT_VERBS: Final = {
     "describe": (cluster_describe, "show brokers, and the partitions that need attention"),
     "elect": (cluster_elect, "elect the preferred leaders of partitions, or any replica that is left"),
     "reassign": (cluster_reassign, "move partitions to other brokers, or change the number of their replicas"),
+    "decommission": (cluster_decommission, "move all replicas of a broker to others, so that it can leave"),
+    "rebalance": (cluster_rebalance, "spread replicas, bytes and leaders evenly over racks and brokers"),
 }
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from klamm.metadata.cordoned import is_cordoned
 from klamm.metadata.entries import live_key, put_partition
 from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
@@ -90,7 +91,7 @@ def _reassigned(
             reason = "Unable to revert partition assignment, because no replica of before is in sync."
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         return change_partition(partition, rules, isr=in_sync, replicas=kept, adding=(), removing=())
-    target = _checked(image, wanted.replicas)
+    target = _checked(image, wanted.replicas, partition)
     current = tuple(each for each in partition.replicas if each not in partition.removing)
     if len(target) != len(current) and not allows_other_factor:
         reason = f"The replication factor is changed from {len(current)} to {len(target)}"
@@ -109,8 +110,11 @@ def _reassigned(
     return change_partition(partition, rules, replicas=(*target, *removing), adding=adding, removing=removing)
 
 
-def _checked(image: MetadataImage, replicas: Sequence[int]) -> tuple[BrokerId, ...]:
-    """Returns the brokers. Raises INVALID_REPLICA_ASSIGNMENT unless they are registered and differ."""
+def _checked(image: MetadataImage, replicas: Sequence[int], partition: PartitionImage) -> tuple[BrokerId, ...]:
+    """Returns the brokers. Raises INVALID_REPLICA_ASSIGNMENT unless they are registered and differ.
+
+    A cordoned broker is refused unless it has a replica already, so that other replicas of the partition can move.
+    """
     prefix = "The manual partition assignment includes"
     if not replicas:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{prefix} an empty replica list.")
@@ -121,5 +125,8 @@ def _checked(image: MetadataImage, replicas: Sequence[int]) -> tuple[BrokerId, .
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         if replica in seen:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{prefix} the broker {replica} more than once.")
+        if replica not in partition.replicas and is_cordoned(image, BrokerId(replica)):
+            reason = f"{prefix} broker {replica}, but all its log directories are cordoned."
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         seen.add(replica)
     return tuple(BrokerId(replica) for replica in replicas)
