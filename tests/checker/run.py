@@ -1,4 +1,4 @@
-"""One run: starts a broker and its clients, injects faults, and checks the history."""
+"""One run: starts a broker, or several, and clients, injects faults, and checks the history."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from random import Random
 from tests.checker.anomaly import Anomaly
 from tests.checker.broker_faults import BrokerFaults
 from tests.checker.check import check
+from tests.checker.cluster_brokers import CONFIG as CONFIG_OF_CLUSTER
+from tests.checker.cluster_brokers import ClusterBrokers
+from tests.checker.cluster_faults import ClusterFaults
 from tests.checker.facts import Facts
 from tests.checker.history import Recorder, RunEnded, read_history
 from tests.checker.nemesis import Nemesis
@@ -94,10 +97,15 @@ def run(
     faults: Sequence[str] | None = None,
     has_power_cuts: bool = False,
     workers: int = 1,
+    etcd_members: int = 0,
+    program: Sequence[str] = (),
     cast: Cast | None = None,
 ) -> Report:
-    """Runs a broker, or several workers, in `folder` with clients for `seconds`, injects faults, and checks the
-    history, which stays in `folder`.
+    """Runs a broker, several workers, or a cluster, in `folder` with clients for `seconds`, injects faults, and checks
+    the history, which stays in `folder`.
+
+    With `etcd_members`, a cluster of three brokers runs with an etcd of so many members. `program` is the command line
+    that starts klamm in a cluster.
 
     `faults` are injected once each, in this order, spread over the time. Without `faults`, a random fault comes every
     few seconds. With `has_power_cuts` each kill takes unsynced data. The seed decides what clients and faults do, but
@@ -110,10 +118,16 @@ def run(
     history.unlink(missing_ok=True)
     recorder = Recorder(history)
     random = Random(f"{seed} nemesis")
-    settings = _CONFIG | (_CONFIG_OF_WORKERS if workers > 1 else {}) | dict(config or {})
+    settings = _CONFIG | (_CONFIG_OF_WORKERS if workers > 1 else {})
+    settings |= (CONFIG_OF_CLUSTER if etcd_members else {}) | dict(config or {})
     with ExitStack() as stack:
-        process: BrokerProcess | WorkerBrokers
-        if workers > 1:
+        process: BrokerProcess | WorkerBrokers | ClusterBrokers
+        if etcd_members:
+            assert not has_power_cuts, "one disk loses its power, and brokers have several"
+            process = ClusterBrokers(folder, settings, etcd_members, program=program)
+            stack.callback(process.close)
+            faults_by_name = ClusterFaults(process, random).by_name()
+        elif workers > 1:
             assert not has_power_cuts, "one disk loses its power, and workers have several"
             process = WorkerBrokers(folder, settings, workers)
             stack.callback(process.close)
@@ -123,7 +137,15 @@ def run(
             process = BrokerProcess(folder, settings, None if power is None else power.environment)
             may_lose = settings.get("klamm.fsync") != "ack"
             faults_by_name = BrokerFaults(process, recorder, random, power=power, may_lose=may_lose).by_name()
-        workload = Workload(folder, history, recorder, process.bootstrap_servers, seed=seed, cast=cast or Cast.whole())
+        workload = Workload(
+            folder,
+            history,
+            recorder,
+            process.bootstrap_servers,
+            seed=seed,
+            cast=cast or Cast.whole(),
+            replication_factor=3 if etcd_members else 1,
+        )
         killing = {"kill a client": lambda: workload.kill_client(random)}
         nemesis = Nemesis({**faults_by_name, **killing}, recorder, random)
         reason = ""
