@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 from tests.checker.anomaly import Anomaly
 from tests.checker.broker_faults import BrokerFaults
@@ -29,6 +30,8 @@ from tests.checker.workload.workload import Workload
 from tests.interop.broker_process import BrokerProcess
 
 __all__ = ["HISTORY", "Report", "run"]
+
+_Process: TypeAlias = BrokerProcess | WorkerBrokers | ClusterBrokers
 
 HISTORY = "history.jsonl"
 _CONFIG = {
@@ -121,17 +124,17 @@ def run(
     settings = _CONFIG | (_CONFIG_OF_WORKERS if workers > 1 else {})
     settings |= (CONFIG_OF_CLUSTER if etcd_members else {}) | dict(config or {})
     with ExitStack() as stack:
-        process: BrokerProcess | WorkerBrokers | ClusterBrokers
+        process: _Process
         if etcd_members:
             assert not has_power_cuts, "one disk loses its power, and brokers have several"
-            process = ClusterBrokers(folder, settings, etcd_members, program=program)
-            stack.callback(process.close)
-            faults_by_name = ClusterFaults(process, random).by_name()
+            cluster = ClusterBrokers(folder, settings, etcd_members, program=program)
+            process, faults_by_name = cluster, ClusterFaults(cluster, random).by_name()
+            stack.callback(cluster.close)
         elif workers > 1:
             assert not has_power_cuts, "one disk loses its power, and workers have several"
-            process = WorkerBrokers(folder, settings, workers)
-            stack.callback(process.close)
-            faults_by_name = WorkerFaults(process, random).by_name()
+            several = WorkerBrokers(folder, settings, workers)
+            process, faults_by_name = several, WorkerFaults(several, random).by_name()
+            stack.callback(several.close)
         else:
             power = Power(folder / "disk", folder / "data", Random(f"{seed} power")) if has_power_cuts else None
             process = BrokerProcess(folder, settings, None if power is None else power.environment)
@@ -160,16 +163,23 @@ def run(
                 reason = f"{type(error).__name__}: {error}"
             finally:
                 workload.close()
-                try:
-                    if process.is_running:
-                        process.stop()
-                except (subprocess.TimeoutExpired, RuntimeError) as error:
-                    reason = reason or f"the broker did not stop: {error}"
+                stopped = _stop(process)
+                reason = reason or stopped
                 recorder.record(RunEnded("run", reason))
                 recorder.close()
         broker_log = process.log()
     facts, anomalies = check(read_history(history))
     return Report(facts, anomalies, nemesis.done, workload.crashes, broker_log, workload.slowness)
+
+
+def _stop(process: _Process) -> str:
+    """Returns an empty text, or why the brokers did not stop."""
+    try:
+        if process.is_running:
+            process.stop()
+    except (subprocess.TimeoutExpired, RuntimeError) as error:
+        return f"the broker did not stop: {error}"
+    return ""
 
 
 def _strike(
