@@ -38,6 +38,7 @@ class ClusterFaults:
             "pause a broker beyond its session": lambda: self._pause(SESSION_S + self._random.uniform(1, 4)),
             "cut a link": self._cut_link,
             "cut a broker off from the others": self._cut_off,
+            "cut off a leader and kill it": self._cut_off_and_kill,
             "cut a broker from etcd": self._cut_from_etcd,
             "lose etcd's answers to a broker": self._lose_answers,
             "kill etcd's leader": self._kill_leader_of_etcd,
@@ -76,15 +77,25 @@ class ClusterFaults:
         self._cluster.links.mend()
 
     def _cut_off(self) -> None:
-        """Cuts all links of a broker, which still reaches etcd and is reached by clients."""
+        """Cuts all links of a leader, which still reaches etcd and is reached by clients."""
+        self._cut_all_links(self._leader(RECORDS))
+        time.sleep(self._random.uniform(1, 8))
+        self._cluster.links.mend()
+
+    def _cut_off_and_kill(self) -> None:
+        """Kills a leader that has records which no follower has; they must not be acknowledged."""
         broker = self._leader(RECORDS)
+        self._cut_all_links(broker)
+        time.sleep(self._random.uniform(0.5, 2))
+        with self._cluster.down(broker):
+            self._cluster.links.mend()
+
+    def _cut_all_links(self, broker: int) -> None:
         kind = self._random.choice(KINDS)
         for other in self._cluster.numbers:
             if other != broker:
                 self._cluster.links.cut(broker, other, kind)
                 self._cluster.links.cut(other, broker, kind)
-        time.sleep(self._random.uniform(1, 8))
-        self._cluster.links.mend()
 
     def _cut_from_etcd(self) -> None:
         proxies = self._cluster.etcd_proxies[self._leader(RECORDS)]

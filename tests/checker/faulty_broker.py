@@ -28,5 +28,5 @@ def _own_log_only(
 
 
 if __name__ == "__main__":
-    partition.next_high_watermark = _own_log_only
+    vars(partition)["next_high_watermark"] = _own_log_only
     sys.exit(main())

@@ -77,6 +77,8 @@ class EtcdMember:
                 ],
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                # Ctrl-C goes to the tests, which stop their brokers first.
+                process_group=0,
             )
 
     def stop(self) -> None:

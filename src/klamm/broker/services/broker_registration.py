@@ -42,6 +42,7 @@ async def register_broker(
         known_incarnation=log_directory.incarnation,
         record_incarnation=record if metadata.is_shared else None,
         is_clean_stop=log_directory.had_clean_shutdown,
+        held=log_directory.logs.keys(),
         minimum_leader_epochs={
             topic_partition: log.latest_epoch + 1 for topic_partition, log in log_directory.logs.items()
         },
