@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -25,10 +25,11 @@ from tests.support.patience import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
     from confluent_kafka.admin import ClusterMetadata
 
-__all__ = ["SESSION_S", "ClusterBrokers"]
+__all__ = ["CONFIG", "SESSION_S", "ClusterBrokers"]
 
 SESSION_S: Final = 4
 """How long a broker is live without keep-alives."""
@@ -59,7 +60,13 @@ class ClusterBrokers:
     numbers = range(1, _BROKERS + 1)
 
     def __init__(
-        self, folder: Path, config: Mapping[str, str], etcd_members: int = 1, *, program: Sequence[str] = ()
+        self,
+        folder: Path,
+        config: Mapping[str, str] = CONFIG,
+        etcd_members: int = 1,
+        *,
+        etcd_options: Sequence[str] = (),
+        program: Sequence[str] = (),
     ) -> None:
         """Starts etcd and the brokers with their data in `folder`. `program` is the command line that starts klamm.
 
@@ -68,7 +75,7 @@ class ClusterBrokers:
         self._stack = ExitStack()
         self._is_closed = False
         try:
-            self.etcd = self._stack.enter_context(Etcd(folder / "etcd", etcd_members))
+            self.etcd = self._stack.enter_context(Etcd(folder / "etcd", etcd_members, options=etcd_options))
             self.links = self._stack.enter_context(Links(_BROKERS))
             self.etcd_proxies = {
                 number: [self._stack.enter_context(CutProxy(member.port)) for member in self.etcd.members]
@@ -81,8 +88,8 @@ class ClusterBrokers:
             raise
         real = ",".join(self.brokers[number].bootstrap_servers for number in self.numbers)
         self.bootstrap_servers = self.links.lead_to(real)
-        self.ended = 0
-        """How often a broker has ended by itself, and was started again."""
+        self.starts = 0
+        """How often a broker was started again."""
         self.failure = ""
         """Why a broker can't be started again."""
         self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
@@ -104,6 +111,14 @@ class ClusterBrokers:
     def is_running(self) -> bool:
         """Whether brokers are running, or will be started again."""
         return not self._is_closed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     def stop(self) -> None:
         """Stops all brokers with SIGTERM, one after the other. Raises RuntimeError if a broker could not be started."""
@@ -170,6 +185,10 @@ class ClusterBrokers:
         self._wait(lambda: self._leader(topic, partition) in self.numbers, "leader")
         return self._leader(topic, partition)
 
+    def wait_until_led_by(self, broker: int, topic: str, partition: int) -> None:
+        """Waits until a broker leads a partition. Raises RuntimeError if it does not come to that."""
+        self._wait(lambda: self._leader(topic, partition) == broker, f"leader {broker}")
+
     def controller(self) -> int:
         """Returns the broker that is the controller."""
         return self._metadata().controller_id
@@ -204,7 +223,7 @@ class ClusterBrokers:
                 try:
                     if self._is_closed or broker.is_running:
                         continue
-                    self.ended += 1
+                    self.starts += 1
                     broker.start()
                     limits.pop(number, None)
                 except RuntimeError as error:
