@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+import grpc
 from google.protobuf.message import Message
 from tests.support.etcd_programs import etcd_program
 from tests.support.ports import free_port
@@ -28,8 +29,6 @@ COMPACT: Final = Method("/etcdserverpb.KV/Compact", messages.CompactionResponse,
 PUT: Final = Method("/etcdserverpb.KV/Put", messages.PutResponse, messages.PutRequest, True)
 _RANGE: Final = Method("/etcdserverpb.KV/Range", messages.RangeResponse, messages.RangeRequest)
 _STATUS: Final = Method("/etcdserverpb.Maintenance/Status", messages.StatusResponse, messages.StatusRequest)
-_DEFRAGMENT: Final = Method("/etcdserverpb.Maintenance/Defragment", messages.StatusResponse, messages.StatusRequest)
-_ALARM: Final = Method("/etcdserverpb.Maintenance/Alarm", messages.StatusResponse, messages.StatusRequest)
 _MEMORY: Final = Path("/dev/shm")
 """A disk that other tests write to can make a member wait for seconds, longer than a broker waits for an answer."""
 _START_S: Final = 60.0
@@ -217,14 +216,16 @@ class Etcd:
                 self.put("filler", bytes(1 << 19))
 
     def free_quota(self) -> None:
-        """Does what an operator does after the alarm NOSPACE: compacts, defragments, and disarms the alarm."""
+        """Does what an operator of an etcd with one member does after the alarm NOSPACE: compacts, defragments, and
+        disarms the alarm."""
         revision = self.call(_RANGE, messages.RangeRequest(key=b"filler")).header.revision
         self.call(COMPACT, messages.CompactionRequest(revision=revision, physical=True))
-        self.call(_DEFRAGMENT, messages.StatusRequest())
         member_id = self.call(_STATUS, messages.StatusRequest()).header.member_id
-        # AlarmRequest is not among the generated messages: action DEACTIVATE, the member, alarm NOSPACE.
-        disarm = b"\x08\x02\x10" + _varint(member_id) + b"\x18\x01"
-        self.call(_ALARM, messages.StatusRequest.FromString(disarm))
+        # These messages are not among the generated ones. AlarmRequest: action DEACTIVATE, the member, alarm NOSPACE.
+        with grpc.insecure_channel(self.members[0].endpoint) as channel:
+            channel.unary_unary("/etcdserverpb.Maintenance/Defragment")(b"", timeout=_START_S)
+            disarm = b"\x08\x02\x10" + _varint(member_id) + b"\x18\x01"
+            channel.unary_unary("/etcdserverpb.Maintenance/Alarm")(disarm, timeout=_START_S)
 
     def leader(self) -> EtcdMember:
         """Returns the member that is the leader."""
