@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from random import Random
 
-from tests.checker.cluster_brokers import SESSION_S, ClusterBrokers
+from tests.checker.cluster_brokers import ClusterBrokers
 from tests.checker.workload.roles import PARTITIONS, RECORDS
 from tests.support.links import KINDS
 
@@ -34,8 +34,10 @@ class ClusterFaults:
             "kill the controller": lambda: self._kill(self._cluster.controller()),
             "kill two brokers": lambda: self._kill(*self._random.sample(self._cluster.numbers, 2)),
             "kill all brokers": lambda: self._kill(*self._cluster.numbers),
-            "pause a broker": lambda: self._pause(self._random.uniform(0.1, SESSION_S / 2)),
-            "pause a broker beyond its session": lambda: self._pause(SESSION_S + self._random.uniform(1, 4)),
+            "pause a broker": lambda: self._pause(self._random.uniform(0.1, self._cluster.session_s / 2)),
+            "pause a broker beyond its session": lambda: self._pause(
+                self._cluster.session_s + self._random.uniform(1, 4)
+            ),
             "cut a link": self._cut_link,
             "cut a broker off from the others": self._cut_off,
             "cut off a leader and kill it": self._cut_off_and_kill,
@@ -58,7 +60,7 @@ class ClusterFaults:
     def _kill(self, *brokers: int) -> None:
         """Kills brokers, which are away for a moment or for longer than a session."""
         with self._cluster.down(*brokers):
-            time.sleep(self._random.choice((0.0, 1.0, SESSION_S + 2.0)) * self._random.random())
+            time.sleep(self._random.choice((0.0, 1.0, self._cluster.session_s + 2.0)) * self._random.random())
         if self._random.random() < 0.5:
             self._cluster.wait_until_in_sync(*PARTITIONS)
 
@@ -117,7 +119,7 @@ class ClusterFaults:
         self._cluster.wait_until_up()
 
     def _wait_around_session(self) -> None:
-        time.sleep(self._random.uniform(0.5, SESSION_S + 3))
+        time.sleep(self._random.uniform(0.5, self._cluster.session_s + 3))
 
     def _kill_leader_of_etcd(self) -> None:
         etcd = self._cluster.etcd

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from tests.checker.cluster_brokers import SESSION_S, ClusterBrokers
+from tests.checker.cluster_brokers import ClusterBrokers
 from tests.faults.load import TOPIC, Keeper, Writer, create, read_all
 
 _PARTITIONS = 3
@@ -27,7 +27,7 @@ def test_a_quota_that_is_used_up(tmp_path: Path) -> None:
         keeper.commit_for_sure()
         assert writer.flush(_FLUSH_S) == 0
         cluster.etcd.fill_quota()
-        time.sleep(SESSION_S + 1)
+        time.sleep(cluster.session_s + 1)
         writer.send(_RECORDS)
         assert writer.flush(_FLUSH_S) == 0
         keeper.commit_for_sure()
@@ -39,7 +39,7 @@ def test_a_quota_that_is_used_up(tmp_path: Path) -> None:
         assert cluster.starts == 0
         with cluster.down(cluster.leader(TOPIC)):
             writer.send(_RECORDS)
-            time.sleep(SESSION_S + 1)
+            time.sleep(cluster.session_s + 1)
             cluster.etcd.free_quota()
         assert writer.flush(_FLUSH_S) == 0
         assert not writer.errors

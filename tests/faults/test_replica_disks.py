@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.checker.cluster_brokers import SESSION_S, ClusterBrokers
+from tests.checker.cluster_brokers import ClusterBrokers
 from tests.faults.load import TOPIC, Writer, create, read_all
 
 _PARTITIONS = 3
@@ -60,6 +60,6 @@ def test_all_brokers_are_killed_and_one_disk_is_lost(cluster: ClusterBrokers) ->
     with cluster.down(*cluster.numbers):
         _lose_disk(cluster, 1)
         # Until the sessions have ended: a broker with an empty disk is not taken for the one that was killed.
-        time.sleep(SESSION_S + 2)
+        time.sleep(cluster.session_s + 2)
     cluster.wait_until_in_sync(TOPIC)
     assert read_all(cluster.bootstrap_servers, _PARTITIONS) == written
