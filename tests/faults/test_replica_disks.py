@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.checker.cluster_brokers import ClusterBrokers
 from tests.faults.load import TOPIC, Writer, create, read_all
+from tests.faults.small_disk import fill, small_disk
 
 _PARTITIONS = 3
 _RECORDS = 600
@@ -63,3 +64,24 @@ def test_all_brokers_are_killed_and_one_disk_is_lost(cluster: ClusterBrokers) ->
         time.sleep(cluster.session_s + 2)
     cluster.wait_until_in_sync(TOPIC)
     assert read_all(cluster.bootstrap_servers, _PARTITIONS) == written
+
+
+@pytest.mark.timeout(600)
+def test_a_full_disk_of_a_leader(tmp_path: Path) -> None:
+    """Another broker leads the partitions of a broker whose disk is full, and all records are acknowledged. The broker
+    is in sync again once its disk has room, without a start."""
+    with small_disk(tmp_path / "broker-1", 30_000) as disk, ClusterBrokers(tmp_path) as cluster:
+        create(cluster.bootstrap_servers, _PARTITIONS, 3)
+        assert 1 in {cluster.leader(TOPIC, partition) for partition in range(_PARTITIONS)}
+        writer = Writer(cluster.bootstrap_servers, 2000)
+        writer.send(_RECORDS)
+        assert writer.flush(_FLUSH_S) == 0
+        fill(disk / "filler")
+        writer.send(_RECORDS)
+        assert writer.flush(_FLUSH_S) == 0
+        assert not writer.errors
+        assert 1 not in {cluster.leader(TOPIC, partition) for partition in range(_PARTITIONS)}
+        (disk / "filler").unlink()
+        cluster.wait_until_in_sync(TOPIC)
+        assert read_all(cluster.bootstrap_servers, _PARTITIONS) == writer.acknowledged
+        assert "Traceback" not in cluster.log()
