@@ -20,7 +20,7 @@ help:
 	@echo 'make sim      run simulated worlds: SEEDS=100000 for more'
 	@echo 'make fuzz     send random and damaged bytes to every decoder: SECONDS=600 for each target'
 	@echo 'make faults   kill the broker and cut its power 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
-	@echo 'make checker  run many clients while the broker is killed and loses power, and workers are killed, and check what they saw'
+	@echo 'make checker  run many clients while brokers, workers and etcd are killed or lose power, and check what they saw: CHECKER_ROUNDS=5 for more'
 	@echo 'make bench    compare klamm with Apache Kafka and other brokers'
 	@echo 'make test-spark-on-kafka  run the tests of the Spark source and sink with Apache Kafka as broker'
 	@echo 'make test-spark-on-workers  run them with three workers of `klamm serve` as brokers'
@@ -124,11 +124,16 @@ faults: install
 	done
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' --workers 3 --java
+	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' --cluster --etcd-members 3 --java
 
-# CHECKER_SECONDS for each of the five; all five run, even if one finds something.
+# CHECKER_SECONDS for each of the seven; all of them run, even if one finds something. CHECKER_ROUNDS times all of them.
+CHECKER_ROUNDS ?= 1
 checker: install
-	@status=0; for options in '--fsync ack' '--fsync ack --power' '' '--power' '--workers 3 --java'; do \
-		$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' $$options || status=1; \
+	@status=0; for round in $$(seq '$(CHECKER_ROUNDS)'); do \
+		for options in '--fsync ack' '--fsync ack --power' '' '--power' '--workers 3 --java' \
+			'--cluster --java' '--cluster --etcd-members 3'; do \
+			$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' $$options || status=1; \
+		done; \
 	done; exit $$status
 
 bench: install

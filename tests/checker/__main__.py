@@ -34,6 +34,8 @@ def main() -> int:
         "--power", action="store_true", help="each kill is a power cut, which takes what was not synced"
     )
     parser.add_argument("--workers", type=int, default=1, help="how many workers serve, default one broker")
+    parser.add_argument("--cluster", action="store_true", help="three brokers serve, with replicas and an etcd")
+    parser.add_argument("--etcd-members", type=int, choices=(1, 3), default=1, help="of the cluster's etcd, default 1")
     parser.add_argument("--java", action="store_true", help="Java clients take part, if there is a JDK and Maven")
     parser.add_argument("--folder", type=Path, help="of the history and the broker's data, default .cache/checker/SEED")
     parser.add_argument("--history", type=Path, help="run nothing: check this history once more")
@@ -44,8 +46,11 @@ def main() -> int:
         parser.error(f"--power: {reason}")
     if arguments.power and arguments.workers > 1:
         parser.error("--power takes no --workers")
+    if arguments.cluster and (arguments.power or arguments.workers > 1):
+        parser.error("--cluster takes no --power and no --workers")
     folder = arguments.folder or Path(".cache/checker") / str(arguments.seed)
-    shutil.rmtree(folder / "data", ignore_errors=True)
+    for data in (folder / "data", *folder.glob("broker-*")):
+        shutil.rmtree(data, ignore_errors=True)
     print(f"seed {arguments.seed}, {arguments.seconds:.0f} s, the history is {folder / HISTORY}", flush=True)
     report = run(
         folder,
@@ -54,6 +59,7 @@ def main() -> int:
         config={"klamm.fsync": arguments.fsync},
         has_power_cuts=arguments.power,
         workers=arguments.workers,
+        etcd_members=arguments.etcd_members if arguments.cluster else 0,
         cast=Cast.whole(_java_classpath() if arguments.java else None),
     )
     if report.slowness > _NOTICEABLE:

@@ -9,6 +9,7 @@ from tests.checker.analysis import (
     commits,
     copies,
     duplicates,
+    end_offsets,
     groups,
     inconsistent_offsets,
     lost_writes,
@@ -34,8 +35,15 @@ _ALWAYS: tuple[_Check, ...] = (
     sends.find,
     polls.find,
 )
-_WITHOUT_LOSS: tuple[_Check, ...] = (torn_transactions.find, commits.find, groups.find, copies.find)
-"""Checks of group offsets and coordinator state. They hold only if a power loss cannot take unsynced data."""
+_WITHOUT_LOSS: tuple[_Check, ...] = (
+    torn_transactions.find,
+    commits.find,
+    groups.find,
+    copies.find,
+    end_offsets.find,
+)
+"""Checks of group offsets, of coordinator state and of the ends of logs. They hold only if a power loss cannot take
+unsynced data."""
 
 
 def check(entries: Iterable[Entry]) -> tuple[Facts, list[Anomaly]]:

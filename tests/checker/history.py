@@ -25,6 +25,7 @@ __all__ = [
     "Commit",
     "Committed",
     "End",
+    "EndOffset",
     "Ended",
     "Entry",
     "Event",
@@ -188,6 +189,15 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
+class EndOffset:
+    """The high watermark of a partition, as the answer to a request for the end of the log showed it."""
+
+    process: str
+    partition: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """A fault that was injected into the broker."""
 
@@ -236,6 +246,7 @@ Event: TypeAlias = (
     | Committed
     | Fetch
     | Fetched
+    | EndOffset
     | Fault
     | PowerCut
     | Problem

@@ -1,4 +1,4 @@
-"""One run: starts a broker and its clients, injects faults, and checks the history."""
+"""One run: starts a broker, or several, and clients, injects faults, and checks the history."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 from tests.checker.anomaly import Anomaly
 from tests.checker.broker_faults import BrokerFaults
 from tests.checker.check import check
+from tests.checker.cluster_brokers import CONFIG as CONFIG_OF_CLUSTER
+from tests.checker.cluster_brokers import ClusterBrokers
+from tests.checker.cluster_faults import ClusterFaults
 from tests.checker.facts import Facts
 from tests.checker.history import Recorder, RunEnded, read_history
 from tests.checker.nemesis import Nemesis
@@ -26,6 +30,8 @@ from tests.checker.workload.workload import Workload
 from tests.interop.broker_process import BrokerProcess
 
 __all__ = ["HISTORY", "Report", "run"]
+
+_Process: TypeAlias = BrokerProcess | WorkerBrokers | ClusterBrokers
 
 HISTORY = "history.jsonl"
 _CONFIG = {
@@ -94,10 +100,15 @@ def run(
     faults: Sequence[str] | None = None,
     has_power_cuts: bool = False,
     workers: int = 1,
+    etcd_members: int = 0,
+    program: Sequence[str] = (),
     cast: Cast | None = None,
 ) -> Report:
-    """Runs a broker, or several workers, in `folder` with clients for `seconds`, injects faults, and checks the
-    history, which stays in `folder`.
+    """Runs a broker, several workers, or a cluster, in `folder` with clients for `seconds`, injects faults, and checks
+    the history, which stays in `folder`.
+
+    With `etcd_members`, a cluster of three brokers runs with an etcd of so many members. `program` is the command line
+    that starts klamm in a cluster.
 
     `faults` are injected once each, in this order, spread over the time. Without `faults`, a random fault comes every
     few seconds. With `has_power_cuts` each kill takes unsynced data. The seed decides what clients and faults do, but
@@ -110,20 +121,34 @@ def run(
     history.unlink(missing_ok=True)
     recorder = Recorder(history)
     random = Random(f"{seed} nemesis")
-    settings = _CONFIG | (_CONFIG_OF_WORKERS if workers > 1 else {}) | dict(config or {})
+    settings = _CONFIG | (_CONFIG_OF_WORKERS if workers > 1 else {})
+    settings |= (CONFIG_OF_CLUSTER if etcd_members else {}) | dict(config or {})
     with ExitStack() as stack:
-        process: BrokerProcess | WorkerBrokers
-        if workers > 1:
+        process: _Process
+        if etcd_members:
+            assert not has_power_cuts, "one disk loses its power, and brokers have several"
+            cluster = ClusterBrokers(folder, settings, etcd_members, program=program)
+            process, faults_by_name = cluster, ClusterFaults(cluster, random).by_name()
+            stack.callback(cluster.close)
+        elif workers > 1:
             assert not has_power_cuts, "one disk loses its power, and workers have several"
-            process = WorkerBrokers(folder, settings, workers)
-            stack.callback(process.close)
-            faults_by_name = WorkerFaults(process, random).by_name()
+            several = WorkerBrokers(folder, settings, workers)
+            process, faults_by_name = several, WorkerFaults(several, random).by_name()
+            stack.callback(several.close)
         else:
             power = Power(folder / "disk", folder / "data", Random(f"{seed} power")) if has_power_cuts else None
             process = BrokerProcess(folder, settings, None if power is None else power.environment)
             may_lose = settings.get("klamm.fsync") != "ack"
             faults_by_name = BrokerFaults(process, recorder, random, power=power, may_lose=may_lose).by_name()
-        workload = Workload(folder, history, recorder, process.bootstrap_servers, seed=seed, cast=cast or Cast.whole())
+        workload = Workload(
+            folder,
+            history,
+            recorder,
+            process.bootstrap_servers,
+            seed=seed,
+            cast=cast or Cast.whole(),
+            replication_factor=3 if etcd_members else 1,
+        )
         killing = {"kill a client": lambda: workload.kill_client(random)}
         nemesis = Nemesis({**faults_by_name, **killing}, recorder, random)
         reason = ""
@@ -138,16 +163,23 @@ def run(
                 reason = f"{type(error).__name__}: {error}"
             finally:
                 workload.close()
-                try:
-                    if process.is_running:
-                        process.stop()
-                except (subprocess.TimeoutExpired, RuntimeError) as error:
-                    reason = reason or f"the broker did not stop: {error}"
+                stopped = _stop(process)
+                reason = reason or stopped
                 recorder.record(RunEnded("run", reason))
                 recorder.close()
         broker_log = process.log()
     facts, anomalies = check(read_history(history))
     return Report(facts, anomalies, nemesis.done, workload.crashes, broker_log, workload.slowness)
+
+
+def _stop(process: _Process) -> str:
+    """Returns an empty text, or why the brokers did not stop."""
+    try:
+        if process.is_running:
+            process.stop()
+    except (subprocess.TimeoutExpired, RuntimeError) as error:
+        return f"the broker did not stop: {error}"
+    return ""
 
 
 def _strike(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.checker.analysis.groups import last_fetches
 from tests.checker.check import check
-from tests.checker.history import Assign, Event, PowerCut, Revoke, RunEnded, Send, entries_of
+from tests.checker.history import Assign, EndOffset, Event, PowerCut, Problem, Revoke, RunEnded, Send, entries_of
 from tests.checker.planted import committed, ended, fetch, kinds, origins, polled, read, sent, transaction
 
 
@@ -594,3 +594,24 @@ def test_groups_and_transactions_may_suffer_from_a_loss_of_power() -> None:
     """After a power loss, a group may have lost an acknowledged commit."""
     events = [*LOG, *GROUP_READS, *committed(4), CUT, *fetch(2), *last((1, 0), (2, 1), (3, 2), (4, 3))]
     assert kinds(events) == []
+
+
+def test_falling_end() -> None:
+    """The end of a log that one client was told falls. The ends of other partitions, and those that other clients were
+    told meanwhile, are no anomaly: answers may arrive in another order than they were given."""
+    events: list[Event] = [
+        EndOffset("one", "r-0", 5),
+        EndOffset("one", "r-1", 2),
+        EndOffset("two", "r-0", 4),
+        EndOffset("one", "r-0", 5),
+        EndOffset("one", "r-0", 7),
+    ]
+    assert kinds(events) == []
+    assert kinds([*events, EndOffset("one", "r-0", 6)]) == ["falling-end"]
+
+
+def test_out_of_range() -> None:
+    """A consumer is told that the offset after the last record is out of range. Other problems are no anomaly."""
+    assert kinds([Problem("reader", "Broker: Not coordinator")]) == []
+    text = "fetch failed due to requested offset not available on the broker: Broker: Offset out of range (broker 1)"
+    assert kinds([Problem("reader", text)]) == ["out-of-range"]

@@ -95,9 +95,10 @@ def read_all(bootstrap_servers: str, partitions: int, *, first: int = 0) -> dict
     return found
 
 
-def create(bootstrap_servers: str, partitions: int) -> None:
+def create(bootstrap_servers: str, partitions: int, replication_factor: int = 1, topic: str = TOPIC) -> None:
+    """Creates a topic. Raises KafkaException if it is refused."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(10)
+    admin.create_topics([NewTopic(topic, partitions, replication_factor)])[topic].result(30)
 
 
 class Keeper:

@@ -5,14 +5,14 @@ The test needs permission to mount, and is skipped otherwise.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.faults.small_disk import fill, small_disk
 from tests.interop.broker_process import BrokerProcess
 from tests.support.wire import Wire
 
@@ -25,27 +25,8 @@ KLAMM = Path(sys.executable).with_name("klamm")
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
     """Returns a function that mounts a disk of the given number of kilobytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-
-    def mount_disk(size_kb: int) -> Path:
-        if os.geteuid() != 0:
-            pytest.skip("mounting a disk needs root")
-        command = ["mount", "-t", "tmpfs", "-o", f"size={size_kb}k", "tmpfs", str(folder)]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        if ran.returncode != 0:
-            pytest.skip(f"a disk can't be mounted here: {ran.stderr}")
-        return folder
-
-    yield mount_disk
-    subprocess.run(["umount", "-l", folder], capture_output=True, check=False)
-
-
-def fill(path: Path) -> None:
-    """Writes a file until the disk is full."""
-    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4096))
+    with ExitStack() as stack:
+        yield lambda size_kb: stack.enter_context(small_disk(tmp_path / "disk", size_kb))
 
 
 def assert_says_so(folder: Path) -> None:

@@ -8,23 +8,27 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
+import grpc
 from google.protobuf.message import Message
 from tests.support.etcd_programs import etcd_program
 from tests.support.ports import free_port
 
 from klamm.metadata.etcd.etcd_address import EtcdAddress
 from klamm.metadata.etcd.etcd_client import EtcdClient, Method
-from klamm.metadata.etcd.etcd_errors import EtcdUnavailable
+from klamm.metadata.etcd.etcd_errors import EtcdCallFailed, EtcdUnavailable
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 
 __all__ = ["COMPACT", "PUT", "Etcd", "EtcdMember"]
 
 COMPACT: Final = Method("/etcdserverpb.KV/Compact", messages.CompactionResponse, messages.CompactionRequest)
 PUT: Final = Method("/etcdserverpb.KV/Put", messages.PutResponse, messages.PutRequest, True)
+_RANGE: Final = Method("/etcdserverpb.KV/Range", messages.RangeResponse, messages.RangeRequest)
+_STATUS: Final = Method("/etcdserverpb.Maintenance/Status", messages.StatusResponse, messages.StatusRequest)
 _MEMORY: Final = Path("/dev/shm")
 """A disk that other tests write to can make a member wait for seconds, longer than a broker waits for an answer."""
 _START_S: Final = 60.0
@@ -77,6 +81,8 @@ class EtcdMember:
                 ],
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                # Ctrl-C goes to the tests, which stop their brokers first.
+                process_group=0,
             )
 
     def stop(self) -> None:
@@ -203,15 +209,32 @@ class Etcd:
         revision = self.put("compaction")
         self.call(COMPACT, messages.CompactionRequest(revision=revision, physical=True))
 
+    def fill_quota(self) -> None:
+        """Writes next to any store until the quota is used up, which raises the alarm NOSPACE."""
+        with suppress(EtcdCallFailed):
+            for _ in range(1000):
+                self.put("filler", bytes(1 << 19))
+
+    def free_quota(self) -> None:
+        """Does what an operator of an etcd with one member does after the alarm NOSPACE: compacts, defragments, and
+        disarms the alarm."""
+        revision = self.call(_RANGE, messages.RangeRequest(key=b"filler")).header.revision
+        self.call(COMPACT, messages.CompactionRequest(revision=revision, physical=True))
+        member_id = self.call(_STATUS, messages.StatusRequest()).header.member_id
+        # These messages are not among the generated ones. AlarmRequest: action DEACTIVATE, the member, alarm NOSPACE.
+        with grpc.insecure_channel(self.members[0].endpoint) as channel:
+            channel.unary_unary("/etcdserverpb.Maintenance/Defragment")(b"", timeout=_START_S)
+            disarm = b"\x08\x02\x10" + _varint(member_id) + b"\x18\x01"
+            channel.unary_unary("/etcdserverpb.Maintenance/Alarm")(disarm, timeout=_START_S)
+
     def leader(self) -> EtcdMember:
         """Returns the member that is the leader."""
-        status: Any = Method("/etcdserverpb.Maintenance/Status", messages.StatusResponse, messages.StatusRequest)
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             for member in self.members:
                 client = EtcdClient(EtcdAddress(endpoints=(member.endpoint,), prefix="test"))
                 try:
-                    answer = client.call(status, messages.StatusRequest(), 2.0)
+                    answer = client.call(_STATUS, messages.StatusRequest(), 2.0)
                 except EtcdUnavailable:
                     continue
                 finally:
@@ -228,3 +251,12 @@ class Etcd:
         """Replaces the data of the only member, which is not running."""
         shutil.rmtree(self.members[0].folder)
         shutil.copytree(folder, self.members[0].folder)
+
+
+def _varint(number: int) -> bytes:
+    """Returns a number as protobuf writes it."""
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*written, number])

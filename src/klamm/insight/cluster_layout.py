@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from klamm.insight.cluster_picture import brokers_of
 from klamm.insight.cluster_requests import ClusterRequests
+from klamm.insight.moving_partitions import reassignments_in_progress
 from klamm.insight.partition_states import partition_states
-from klamm.insight.reassignments import reassignments_in_progress
 from klamm.insight.replica_layout import ReplicaLayout
 from klamm.insight.words import PartitionKey
 from klamm.protocol.schema.describe_log_dirs_request import DescribeLogDirsRequest

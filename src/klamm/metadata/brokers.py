@@ -63,6 +63,8 @@ class Registration:
     """Whether the data directory was closed in order by the broker's latest run."""
     is_shared: bool = False
     """Whether other brokers may use the store."""
+    held: Collection[TopicPartition] | None = None
+    """The partitions whose logs the data directory has; None: all. On a new disk it has none."""
 
 
 def plan_session_removal(image: MetadataImage, broker_id: BrokerId, own_incarnations: Collection[str]) -> Plan[None]:
@@ -116,7 +118,10 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
         rules = rules_of(image, topic)
         for partition in topic.partitions:
             if len(partition.replicas) > 1:
-                changed = without_run_of(partition, rules, wanted.broker_id, is_clean_stop=wanted.is_clean_stop)
+                has_log = wanted.held is None or TopicPartition(topic.name, partition.index) in wanted.held
+                changed = without_run_of(
+                    partition, rules, wanted.broker_id, is_clean_stop=wanted.is_clean_stop, has_log=has_log
+                )
                 if wanted.broker_id in partition.replicas and changed is not partition:
                     changes.append(put_partition(topic.topic_id, changed))
             elif partition.leader == wanted.broker_id:

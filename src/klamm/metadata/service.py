@@ -156,13 +156,15 @@ class MetadataService:
         known_incarnation: str | None = None,
         record_incarnation: Callable[[str, str], None] | None = None,
         is_clean_stop: bool = False,
+        held: Collection[TopicPartition] | None = None,
     ) -> BrokerImage:
         """Registers this broker under a new epoch and raises the leader epoch of every partition that it leads.
 
         `endpoints`: host and port by listener name, the first listener first. `known_incarnation`: the run that the
         data directory has recorded, which is over. `record_incarnation` is called with the cluster id and the new
         incarnation before the broker is live, so that a later start knows this run as its own. `is_clean_stop`: the
-        latest run with this data directory has closed it in order.
+        latest run with this data directory has closed it in order. `held`: the partitions whose logs the data
+        directory has, None for all.
 
         The first start creates the cluster. It sets the cluster id (the given one, from the data directory, or a new
         one) and the default of `min.insync.replicas`, which is dynamic from then on, as in Kafka 4.3.
@@ -189,6 +191,7 @@ class MetadataService:
             minimum_leader_epochs=minimum_leader_epochs or {},
             is_clean_stop=is_clean_stop,
             is_shared=self.is_shared,
+            held=held,
         )
         if self.is_shared and is_clean_stop:
             await self.replicas.keep_leaders()  # as for every broker that has gone

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from tests.checker.history import Assign, Commit, Committed, Isolation, Poll, Problem, Revoke
+from tests.checker.history import Assign, Commit, Committed, EndOffset, Isolation, Poll, Problem, Revoke
 from tests.checker.workload.sending import value_of
 from tests.checker.workload.worker import Setting, Worker, code_of
 
-__all__ = ["AssignedReader", "GroupMember", "PollingConsumer", "committed_offsets", "partition_name"]
+__all__ = ["AssignedReader", "EndReader", "GroupMember", "PollingConsumer", "committed_offsets", "partition_name"]
 
 _TURN_S = 0.05
 _RECORDS = 200
+_END_TIMEOUT_S = 5
 _LEAST = 0.004
 """Probability, per turn, that a member leaves its group or that an assigned reader goes to another position."""
 
@@ -177,6 +178,38 @@ class AssignedReader(Worker):
         """Closes the consumer."""
         if self._consumer is not None:
             self._consumer.close()
+
+
+class EndReader(Worker):
+    """A client that asks for the ends of all partitions again and again."""
+
+    def __init__(self, setting: Setting, name: str, partitions: Sequence[str]) -> None:
+        super().__init__(setting, name)
+        self._partitions = partitions
+        self._client: Consumer | None = None
+
+    def renew(self) -> None:
+        """Starts a new client, under the name of the first one: a new client is told no lower end."""
+        self.finish()
+        if not self.process:
+            self.begin_life()
+        self._client = Consumer(self.setting.client_config() | {"group.id": self.process})
+
+    def step(self) -> None:
+        """Asks for the end of each partition."""
+        assert self._client is not None
+        for partition in self._partitions:
+            topic, _, index = partition.rpartition("-")
+            named = TopicPartition(topic, int(index))
+            _, end = self._client.get_watermark_offsets(named, _END_TIMEOUT_S, cached=False)
+            self.recorder.record(EndOffset(self.process, partition, end))
+        self.pause(self.random.random() * 0.2)
+
+    def finish(self) -> None:
+        """Closes the client."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
 
 class GroupMember(Worker):

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from confluent_kafka import TopicPartition
-from tests.checker.workload.consumers import AssignedReader, GroupMember
+from tests.checker.workload.consumers import AssignedReader, EndReader, GroupMember
 from tests.checker.workload.klamm_readers import KlammGroupMember, KlammReader
 from tests.checker.workload.processors import Processor
 from tests.checker.workload.producers import PlainProducer, TransactionalProducer
@@ -58,6 +58,7 @@ READERS: dict[str, Role] = _MEMBERS | {
     "processor-2": partial(Processor, group=_PROCESSORS, topic=RECORDS, targets=_copies),
     "read-committed": partial(AssignedReader, partitions=_both, isolation="read_committed"),
     "read-uncommitted": partial(AssignedReader, partitions=_both, isolation="read_uncommitted"),
+    "end-reader": partial(EndReader, partitions=_both),
     "klamm-committed": partial(KlammReader, partitions=_both, isolation="read_committed"),
     "klamm-uncommitted": partial(KlammReader, partitions=_both, isolation="read_uncommitted"),
     "klamm-member-1": partial(KlammGroupMember, group=_KLAMM, partitions=_records),
@@ -96,7 +97,7 @@ class Cast:
         """Returns one client of each kind. A short run on a busy machine mostly starts clients."""
         producers = ("patient", "transactional-1")
         members = tuple(name for name in _MEMBERS if name.endswith("-1"))
-        others = ("processor-1", "read-committed", "klamm-uncommitted", "klamm-member-1")
+        others = ("processor-1", "read-committed", "end-reader", "klamm-uncommitted", "klamm-member-1")
         return cls(producers, (*members, *others), GROUPS)._with_java(java_classpath)
 
     def _with_java(self, classpath: str | None) -> Cast:

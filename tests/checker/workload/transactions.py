@@ -15,6 +15,8 @@ from tests.checker.workload.worker import PATIENCE_S, AsExceptions, Setting, cod
 __all__ = ["TransactionalClient"]
 
 _ONE_CALL_S = 10
+_STUCK_S = 60
+"""Also on a slow machine: the run would wait for a client that hangs, and another one takes its place."""
 
 
 class TransactionalClient:
@@ -69,9 +71,8 @@ class TransactionalClient:
         for partition, offset in offsets.items():
             topic, _, index = partition.rpartition("-")
             named.append(TopicPartition(topic, int(index), offset))
-        signal.alarm(
-            int(3 * self._one_call_s)
-        )  # librdkafka 2.16 may wait forever here after the broker died (its issue 5511)
+        # librdkafka 2.16 may wait forever here after the broker died (its issue 5511).
+        signal.alarm(int(min(3 * self._one_call_s, _STUCK_S)))
         self._producer.send_offsets_to_transaction(named, consumer.consumer_group_metadata(), self._one_call_s)
 
     def flush(self) -> None:

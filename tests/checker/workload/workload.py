@@ -48,10 +48,12 @@ class Workload:
         *,
         seed: int,
         cast: Cast,
+        replication_factor: int = 1,
     ) -> None:
         self._history = history
         self._recorder = recorder
         self._cast = cast
+        self._replication_factor = replication_factor
         self.slowness = slowness()
         """The machine's slowness as a multiple of an idle machine's time, by which clients' time limits are
         multiplied."""
@@ -65,7 +67,7 @@ class Workload:
     def start(self) -> None:
         """Creates the topics, and returns when all clients have recorded an event."""
         admin = AdminClient(self._setting.client_config())
-        topics = [NewTopic(name, count, 1) for name, count in PARTITIONS.items()]
+        topics = [NewTopic(name, count, self._replication_factor) for name, count in PARTITIONS.items()]
         for future in admin.create_topics(topics).values():
             future.result(self._setting.stretched(PATIENCE_S))
         for name in (*self._cast.producers, *self._cast.readers):

@@ -54,6 +54,10 @@ class ReplicationPort(Protocol):
         """Asks the metadata soon for the in-sync replicas that `Followers.begin_proposal` returns then."""
         ...
 
+    def give_up(self, partition: Partition) -> None:
+        """Asks the metadata soon for another leader. Does nothing while such a request is in progress."""
+        ...
+
 
 class Followers:
     """The followers of one partition, while this broker leads it in one leader epoch."""
@@ -145,6 +149,10 @@ class Followers:
             self._joining -= {broker_id}
         if self._proposed is None and may_join(progress, live_epoch, log.high_watermark, self._epoch_start_offset):
             self._port.propose(partition)
+
+    def give_up(self, partition: Partition) -> None:
+        """Asks for another leader, because this broker can't write to its log."""
+        self._port.give_up(partition)
 
     def check_lag(self, partition: Partition) -> None:
         """Proposes to remove in-sync followers that lag for too long. Must be called regularly, and after a broker has

@@ -43,7 +43,7 @@ def local_replica(registry: PartitionRegistry, topic: str, index: int, current_l
         raise wrong_leader_epoch(f"{topic}-{index}", current_leader_epoch, image.leader_epoch)
     if index in led.failures:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, led.failures[index])
-    log = registry.find_log(led, index)
+    log = registry.unled.find(led, index)
     if log is None:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker has no log of {topic}-{index} yet")
     return LocalReplica(log, image.leader_epoch)

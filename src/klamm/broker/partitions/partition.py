@@ -197,20 +197,26 @@ class Partition:
     ) -> AppendInfo:
         """Appends as leader. Notifies observers when the records are committed, which may be now or later.
 
-        See `LogAppender.append_as_leader`. Raises KafkaError with the code for the response.
+        If the disk fails, another in-sync replica is asked for as leader. See `LogAppender.append_as_leader`. Raises
+        KafkaError with the code for the response.
         """
         if not self.accepts_writes:
             self.check_accepts_writes()
         log = self.log
-        info = log.appender.append_as_leader(
-            records,
-            leader_epoch=self.leader_epoch,
-            now_ms=now_ms,
-            from_client=from_client,
-            verification_guard=verification_guard,
-            transaction_version=transaction_version,
-            open_batch=open_batch,
-        )
+        try:
+            info = log.appender.append_as_leader(
+                records,
+                leader_epoch=self.leader_epoch,
+                now_ms=now_ms,
+                from_client=from_client,
+                verification_guard=verification_guard,
+                transaction_version=transaction_version,
+                open_batch=open_batch,
+            )
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and self.followers is not None:
+                self.followers.give_up(self)
+            raise
         if self._commits_at_once:
             self._raise_high_watermark(log.state.log_end_offset)
             if self._observers or self._high_watermark_listeners or self._commit_observers:

@@ -1,4 +1,4 @@
-"""Proposes changes of in-sync replicas to the metadata: the port of the partitions' followers on this broker.
+"""Proposes changes of in-sync replicas and leaders to the metadata: the port of the partitions' followers on a broker.
 
 The leader of a partition writes the change itself, by compare-and-set, instead of asking a controller (Kafka's
 AlterPartition, KIP-497). The metadata compare the epochs of the leader, of the partition and of the replicas.
@@ -43,6 +43,7 @@ class InSyncProposals:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Partition, None] = {}
         self._is_proposing = False
+        self._given_up: set[Partition] = set()
 
     @property
     def node_id(self) -> BrokerId:
@@ -69,6 +70,26 @@ class InSyncProposals:
         if not self._is_proposing:
             self._is_proposing = True
             self._spawn(self._propose_all())
+
+    def give_up(self, partition: Partition) -> None:
+        """Implements `ReplicationPort.give_up`."""
+        if partition not in self._given_up:
+            self._given_up.add(partition)
+            self._spawn(self._give_up(partition))
+
+    async def _give_up(self, partition: Partition) -> None:
+        try:
+            topic_id = self._topic_ids(partition.topic)
+            if topic_id is None or not partition.accepts_writes:
+                return
+            image = await self._metadata.replicas.resign(topic_id, partition.image.index, partition.leader_epoch)
+            if image is not None:
+                _logger.warning("%s: broker %d leads now, because this broker can't write", partition, image.leader)
+        except KafkaError as error:
+            # The next append that fails tries again.
+            _logger.info("%s: no other broker leads yet, although this one can't write: %s", partition, error)
+        finally:
+            self._given_up.discard(partition)
 
     async def _propose_all(self) -> None:
         try:

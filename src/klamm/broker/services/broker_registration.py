@@ -41,8 +41,9 @@ async def register_broker(
         cluster_id=log_directory.cluster_id or config.cluster_id,
         known_incarnation=log_directory.incarnation,
         record_incarnation=record if metadata.is_shared else None,
-        # A replica whose records are gone must not lead, whatever the latest run has done in order.
-        is_clean_stop=log_directory.had_clean_shutdown and not log_directory.unusable,
+        is_clean_stop=log_directory.had_clean_shutdown,
+        # A replica whose log is gone or damaged must not lead, whatever the latest run has done in order.
+        held=log_directory.logs.keys() - log_directory.unusable,
         minimum_leader_epochs={
             topic_partition: log.latest_epoch + 1 for topic_partition, log in log_directory.logs.items()
         },

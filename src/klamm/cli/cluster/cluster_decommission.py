@@ -14,7 +14,7 @@ from klamm.insight.cluster_layout import ClusterLayout, read_layout
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.drain_plan import plan_drain
 from klamm.insight.errors import ClusterError
-from klamm.insight.reassignments import cancel_reassignments, reassignments_in_progress
+from klamm.insight.moving_partitions import cancel_reassignments, reassignments_in_progress
 from klamm.insight.words import count
 
 __all__ = ["configure", "run"]

@@ -12,9 +12,9 @@ from klamm.cli.arguments import natural_number
 from klamm.cli.cluster.reassign_wait import progress_line, wait_for_moves
 from klamm.cli.output import id_list, say, show_rows
 from klamm.insight.cluster_requests import ClusterRequests
+from klamm.insight.moving_partitions import begin_reassignments
 from klamm.insight.partition_states import partition_states
 from klamm.insight.reassignment_progress import moves_in_progress
-from klamm.insight.reassignments import begin_reassignments
 from klamm.insight.replica_layout import PartitionMove, ReplicaLayout
 from klamm.insight.skew_words import size_words
 from klamm.insight.words import PartitionKey, count

@@ -29,6 +29,7 @@ class Port:
         self.ms = 0.0
         self.live: dict[BrokerId, int] = {ONE: 1, TWO: 2, THREE: 3}
         self.proposals = 0
+        self.given_up: list[Partition] = []
 
     def now_ms(self) -> float:
         return self.ms
@@ -38,6 +39,9 @@ class Port:
 
     def propose(self, partition: Partition) -> None:
         self.proposals += 1
+
+    def give_up(self, partition: Partition) -> None:
+        self.given_up.append(partition)
 
 
 class Led:

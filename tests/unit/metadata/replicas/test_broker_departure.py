@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.metadata_store import Plan, Versioned
 from klamm.metadata.replicas.broker_departure import plan_upkeep
 from klamm.metadata.service import NewTopic
-from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
 
 TOPIC_ID = TopicId(bytes(range(16)))
 
@@ -143,7 +144,9 @@ def test_unclean_election_needs_the_setting(override: str | None, default: bool,
     assert kept(before, is_unclean_allowed=default)[0].topics["orders"].partitions[0].leader == leader
 
 
-def register(before: MetadataImage, broker: int, *, is_clean_stop: bool = False) -> MetadataImage:
+def register(
+    before: MetadataImage, broker: int, *, is_clean_stop: bool = False, held: Collection[TopicPartition] | None = None
+) -> MetadataImage:
     wanted = Registration(
         broker_id=BrokerId(broker),
         endpoints={"PLAINTEXT": ("h", 9092)},
@@ -152,6 +155,7 @@ def register(before: MetadataImage, broker: int, *, is_clean_stop: bool = False)
         cluster_id="cluster",
         is_clean_stop=is_clean_stop,
         is_shared=True,
+        held=held,
     )
     return after(before, plan_registration(before, wanted))
 
@@ -181,6 +185,38 @@ def test_last_replica_in_sync_is_eligible_only_after_a_clean_stop(
     result, _ = kept(result)
     assert roles(result) == (1, (1,), ())
     assert result.topics["orders"].partitions[0].is_recovering is not is_clean_stop
+
+
+@pytest.mark.parametrize("others", [(2, 3), (3, 2)])
+def test_last_leader_without_its_log_does_not_lead(others: tuple[int, int]) -> None:
+    """All brokers were killed, and the disk of the leader is lost. It does not lead with an empty log once no replica
+    is in sync: another replica that was in sync takes its place as the last known leader."""
+    result = register(image(), 1, held=())
+    assert roles(result) == (NO_BROKER, (2, 3), ())
+    assert result.topics["orders"].partitions[0].last_known_leader == 2
+    for broker in others:
+        result = register(result, broker, held={TopicPartition("orders", PartitionIndex(0))})
+    result, _ = kept(result)
+    assert roles(result) == (2, (2,), ())
+    assert result.topics["orders"].partitions[0].is_recovering
+
+
+def test_replica_without_its_log_loses_all_places() -> None:
+    """The partition stays without a leader: no replica is known to hold its records. The log may be missing although
+    the broker stopped cleanly, and also if the partition has no other place for the broker to lose."""
+    partition = replace(image().topics["orders"].partitions[0], isr=(), elr=ids(1), leader=NO_BROKER)
+    for places in (
+        replace(partition, last_known_leader=BrokerId(1)),
+        replace(partition, elr=(), last_known_leader=BrokerId(1)),
+    ):
+        before = image(2, 3)
+        topic = replace(before.topics["orders"], partitions=(places,))
+        before = replace(before, topics={"orders": topic}, topics_by_id={TOPIC_ID: topic})
+        result, _ = kept(register(before, 1, is_clean_stop=True, held=()))
+        assert roles(result) == (NO_BROKER, (), ())
+        found = result.topics["orders"].partitions[0]
+        assert found.last_known_leader == NO_BROKER
+        assert found.partition_epoch == places.partition_epoch + 1
 
 
 @pytest.mark.parametrize(("is_clean_stop", "elr"), [(True, (2,)), (False, ())])

@@ -1,0 +1,92 @@
+"""Tests that a cluster is restarted, one broker after the other with SIGTERM, while clients work: they see no error."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from tests.checker.cluster_brokers import ClusterBrokers
+from tests.faults.load import TOPIC, Keeper, Writer, create, read_all
+
+_PARTITIONS = 3
+_FLUSH_S = 120.0
+
+
+class _Reader:
+    """A member of a group that reads the topic from its beginning, and keeps the errors that its client reports."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.values: list[str] = []
+        self.errors: list[str] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "readers",
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+                "reconnect.backoff.max.ms": 200,
+            }
+        )
+        self._consumer.subscribe([TOPIC])
+
+    def turn(self) -> None:
+        """Reads the next records."""
+        for message in self._consumer.consume(1000, timeout=0.2):
+            if (error := message.error()) is not None:
+                self.errors.append(error.str())
+            else:
+                value = message.value()
+                assert isinstance(value, bytes)
+                self.values.append(value.decode().split(":")[0])
+
+    def close(self) -> None:
+        """Leaves the group."""
+        self._consumer.close()
+
+
+@pytest.mark.timeout(600)
+def test_a_rolling_restart_under_load(tmp_path: Path) -> None:
+    """Each record is acknowledged and read, once. No producer or consumer is told of an error, and no committed offset
+    is lost."""
+    with ClusterBrokers(tmp_path) as cluster:
+        create(cluster.bootstrap_servers, _PARTITIONS, 3)
+        writer, keeper = Writer(cluster.bootstrap_servers), Keeper(cluster.bootstrap_servers)
+        reader = _Reader(cluster.bootstrap_servers)
+        has_ended = threading.Event()
+
+        def write() -> None:
+            while not has_ended.wait(0.02):
+                writer.send(20)
+
+        def read() -> None:
+            while not has_ended.is_set():
+                reader.turn()
+
+        def commit() -> None:
+            while not has_ended.wait(0.02):
+                keeper.commit()
+
+        threads = [threading.Thread(target=each, daemon=True) for each in (write, read, commit)]
+        for thread in threads:
+            thread.start()
+        for broker in cluster.numbers:
+            with cluster.down(broker, cleanly=True):
+                pass
+            cluster.wait_until_in_sync(TOPIC)
+        has_ended.set()
+        for thread in threads:
+            thread.join()
+        assert writer.flush(_FLUSH_S) == 0
+        assert not writer.errors
+        while len(reader.values) < writer.sent:
+            reader.turn()
+        assert not reader.errors
+        assert sorted(map(int, reader.values)) == list(range(writer.sent))
+        assert read_all(cluster.bootstrap_servers, _PARTITIONS) == writer.acknowledged
+        keeper.check()
+        reader.close()
+        keeper.close()
+        cluster.stop()
+        assert "Traceback" not in cluster.log()
