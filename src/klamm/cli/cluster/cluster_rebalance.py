@@ -11,8 +11,8 @@ from klamm.cli.output import say
 from klamm.insight.balance_plan import plan_balance
 from klamm.insight.cluster_layout import read_layout
 from klamm.insight.cluster_requests import ClusterRequests
-from klamm.insight.leader_elections import elect_leaders
 from klamm.insight.errors import ClusterError
+from klamm.insight.leader_elections import elect_leaders
 from klamm.insight.words import count
 
 __all__ = ["configure", "run"]
