@@ -1,8 +1,8 @@
 """Decides who leads a partition whose leader can't write: its disk is full, or its log is offline.
 
-Another in-sync replica leads, and the broker leaves the in-sync replicas. It joins them again when it has fetched, and
-so can write. If no other in-sync replica may lead, nothing changes: the records are safer with a leader that refuses
-writes than with a replica that may lack some.
+Another in-sync replica leads, and the broker leaves the in-sync replicas. It joins them again when it holds all records
+that were written meanwhile. If no other in-sync replica may lead, nothing changes: the records are safer with a leader
+that refuses writes than with a replica that may lack some.
 
 Apache Kafka 4.3 marks a log directory offline at the first failed write, a full disk included, and the controller
 elects other leaders for its partitions (`ReplicationControlManager.handleDirectoriesOffline`).
