@@ -1,7 +1,9 @@
-"""Gives up the places of replicas whose logs have gone offline, so that other brokers lead their partitions.
+"""Gives up the places of replicas that can't be written to, so that other brokers lead their partitions.
+
+The disk is full, or the log has gone offline.
 
 Source: `LogDirFailureHandler` and the offline directories in the heartbeats of Apache Kafka 4.3's brokers, for one log
-instead of a directory.
+instead of a directory. Kafka takes a directory offline at its first failed write.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _RETRY_S: Final = 1.0
 
 
 class FailedLogs:
-    """The logs of one broker that went offline while it ran. Belongs to the event loop on which it is created."""
+    """The logs of one broker that have failed while it ran. Belongs to the event loop on which it is created."""
 
     def __init__(self, metadata: MetadataService, spawn: Spawn) -> None:
         self._metadata = metadata
@@ -53,6 +55,8 @@ class FailedLogs:
                 for topic_partition in failed:
                     del self._waiting[topic_partition]
                 if count:
-                    _logger.warning("this broker has given up %d partitions, whose logs are offline", count)
+                    _logger.warning(
+                        "this broker has given up its replicas of %d partitions: it can't write to their logs", count
+                    )
         finally:
             self._is_giving_up = False

@@ -17,6 +17,7 @@ from klamm.protocol.types import BrokerId
 if TYPE_CHECKING:
     from klamm.broker.partitions.followers import Followers, InSyncMember
     from klamm.broker.partitions.partition import Partition
+    from klamm.broker.replication.failed_logs import FailedLogs
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
     from klamm.protocol.types import TopicId
@@ -33,9 +34,15 @@ class InSyncProposals:
     """The proposals of all partitions that this broker leads, one after the other. Implements `ReplicationPort`."""
 
     def __init__(
-        self, config: Callable[[], BrokerConfig], metadata: MetadataService, spawn: Spawn, topic_ids: TopicIds
+        self,
+        config: Callable[[], BrokerConfig],
+        metadata: MetadataService,
+        failed_logs: FailedLogs,
+        spawn: Spawn,
+        topic_ids: TopicIds,
     ) -> None:
         """Creates the port. `topic_ids` returns the id of a topic that this broker leads a partition of."""
+        self._failed_logs = failed_logs
         self._config = config
         self._metadata = metadata
         self._spawn = spawn
@@ -43,7 +50,6 @@ class InSyncProposals:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Partition, None] = {}
         self._is_proposing = False
-        self._given_up: set[Partition] = set()
 
     @property
     def node_id(self) -> BrokerId:
@@ -73,23 +79,7 @@ class InSyncProposals:
 
     def give_up(self, partition: Partition) -> None:
         """Implements `ReplicationPort.give_up`."""
-        if partition not in self._given_up:
-            self._given_up.add(partition)
-            self._spawn(self._give_up(partition))
-
-    async def _give_up(self, partition: Partition) -> None:
-        try:
-            topic_id = self._topic_ids(partition.topic)
-            if topic_id is None or not partition.accepts_writes:
-                return
-            image = await self._metadata.replicas.resign(topic_id, partition.image.index, partition.leader_epoch)
-            if image is not None:
-                _logger.warning("%s: broker %d leads now, because this broker can't write", partition, image.leader)
-        except KafkaError as error:
-            # The next append that fails tries again.
-            _logger.info("%s: no other broker leads yet, although this one can't write: %s", partition, error)
-        finally:
-            self._given_up.discard(partition)
+        self._failed_logs.add(partition.log.topic_partition)
 
     async def _propose_all(self) -> None:
         try:

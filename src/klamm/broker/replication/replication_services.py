@@ -49,7 +49,7 @@ class ReplicationServices:
             return None if led is None else led.topic_id
 
         self.failed_logs = FailedLogs(metadata, spawn)
-        self.proposals = InSyncProposals(config, metadata, spawn, topic_id_of)
+        self.proposals = InSyncProposals(config, metadata, self.failed_logs, spawn, topic_id_of)
         self.fetchers = ReplicaFetchers(
             present,
             partitions.unled.followed,

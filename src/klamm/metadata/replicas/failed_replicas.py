@@ -1,6 +1,7 @@
 """Decides what happens to partitions with several replicas when one replica's log can't be used any more.
 
-The log is damaged, is gone, or its disk has failed. The broker itself goes on: only the replica gives up its places.
+The log is damaged, or its disk is full or has failed. The broker itself goes on: only the replica gives up its places,
+until it can fetch and append again.
 
 Source: `ReplicationControlManager.handleDirectoriesOffline` of Apache Kafka 4.3, for one log instead of a directory.
 """

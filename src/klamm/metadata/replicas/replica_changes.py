@@ -13,7 +13,6 @@ from klamm.metadata.replicas.elections import ElectionOutcome, plan_elections
 from klamm.metadata.replicas.failed_replicas import KEYS_OF_A_FAILURE, plan_failed_replicas
 from klamm.metadata.replicas.isr_changes import IsrProposal, plan_isr_change
 from klamm.metadata.replicas.reassignments import Reassignment, plan_reassignments
-from klamm.metadata.replicas.resignation import plan_resignation
 
 if TYPE_CHECKING:
     from klamm.metadata.image import MetadataImage, PartitionImage
@@ -68,13 +67,6 @@ class ReplicaChanges:
         """
         proposal = IsrProposal(topic_id, index, self._broker_id, leader_epoch, partition_epoch, new_isr)
         return await self._change(lambda image: plan_isr_change(image, proposal))
-
-    async def resign(
-        self, topic_id: TopicId, index: PartitionIndex, leader_epoch: LeaderEpoch
-    ) -> PartitionImage | None:
-        """Gives up a partition that this broker leads and can't write to. Returns it after the change, None without
-        one: see `plan_resignation`."""
-        return await self._change(lambda image: plan_resignation(image, topic_id, index, self._broker_id, leader_epoch))
 
     async def keep_leaders(self) -> int:
         """Elects leaders for the partitions whose brokers have gone, stop, or are back. Returns how many changed."""

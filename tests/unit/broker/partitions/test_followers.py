@@ -94,6 +94,23 @@ def test_record_is_committed_when_all_in_sync_replicas_have_it(folder: LogFolder
     assert led.committed == 3
 
 
+def test_leader_that_cant_write_gives_up(folder: LogFolder) -> None:
+    """A failure of the disk asks for another leader. A batch that is refused for another reason does not."""
+    led = Led(folder, (ONE, TWO, THREE), 2)
+    with pytest.raises(KafkaError):
+        led.partition.append(b"no batch", NOW_MS)
+    assert led.port.given_up == []
+    led.log.leave(led.log.directory, "is on a broken disk")
+    with pytest.raises(KafkaError) as refused:
+        led.append()
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert led.port.given_up == [led.partition]
+    led.partition.replicate(None)
+    with pytest.raises(KafkaError):
+        led.append()
+    assert led.port.given_up == [led.partition]
+
+
 def test_followers_that_are_not_in_sync_hold_up_nothing(folder: LogFolder) -> None:
     """A partition whose only in-sync replica is the leader commits at once."""
     led = Led(folder, (ONE,), 1)
