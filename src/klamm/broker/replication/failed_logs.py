@@ -55,8 +55,6 @@ class FailedLogs:
                 for topic_partition in failed:
                     del self._waiting[topic_partition]
                 if count:
-                    _logger.warning(
-                        "this broker has given up its replicas of %d partitions: it can't write to their logs", count
-                    )
+                    _logger.warning("this broker can't write to %d partitions, and has given up its replicas", count)
         finally:
             self._is_giving_up = False
