@@ -24,7 +24,7 @@ _MASKS = [
     (re.compile(r"\t1\d{12}(?=\s)"), "\tMILLISECONDS"),
     (re.compile(r"Epoch: \d+"), "Epoch: NUMBER"),
     (re.compile(r"(log\.dirs?=)/\S+?(?=[ ,}]|$)"), r"\1FOLDER"),
-    (re.compile(r'(?<="log_dirs":\[")/[^"]+'), "FOLDER"),
+    (re.compile(r'(?<=[\[,]")/[^"]+(?=")'), "FOLDER"),  # in a list of log_dirs
     # Counters of the cluster's metadata log.
     (re.compile(r"(A{22}\t)\d+ +"), r"\1NUMBER"),
     (re.compile(r"((?:LeaderEpoch|HighWatermark): +)\d+"), r"\1NUMBER"),
@@ -32,6 +32,8 @@ _MASKS = [
 # A description with --all also shows klamm's own keys, which docs/reference/configuration.md lists.
 _DESCRIBES_ALL = re.compile(r"kafka-configs --describe .*--all")
 _OWN_KEY = re.compile(r" *klamm\.")
+# Kafka documents no order of the in-sync replicas.
+_IN_SYNC = re.compile(r"(?<=\tIsr: )[\d,]+")
 # Kafka's coordinator lists groups in the order of a hash map, and documents no order.
 _UNORDERED = re.compile(r"kafka-(consumer-)?groups --list")
 
@@ -52,7 +54,7 @@ def masked_steps(output: str) -> dict[str, list[str]]:
         masked = line.rstrip()
         for pattern, replacement in _MASKS:
             masked = pattern.sub(replacement, masked)
-        lines.append(masked)
+        lines.append(_IN_SYNC.sub(lambda match: ",".join(sorted(match[0].split(","))), masked))
     for step in filter(_DESCRIBES_ALL.match, steps):
         steps[step] = [line for line in steps[step] if not _OWN_KEY.match(line)]
     return {step: sorted(lines) if _UNORDERED.match(step) else lines for step, lines in steps.items()}
