@@ -32,9 +32,9 @@ from klamm.storage.worker_directories import WORKERS_FOLDER
 if TYPE_CHECKING:
     from klamm.metadata.etcd.etcd_store import EtcdStore
 
-__all__ = ["JOINED_SUFFIX", "JoinRefused", "join", "run"]
+__all__ = ["JoinRefused", "join", "run"]
 
-JOINED_SUFFIX: Final = ".joined"
+_JOINED_SUFFIX: Final = ".joined"
 """What the name of the single broker's metadata gets, so that the directory can't start alone any more."""
 
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(
         f"{directory} belongs to broker {properties.node_id} of the cluster {properties.cluster_id} now, whose "
         f"metadata is in etcd\n"
-        f"the single broker's metadata is kept as {METADATA_FILE}{JOINED_SUFFIX}\n"
+        f"the single broker's metadata is kept as {METADATA_FILE}{_JOINED_SUFFIX}\n"
         f"start it: klamm serve --data-dir {shlex.quote(str(directory))} --metadata {shlex.quote(arguments.metadata)}"
     )
     return 0
@@ -77,7 +77,7 @@ def join(directory: Path, url: str, after_step: Callable[[str], None] = lambda _
         single = _read_single(directory)
         properties = asyncio.run(_fill(directory, single, url, after_step))
         metadata = directory / METADATA_FILE
-        metadata.rename(metadata.with_name(METADATA_FILE + JOINED_SUFFIX))
+        metadata.rename(metadata.with_name(METADATA_FILE + _JOINED_SUFFIX))
         sync_directory(directory)
         after_step("sealed")
         return properties

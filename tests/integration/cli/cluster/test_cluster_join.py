@@ -20,6 +20,8 @@ from klamm.storage.meta_properties import MetaProperties
 
 Start = Callable[..., BrokerProcess]
 
+pytestmark = pytest.mark.timeout(300)  # each test starts several processes, one after the other
+
 _KILLED_AFTER = """
 import os, signal, sys
 from pathlib import Path

@@ -20,6 +20,8 @@ from klamm.storage.meta_properties import MetaProperties
 
 Start = Callable[..., BrokerProcess]
 
+pytestmark = pytest.mark.timeout(300)  # each test starts several processes, one after the other
+
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[Etcd]:
