@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from klamm.cli.cluster.cluster_status import COLUMNS as CLUSTER_COLUMNS
+from klamm.cli.cluster.move_batches import PLAN_COLUMNS
 from klamm.cli.context.command import COLUMNS as CONTEXT_COLUMNS
 from klamm.cli.env.env_compare import COLUMNS as ENVIRONMENT_COLUMNS
 from klamm.cli.group.command import MEMBER_COLUMNS, OFFSET_COLUMNS
@@ -72,6 +73,7 @@ def test_every_format_token_and_column_is_told() -> None:
         *of_transactions,
         *WORKER_COLUMNS,
         *CLUSTER_COLUMNS,
+        *PLAN_COLUMNS,
         *CONTEXT_COLUMNS,
         *CHECK_COLUMNS,
         *STATUS_COLUMNS,

@@ -132,7 +132,7 @@ def test_a_broker_is_drained_stopped_and_unregistered(cluster: Cluster, on_clust
     deadline = time.monotonic() + PATIENCE_S
     while on_cluster("cluster", "decommission", "4", "--unregister").status:  # until the session has expired
         assert time.monotonic() < deadline
-    assert [row["id"] for row in on_cluster.rows("cluster", "describe")] == [1, 2, 3]
+    assert [row["broker"] for row in on_cluster.rows("cluster", "describe")] == [1, 2, 3]
     found = read_numbers(cluster, topic, len(writer.acknowledged))
     assert sorted(found) == sorted(writer.acknowledged)
 
@@ -162,7 +162,7 @@ def test_a_cancelled_broker_gets_replicas_again(cluster: Cluster, on_cluster: Co
         assert all("4" not in replicas.split(",") for replicas in replicas_on(on_cluster, topic))
         on_cluster.done("cluster", "rebalance", "--execute", "--at-once", "2")
     assert not writer.errors
-    brokers = {row["id"]: row for row in on_cluster.rows("cluster", "describe")}
+    brokers = {row["broker"]: row for row in on_cluster.rows("cluster", "describe")}
     assert {row["replicas"] for row in brokers.values()} == {3}
     assert {row["leaders"] for row in brokers.values()} == {1}
     found = read_numbers(cluster, topic, len(writer.acknowledged))
