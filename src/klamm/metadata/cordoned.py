@@ -11,11 +11,11 @@ from typing import Final
 from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.protocol.types import BrokerId
 
-__all__ = ["CORDONED_LOG_DIRS", "is_cordoned"]
+__all__ = ["is_cordoned"]
 
-CORDONED_LOG_DIRS: Final = "cordoned.log.dirs"
+_CORDONED_LOG_DIRS: Final = "cordoned.log.dirs"
 
 
 def is_cordoned(image: MetadataImage, broker_id: BrokerId) -> bool:
     """Returns whether the broker's log directory is cordoned. Its present replicas go on; it gets no new ones."""
-    return bool(image.config_overrides(ResourceType.BROKER, str(broker_id)).get(CORDONED_LOG_DIRS, "").strip())
+    return bool(image.config_overrides(ResourceType.BROKER, str(broker_id)).get(_CORDONED_LOG_DIRS, "").strip())

@@ -12,6 +12,7 @@ from klamm.cli.cluster.cluster_describe import BROKER_COLUMNS
 from klamm.cli.cluster.cluster_elect import ELECTION_COLUMNS
 from klamm.cli.cluster.cluster_reassign import MOVE_COLUMNS
 from klamm.cli.cluster.cluster_status import COLUMNS as CLUSTER_COLUMNS
+from klamm.cli.cluster.move_batches import PLAN_COLUMNS
 from klamm.cli.context.command import COLUMNS as CONTEXT_COLUMNS
 from klamm.cli.env.env_compare import COLUMNS as ENVIRONMENT_COLUMNS
 from klamm.cli.group.command import MEMBER_COLUMNS, OFFSET_COLUMNS
@@ -82,6 +83,7 @@ def test_every_format_token_and_column_is_told() -> None:
         *PARTITION_COLUMNS,
         *REPLICA_COLUMNS,
         *CONFIG_COLUMNS,
+        *PLAN_COLUMNS,
         *CONTEXT_COLUMNS,
         *CHECK_COLUMNS,
         *STATUS_COLUMNS,
