@@ -20,14 +20,14 @@ from klamm.protocol.api import API_SPECS, ApiKey
 from klamm.protocol.codec import Message, encode
 from klamm.protocol.errors import ErrorCode
 
-__all__ = ["SCRIPTS", "Run", "Script", "load_scripts", "script"]
+__all__ = ["SCRIPTS", "Run", "Script", "load_scripts", "play", "script"]
 
 Script: TypeAlias = "Callable[[Run], None]"
 
 SCRIPTS: Final[dict[str, Script]] = {}
 """All scripts, by name, after `load_scripts`."""
 
-_STATE_SECONDS: Final = 60
+_STATE_SECONDS: Final = 20
 """On an idle machine; Apache Kafka needs some seconds to notice that a broker is gone."""
 _LOOK_INTERVAL_S: Final = 0.02
 # Their newest versions have ids instead of names of topics.
@@ -104,15 +104,6 @@ class Run:
         tree = {name: f"<{name}>" if name in _OWN_NUMBERS else value for name, value in tree.items()}
         self.steps.append((label, lines_of(tree)))
 
-    def note(self, label: str, *lines: str) -> None:
-        """Records lines that the script itself has found."""
-        assert all(label != before for before, _ in self.steps), f"two steps with the label {label!r}"
-        self.steps.append((label, list(lines)))
-
-    def mask_text(self, text: str, mask: str) -> None:
-        """Replaces a text in all following answers."""
-        self._masks.learn_text(text, mask)
-
     def call(self, api: ApiKey, *, broker: int = 1, version: int | None = None, **fields: object) -> Any:
         """Sends a request to a broker and returns the answer, without recording it."""
         spec = API_SPECS[api]
@@ -127,15 +118,6 @@ class Run:
             wire.send(api, version, encode(build(API_SPECS[api].request_class(), fields), version))
             wire.send(ApiKey.API_VERSIONS, 0, b"")  # its answer says that the request before has been processed
             wire.receive(ApiKey.API_VERSIONS, 0)
-
-    def is_closed(self, api: ApiKey, *, broker: int = 1, version: int | None = None, **fields: object) -> bool:
-        """Returns whether a broker closes the connection instead of an answer."""
-        try:
-            self.call(api, broker=broker, version=version, **fields)
-        except ConnectionError:
-            self._wires.pop(broker).socket.close()
-            return True
-        return False
 
     def _wire(self, broker: int) -> Wire:
         if broker not in self._wires:
@@ -202,6 +184,7 @@ class Run:
         }
         (made,) = self.call(ApiKey.CREATE_TOPICS, topics=[wanted], timeout_ms=30_000).topics
         assert not made.error_code, made
+        self._masks.learn_topic(name, made.topic_id)
         for index in range(partitions):
             self.wait_for_partition(name, index, lambda found: found.leader_id == replicas[0])
         return name
@@ -240,6 +223,16 @@ def _poll(holds: Callable[[], bool]) -> bool:
             return False
         time.sleep(_LOOK_INTERVAL_S)
     return True
+
+
+def play(name: str, brokers: Brokers) -> list[tuple[str, list[str]]]:
+    """Plays a script and returns its steps. All brokers run again at the end."""
+    with Run(name, brokers) as run:
+        try:
+            SCRIPTS[name](run)
+        finally:
+            run.restore()
+    return run.steps
 
 
 def _version(api: ApiKey) -> int:
