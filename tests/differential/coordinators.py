@@ -42,7 +42,7 @@ def place_coordinator(run: Run, kind: int, replicas: list[int]) -> None:
 
 
 def wait_for_producer_ids(run: Run) -> None:
-    """Waits until each broker has producer ids: Apache Kafka's brokers fetch them with the first request, and refuse it."""
+    """Waits until each broker has producer ids. Apache Kafka's brokers refuse the first request."""
     for broker in run.running:
         run.wait_for(partial(_has_producer_ids, run, broker))
 

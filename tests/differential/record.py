@@ -22,6 +22,7 @@ def main(names: list[str]) -> int:
     chosen = names or list(SCRIPTS)
     with apache_kafka() as brokers:
         for name in chosen:
+            print(name, flush=True)
             write(name, SCRIPTS[name].__doc__ or name, play(name, brokers))
     complaints = []
     with apache_kafka() as brokers:

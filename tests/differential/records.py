@@ -19,7 +19,7 @@ def batch(value: bytes = b"value", **options: Any) -> bytes:
     return encode_batch([(_NOW_MS, b"key", value, ())], **options)
 
 
-def produce_fields(topic: str, records: bytes, *, index: int = 0, acks: int = -1) -> dict[str, object]:
+def produce_fields(topic: str, records: bytes, *, index: int = 0, acks: int = -1) -> dict[str, Any]:
     """Returns the fields of a Produce request for one partition."""
     partition = {"index": index, "records": memoryview(records)}
     return {"acks": acks, "timeout_ms": 30_000, "topic_data": [{"name": topic, "partition_data": [partition]}]}
@@ -33,7 +33,7 @@ def produce(run: Run, topic: str, value: bytes, *, index: int = 0) -> None:
     assert not result.error_code, result
 
 
-def fetch_fields(topic: str, offset: int = 0, **partition: object) -> dict[str, object]:
+def fetch_fields(topic: str, offset: int = 0, **partition: object) -> dict[str, Any]:
     """Returns the fields of a Fetch request without a session, which does not wait; `partition` has further fields of
     the partition."""
     wanted = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1_000_000, **partition}

@@ -42,8 +42,8 @@ def topics_without_a_broker(run: Run) -> None:
         run.ask(f"created {label}", ApiKey.DESCRIBE_TOPIC_PARTITIONS, topics=topics)
     for label, brokers in (("live first", [1, 3]), ("dead first", [3, 2]), ("dead alone", [3, 3])):
         wanted = {"name": topic, "count": 2, "assignments": [{"broker_ids": brokers}]}
-        label = f"CreatePartitions, {label}"
-        run.ask(label, ApiKey.CREATE_PARTITIONS, topics=[wanted], timeout_ms=30_000, validate_only=True)
+        step = f"CreatePartitions, {label}"
+        run.ask(step, ApiKey.CREATE_PARTITIONS, topics=[wanted], timeout_ms=30_000, validate_only=True)
     run.start(3)
 
 

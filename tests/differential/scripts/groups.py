@@ -15,7 +15,9 @@ _OLD, _NEW, _OTHER = 3, 1, 2
 """The coordinator before and after the failure, and a broker that never coordinates."""
 
 
-def _commit(run: Run, label: str, topic: str, offset: int, member: str, epoch: int, broker: int) -> None:
+def _commit(run: Run, label: str, topic: str, offset: int, *, by: tuple[str, int], broker: int) -> None:
+    """Commits as a member in a generation or member epoch."""
+    member, epoch = by
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "note"}
     run.ask(
         label,
@@ -28,7 +30,9 @@ def _commit(run: Run, label: str, topic: str, offset: int, member: str, epoch: i
     )
 
 
-def _offsets(run: Run, label: str, topic: str, broker: int, member: str | None = None, epoch: int = -1) -> None:
+def _offsets(run: Run, label: str, topic: str, broker: int, by: tuple[str | None, int] = (None, -1)) -> None:
+    """Reads the offsets, as a member in a member epoch or as no member."""
+    member, epoch = by
     group = {
         "group_id": run.name,
         "member_id": member,
@@ -90,7 +94,7 @@ def classic_group(run: Run) -> None:
         )
 
     def beat(label: str, member: str, generation: int, broker: int = _OLD) -> None:
-        fields = {"group_id": run.name, "generation_id": generation, "member_id": member}
+        fields: dict[str, Any] = {"group_id": run.name, "generation_id": generation, "member_id": member}
         run.ask(label, ApiKey.HEARTBEAT, broker=broker, **fields)
 
     member = join("Join without an id", "").member_id
@@ -99,8 +103,8 @@ def classic_group(run: Run) -> None:
     sync("Sync", member, 1)
     beat("Heartbeat", member, 1)
     beat("Heartbeat at a broker that does not coordinate", member, 1, _OTHER)
-    _commit(run, "Commit", topic, 1, member, 1, _OLD)
-    _commit(run, "Commit at a broker that does not coordinate", topic, 1, member, 1, _OTHER)
+    _commit(run, "Commit", topic, 1, by=(member, 1), broker=_OLD)
+    _commit(run, "Commit at a broker that does not coordinate", topic, 1, by=(member, 1), broker=_OTHER)
     _take_over(run)
     beat("Heartbeat after the failure", member, 1, _NEW)
     beat("Heartbeat of an old generation", member, 0, _NEW)
@@ -109,10 +113,10 @@ def classic_group(run: Run) -> None:
     beat("Heartbeat elsewhere after the failure", member, 1, _OTHER)
     _offsets(run, "Offsets after the failure", topic, _NEW)
     _offsets(run, "Offsets elsewhere", topic, _OTHER)
-    _commit(run, "Commit after the failure", topic, 2, member, 1, _NEW)
-    _commit(run, "Commit of an old generation", topic, 3, member, 0, _NEW)
-    _commit(run, "Commit of an unknown member", topic, 3, "nobody", 1, _NEW)
-    _commit(run, "Commit without a member", topic, 3, "", -1, _NEW)
+    _commit(run, "Commit after the failure", topic, 2, by=(member, 1), broker=_NEW)
+    _commit(run, "Commit of an old generation", topic, 3, by=(member, 0), broker=_NEW)
+    _commit(run, "Commit of an unknown member", topic, 3, by=("nobody", 1), broker=_NEW)
+    _commit(run, "Commit without a member", topic, 3, by=("", -1), broker=_NEW)
     sync("Sync after the failure", member, 1, _NEW)
     join("Join after the failure", member, _NEW)
     beat("Heartbeat of the generation before", member, 1, _NEW)
@@ -153,7 +157,7 @@ def consumer_group(run: Run) -> None:
         found: int = answer.member_epoch
         return found
 
-    joining: dict[str, object] = {
+    joining: dict[str, Any] = {
         "rebalance_timeout_ms": 300_000,
         "subscribed_topic_names": [topic],
         "server_assignor": "uniform",
@@ -162,20 +166,20 @@ def consumer_group(run: Run) -> None:
     beat("Join at a broker that does not coordinate", 0, _OTHER, **joining)
     epoch = beat("Join", 0, **joining)
     beat("Heartbeat", epoch)
-    _commit(run, "Commit", topic, 1, member, epoch, _OLD)
+    _commit(run, "Commit", topic, 1, by=(member, epoch), broker=_OLD)
     _take_over(run)
     beat("Heartbeat after the failure", epoch, _NEW)
     beat("Heartbeat elsewhere after the failure", epoch, _OTHER)
     beat("Heartbeat of the epoch before", epoch - 1, _NEW)
     beat("Heartbeat of a later epoch", 9, _NEW)
     beat("Heartbeat of an unknown member", epoch, _NEW, "nobody")
-    _offsets(run, "Offsets after the failure", topic, _NEW, member, epoch)
-    _offsets(run, "Offsets of another epoch", topic, _NEW, member, 9)
-    _offsets(run, "Offsets of an unknown member", topic, _NEW, "nobody", epoch)
-    _commit(run, "Commit after the failure", topic, 2, member, epoch, _NEW)
-    _commit(run, "Commit of the epoch before", topic, 3, member, epoch - 1, _NEW)
-    _commit(run, "Commit of a later epoch", topic, 3, member, 9, _NEW)
-    _commit(run, "Commit of an unknown member", topic, 3, "nobody", epoch, _NEW)
+    _offsets(run, "Offsets after the failure", topic, _NEW, (member, epoch))
+    _offsets(run, "Offsets of another epoch", topic, _NEW, (member, 9))
+    _offsets(run, "Offsets of an unknown member", topic, _NEW, ("nobody", epoch))
+    _commit(run, "Commit after the failure", topic, 2, by=(member, epoch), broker=_NEW)
+    _commit(run, "Commit of the epoch before", topic, 3, by=(member, epoch - 1), broker=_NEW)
+    _commit(run, "Commit of a later epoch", topic, 3, by=(member, 9), broker=_NEW)
+    _commit(run, "Commit of an unknown member", topic, 3, by=("nobody", epoch), broker=_NEW)
     beat("Another subscription", epoch, _NEW, subscribed_topic_names=[topic, f"{run.name}-none"])
     describe, groups = ApiKey.CONSUMER_GROUP_DESCRIBE, [run.name]
     # Kafka describes what is committed, which it knows later than the answers before.

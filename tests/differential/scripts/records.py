@@ -18,13 +18,15 @@ def _produce(run: Run, label: str, topic: str, broker: int = 1, *, index: int = 
     run.ask(label, ApiKey.PRODUCE, broker=broker, **produce_fields(topic, batch(), index=index, acks=acks))
 
 
-def _list_offsets(run: Run, label: str, topic: str, timestamp: int, broker: int = 1, epoch: int = -1) -> None:
+def _list_offsets(run: Run, label: str, topic: str, timestamp: int, *, broker: int = 1, epoch: int = -1) -> None:
     wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": epoch}
     topics = [{"name": topic, "partitions": [wanted]}]
     run.ask(label, ApiKey.LIST_OFFSETS, broker=broker, topics=topics, timeout_ms=30_000)
 
 
-def _epoch(run: Run, label: str, topic: str, epoch: int, current: int = -1, broker: int = 1, replica: int = -1) -> None:
+def _epoch(
+    run: Run, label: str, topic: str, epoch: int, *, current: int = -1, broker: int = 1, replica: int = -1
+) -> None:
     wanted = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": current}
     topics = [{"topic": topic, "partitions": [wanted]}]
     run.ask(label, ApiKey.OFFSET_FOR_LEADER_EPOCH, broker=broker, replica_id=replica, topics=topics)
@@ -34,10 +36,10 @@ def _fetch(run: Run, label: str, topic: str, offset: int = 0, broker: int = 1, *
     run.ask(label, ApiKey.FETCH, broker=broker, **fetch_fields(topic, offset, **fields))
 
 
-def _delete(run: Run, label: str, topic: str, offset: int, broker: int = 1, index: int = 0, wait_ms: int = 30_000) -> None:
+def _delete(run: Run, label: str, topic: str, offset: int, *, broker: int = 1, index: int = 0) -> None:
     partition = {"partition_index": index, "offset": offset}
     topics = [{"name": topic, "partitions": [partition]}]
-    run.ask(label, ApiKey.DELETE_RECORDS, broker=broker, topics=topics, timeout_ms=wait_ms)
+    run.ask(label, ApiKey.DELETE_RECORDS, broker=broker, topics=topics, timeout_ms=30_000)
 
 
 @script
@@ -51,9 +53,9 @@ def wrong_brokers(run: Run) -> None:
         _produce(run, f"Produce with acks=1 to {who}", topic, broker, acks=1)
         fields = produce_fields(topic, batch())
         run.ask(f"Produce of an older version to {who}", ApiKey.PRODUCE, broker=broker, version=9, **fields)
-        _list_offsets(run, f"ListOffsets of {who}", topic, -1, broker)
+        _list_offsets(run, f"ListOffsets of {who}", topic, -1, broker=broker)
         _epoch(run, f"OffsetForLeaderEpoch of {who}", topic, 0, broker=broker)
-        _delete(run, f"DeleteRecords of {who}", topic, 1, broker)
+        _delete(run, f"DeleteRecords of {who}", topic, 1, broker=broker)
         producers = [{"name": topic, "partition_indexes": [0]}]
         run.ask(f"DescribeProducers of {who}", ApiKey.DESCRIBE_PRODUCERS, broker=broker, topics=producers)
     _fetch(run, "Fetch from a stranger", topic, broker=3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.differential.script import Run, script
 
 from klamm.protocol.api import ApiKey
@@ -126,7 +124,11 @@ def describe_topics(run: Run) -> None:
     wanted = [{"topic": topic, "partitions": [0, 1, 7]}]
     for broker in (1, 3):
         run.ask(f"DescribeLogDirs of broker {broker}", ApiKey.DESCRIBE_LOG_DIRS, broker=broker, topics=wanted)
-    run.ask("DescribeLogDirs elsewhere", ApiKey.DESCRIBE_LOG_DIRS, topics=[{"topic": f"{run.name}-other", "partitions": [0]}])
+    run.ask(
+        "DescribeLogDirs elsewhere",
+        ApiKey.DESCRIBE_LOG_DIRS,
+        topics=[{"topic": f"{run.name}-other", "partitions": [0]}],
+    )
     _describe_configs(run, "configs of the topic", _TOPIC_CONFIG, topic, "2")
     _describe_configs(run, "configs of an unknown topic", _TOPIC_CONFIG, f"{run.name}-none")
     _describe_configs(run, "configs of another broker", _BROKER_CONFIG, "2")
@@ -146,10 +148,10 @@ def _describe_configs(run: Run, label: str, kind: int, name: str, value: str | N
     run.ask_until(label, is_known, ApiKey.DESCRIBE_CONFIGS, resources=[resource], include_synonyms=True)
 
 
-def _alter(run: Run, label: str, kind: int, name: str, value: str | None, operation: int = 0, broker: int = 1) -> Any:
+def _alter(run: Run, label: str, kind: int, name: str, value: str | None, *, operation: int = 0) -> None:
     config = {"name": "min.insync.replicas", "config_operation": operation, "value": value}
     resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
-    return run.ask(label, ApiKey.INCREMENTAL_ALTER_CONFIGS, broker=broker, resources=[resource])
+    run.ask(label, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=[resource])
 
 
 @script

@@ -79,7 +79,7 @@ OTHERS: Final = re.compile(r"(settled-\d+|__\w+)$")
 
 
 class Masks:
-    """The masks for the answers of one broker, or of the brokers of a cluster; they learn topic ids from the answers."""
+    """The masks for the answers of a broker or of a cluster; they learn topic ids from the answers."""
 
     def __init__(self, *ports: int) -> None:
         self._ports = ports

@@ -11,7 +11,7 @@ from klamm.protocol.types import BrokerId
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
 
-__all__ = ["Node", "controller_among", "nodes_for", "reachable_brokers"]
+__all__ = ["Node", "controller_among", "fenced_nodes_for", "nodes_for", "reachable_brokers"]
 
 
 class Node(NamedTuple):
@@ -40,6 +40,19 @@ def nodes_for(context: RequestContext) -> list[Node]:
             is_same_host = registered is not None and registered.host == address.host
             host = context.advertised_host if is_same_host else address.host
             nodes.append(Node(broker.id, host, address.port, broker.rack))
+    return nodes
+
+
+def fenced_nodes_for(context: RequestContext) -> list[Node]:
+    """Returns the registered brokers that are not live, by id, with the addresses of the client's listener.
+
+    Kafka calls such a broker fenced; the metadata of topics do not list it.
+    """
+    image, listener_name = context.broker.metadata.image, context.connection.listener_name
+    nodes = []
+    for broker_id, broker in sorted(image.registrations.items()):
+        if broker_id not in image.brokers and (address := broker.endpoint(listener_name)) is not None:
+            nodes.append(Node(broker_id, address.host, address.port, broker.rack))
     return nodes
 
 
