@@ -98,6 +98,7 @@ class Run:
     def record(self, label: str, api: ApiKey, answer: Message, version: int | None = None) -> None:
         """Records an answer."""
         assert all(label != before for before, _ in self.steps), f"two steps with the label {label!r}"
+        assert not label.startswith(("broker ", "#", " ")), f"the language of the records has another use for {label!r}"
         version = _version(api) if version is None else version
         tree = self._masks.mask(answer, version, (self.name,))
         assert isinstance(tree, dict)

@@ -144,7 +144,7 @@ def consumer_group(run: Run) -> None:
     topic = _prepare(run)
     member = "member-1"
 
-    def beat(label: str, epoch: int, broker: int = _OLD, member: str = member, **fields: object) -> int:
+    def beat(label: str, epoch: int, broker: int = _OLD, member: str = member, **fields: Any) -> int:
         answer = run.ask(
             label,
             ApiKey.CONSUMER_GROUP_HEARTBEAT,

@@ -49,7 +49,7 @@ def reassignments(run: Run) -> None:
     topic = run.topic(replicas=(1, 2), partitions=3)
     produce(run, topic, b"value")
     _reassign(run, "unknown broker", topic, (0, [1, _NOBODY]))
-    _reassign(run, "broker twice", topic, (0, [1, 1]))
+    _reassign(run, "one broker twice", topic, (0, [1, 1]))
     _reassign(run, "negative broker", topic, (0, [-1]))
     _reassign(run, "no replicas", topic, (0, []))
     _reassign(run, "unknown partition", topic, (7, [1, 2]))
