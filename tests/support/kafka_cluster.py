@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from types import TracebackType
 
 from tests.support.kafka_broker import ApacheKafka
@@ -14,9 +15,9 @@ _NODES = 3
 
 
 class KafkaCluster:
-    """The cluster: `with KafkaCluster(transaction_version=2) as cluster: …`."""
+    """The cluster: `with KafkaCluster(transaction_version=2) as cluster: …`. `overrides` has keys for all nodes."""
 
-    def __init__(self, transaction_version: int) -> None:
+    def __init__(self, transaction_version: int, overrides: Mapping[str, str] | None = None) -> None:
         ports = [free_port() for _ in range(_NODES)]
         config = {
             "controller.quorum.voters": ",".join(f"{node + 1}@127.0.0.1:{port}" for node, port in enumerate(ports)),
@@ -29,6 +30,7 @@ class KafkaCluster:
             "transaction.state.log.min.isr": "2",
             "broker.session.timeout.ms": "4000",
             "broker.heartbeat.interval.ms": "500",
+            **(overrides or {}),
         }
         self.nodes = [
             ApacheKafka(
@@ -65,6 +67,22 @@ class KafkaCluster:
     def _start(self, node: ApacheKafka, started: threading.Event) -> None:
         try:
             node.__enter__()
+        except BaseException as error:
+            self._errors.append(error)
+        started.set()
+        self.is_over.wait()
+
+    def start_again(self, node: int) -> None:
+        """Starts a node again that was killed, on the same port and data. Nodes are numbered from 1."""
+        started = threading.Event()
+        threading.Thread(target=self._start_again, args=(node, started), daemon=True).start()
+        started.wait()
+        if self._errors:
+            raise self._errors[0]
+
+    def _start_again(self, node: int, started: threading.Event) -> None:
+        try:
+            self.nodes[node - 1].restart()
         except BaseException as error:
             self._errors.append(error)
         started.set()

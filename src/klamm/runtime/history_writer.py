@@ -259,11 +259,16 @@ class GroupHistory:
             self._dropped = 0
 
     def _append_all(self, partition: PartitionIndex, records: Sequence[UnstampedRecord]) -> None:
+        try:
+            max_batch_bytes = self._history_log.max_batch_bytes
+        except KafkaError as error:  # this broker leads no partition of the topic
+            self._tell_of_refusal(partition, len(records), error)
+            return
         batch: list[UnstampedRecord] = []
         size_bytes = 0
         for record in records:
             record_bytes = len(record[1] or b"") + len(record[2] or b"") + _RECORD_OVERHEAD_BYTES
-            if batch and size_bytes + record_bytes > self._history_log.max_batch_bytes:
+            if batch and size_bytes + record_bytes > max_batch_bytes:
                 self._append(partition, _encode_batch(batch), len(batch))
                 batch, size_bytes = [], 0
             batch.append(record)
@@ -274,7 +279,11 @@ class GroupHistory:
         try:
             self._history_log.append(partition, batch)
         except KafkaError as error:
-            _logger.warning("%d changes of groups are not in their history, partition %d: %s", count, partition, error)
+            self._tell_of_refusal(partition, count, error)
+
+    @staticmethod
+    def _tell_of_refusal(partition: PartitionIndex, count: int, error: KafkaError) -> None:
+        _logger.warning("%d changes of groups are not in their history, partition %d: %s", count, partition, error)
 
 
 def _encode(waiting: _Waiting) -> UnstampedRecord:

@@ -79,10 +79,10 @@ OTHERS: Final = re.compile(r"(settled-\d+|__\w+)$")
 
 
 class Masks:
-    """The masks for one broker's answers; they learn topic ids from the answers."""
+    """The masks for the answers of a broker or of a cluster; they learn topic ids from the answers."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, *ports: int) -> None:
+        self._ports = ports
         self._topics: dict[bytes, str] = {}
         self._texts: dict[str, str] = {}
         self._own = ALWAYS_OWN
@@ -152,7 +152,7 @@ class Masks:
     def _number(self, name: str, value: int) -> Tree:
         if name in self._own and value >= (name in ("session_id", "leader_epoch")):
             return f"<{name}>"
-        if name == "port" and value == self._port:
+        if name == "port" and value in self._ports:
             return "<port>"
         if name.endswith(("timestamp", "_ms")) and abs(value - time.time() * 1000) < NOW_MS:
             return "<now>"

@@ -13,7 +13,7 @@ from tests.unit.runtime.fake_ports import LaterExecutor, ManualTimers, MemoryLog
 from klamm.core.group.events import Cause, Event
 from klamm.core.group.offsets.committed_offset import CommittedOffset
 from klamm.protocol.compression import Compression
-from klamm.protocol.errors import ErrorCode
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import Record, read_batch_header
 from klamm.protocol.types import LeaderEpoch, PartitionIndex
 from klamm.runtime.history_writer import GroupHistory
@@ -156,6 +156,26 @@ def test_log_that_refuses_costs_the_record(story: ToldStory, caplog: pytest.LogC
     story.change()
     story.timers.advance(SECOND_MS)
     assert [change["sequence"] for change in story.written()] == [1]
+
+
+class HistoryElsewhere(HistoryInMemory):
+    """A history topic whose partitions are all led by other brokers."""
+
+    @property
+    def max_batch_bytes(self) -> int:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker leads no partition")
+
+    @max_batch_bytes.setter
+    def max_batch_bytes(self, value: int) -> None:
+        pass
+
+
+def test_topic_that_other_brokers_lead_costs_the_records(caplog: pytest.LogCaptureFixture) -> None:
+    """If this broker leads no partition of the topic, the records are dropped with one line in the broker's log."""
+    story = ToldStory(HistoryElsewhere())
+    story.start({"a": parts(0)})
+    story.timers.advance(SECOND_MS)
+    assert len([line for line in caplog.messages if "are not in their history" in line]) == 1
 
 
 def test_only_so_much_may_wait(caplog: pytest.LogCaptureFixture) -> None:

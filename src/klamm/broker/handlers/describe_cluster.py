@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS
-from klamm.broker.handlers.shared.nodes import controller_among, fenced_nodes_for, nodes_for
+from klamm.broker.handlers.shared.nodes import Node, controller_among, fenced_nodes_for, nodes_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.describe_cluster_request import DescribeClusterRequest
 from klamm.protocol.schema.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
@@ -23,7 +23,7 @@ BROKER: Final = 1
 
 
 def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Returns the live brokers, and on request those that are registered and not live: the fenced ones (KIP-1073).
+    """Returns the live brokers, and on request also the registered brokers that are not live, as fenced.
 
     Raises MISMATCHED_ENDPOINT_TYPE if the client expects a controller's listener, UNSUPPORTED_ENDPOINT_TYPE for an
     unknown type.
@@ -38,22 +38,23 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
         )
         raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, reason)
     nodes = nodes_for(context)
-    fenced = fenced_nodes_for(context) if request.include_fenced_brokers else []
+    described = [_describe(node, is_fenced=False) for node in nodes]
+    if request.include_fenced_brokers:
+        described += [_describe(node, is_fenced=True) for node in fenced_nodes_for(context)]
+        described.sort(key=lambda broker: broker.broker_id)
     response = DescribeClusterResponse(
         endpoint_type=BROKER,
         cluster_id=context.broker.cluster_id,
         controller_id=controller_among(nodes),
-        brokers=[
-            DescribeClusterBroker(
-                broker_id=node.id, host=node.host, port=node.port, rack=node.rack, is_fenced=is_fenced
-            )
-            for is_fenced, some in ((False, nodes), (True, fenced))
-            for node in some
-        ],
+        brokers=described,
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+def _describe(node: Node, *, is_fenced: bool) -> DescribeClusterBroker:
+    return DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack, is_fenced=is_fenced)
 
 
 def error_response(

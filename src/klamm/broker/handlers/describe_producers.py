@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.partitions.role import Role
 from klamm.broker.time_slices import Work
 from klamm.metadata.topic_name import shortened, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -20,6 +21,8 @@ from klamm.protocol.schema.describe_producers_response import (
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.storage.log import Log
 
 __all__ = ["error_response", "handle"]
 
@@ -56,6 +59,18 @@ def error_response(
     )
 
 
+def _log_of(partitions: PartitionRegistry, topic: str, index: int) -> Log:
+    """Returns the log of a replica, of the leader or of a follower, as `ReplicaManager.activeProducerState` of Kafka.
+
+    Raises KafkaError if this broker has no replica of the partition.
+    """
+    if partitions.role(topic, index) is Role.FOLLOWER:
+        log = partitions.find_log(partitions.by_name[topic], index)
+        if log is not None:
+            return log
+    return partitions.get(topic, index).log
+
+
 def _describe(context: RequestContext, topic: str, index: int) -> Work[PartitionResponse]:
     yield None
     reason = why_invalid(shortened(topic))
@@ -66,7 +81,7 @@ def _describe(context: RequestContext, topic: str, index: int) -> Work[Partition
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return PartitionResponse(partition_index=index, error_code=code, error_message=_UNKNOWN_TOPIC)
     try:
-        log = context.broker.partitions.get(topic, index).log
+        log = _log_of(context.broker.partitions, topic, index)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
     if log.is_offline:

@@ -211,6 +211,7 @@ def test_requests_for_a_partition_that_is_led_elsewhere(tmp_path: Path, is_repli
         assert registry.role(TOPIC, 0) is (Role.FOLLOWER if is_replica else Role.NOT_HERE)
         codes = await _codes_of_each_api(brokers, -1)
         assert codes.pop("WriteTxnMarkers") == (NOT_LEADER if is_replica else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        assert codes.pop("DescribeProducers") == (ErrorCode.NONE if is_replica else NOT_LEADER)
         assert set(codes.values()) == {NOT_LEADER}
         fenced = ErrorCode.FENCED_LEADER_EPOCH if is_replica else NOT_LEADER
         codes = await _codes_of_each_api(brokers, epoch)

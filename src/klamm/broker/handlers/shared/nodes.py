@@ -44,12 +44,14 @@ def nodes_for(context: RequestContext) -> list[Node]:
 
 
 def fenced_nodes_for(context: RequestContext) -> list[Node]:
-    """Returns the registered brokers that are not live and had the client's listener, by id."""
+    """Returns the registered brokers that are not live, by id, with the addresses of the client's listener.
+
+    Kafka calls such a broker fenced; the metadata of topics do not list it.
+    """
     image, listener_name = context.broker.metadata.image, context.connection.listener_name
     nodes = []
     for broker_id, broker in sorted(image.registrations.items()):
-        address = broker.endpoint(listener_name)
-        if broker_id not in image.brokers and address is not None:
+        if broker_id not in image.brokers and (address := broker.endpoint(listener_name)) is not None:
             nodes.append(Node(broker_id, address.host, address.port, broker.rack))
     return nodes
 
