@@ -65,7 +65,7 @@ def _log_of(partitions: PartitionRegistry, topic: str, index: int) -> Log:
     Raises KafkaError if this broker has no replica of the partition.
     """
     if partitions.role(topic, index) is Role.FOLLOWER:
-        log = partitions.find_log(partitions.by_name[topic], index)
+        log = partitions.unled.find(partitions.by_name[topic], index)
         if log is not None:
             return log
     return partitions.get(topic, index).log
