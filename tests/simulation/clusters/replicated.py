@@ -14,6 +14,9 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.brokers.plan import BrokerPlan
+from tests.simulation.clusters.ambushes import Ambushes
+from tests.simulation.clusters.clients.administrator import ReplicaAdministrator
+from tests.simulation.clusters.damage import damaging
 from tests.simulation.clusters.plan import ClusterPlan, cluster_config, make_cluster_plan
 from tests.simulation.clusters.world import ClusterWorld
 from tests.simulation.logs.device import Strike
@@ -45,7 +48,14 @@ def make_replica_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, Cluste
         has_kills=plan.has_kills or not has_power,
         topic_config=replace(plan.topic_config, min_insync_replicas=random.choice((1, 2, 2, 2))),
     )
-    return plan, cluster._replace(has_moves=False)
+    has_reassignments, has_min_isr_changes = random.random() < 0.4, random.random() < 0.4
+    return plan, cluster._replace(
+        has_moves=False,
+        has_ambushes=random.random() < 0.7,
+        has_reassignments=has_reassignments,
+        has_min_isr_changes=has_min_isr_changes,
+        damage_rate=random.choice((0.0, 0.0, 0.05, 0.2)),
+    )
 
 
 class ReplicaWorld(ClusterWorld):
@@ -53,14 +63,20 @@ class ReplicaWorld(ClusterWorld):
 
     make_plan = staticmethod(make_replica_plan)
 
+    administrator: ReplicaAdministrator | None = None
+    has_healed = False
+    """Whether the faults are over."""
+    max_lag_ms: int
+
     def config_of(self, number: BrokerId, folder: str) -> BrokerConfig:
         draw = Random(f"replication of {self.seed}")
+        self.max_lag_ms = draw.choice((60, 300, 2_000))
         return replace(
             cluster_config(self.plan, self.cluster, folder, number),
             offsets_topic_replication_factor=_REPLICAS,
             transaction_state_log_replication_factor=_REPLICAS,
             transaction_state_log_min_isr=self.plan.topic_config.min_insync_replicas,
-            replica_lag_time_max_ms=draw.choice((60, 300, 2_000)),
+            replica_lag_time_max_ms=self.max_lag_ms,
             replica_fetch_wait_max_ms=draw.choice((10, 100)),
             replica_fetch_backoff_ms=draw.choice((20, 100)),
             replica_fetch_max_bytes=draw.choice((300, 2_000, 100_000)),
@@ -126,7 +142,34 @@ class ReplicaWorld(ClusterWorld):
     def run(self) -> None:
         self._high_watermarks: dict[tuple[TopicPartition, int], Offset] = {}
         self._has_lost_power = False
-        super().run()
+        self._ambushes = Ambushes(self)
+        if self.cluster.has_ambushes:
+            self.metadata.watcher = self._ambushes.written
+        draw = Random(f"damage of {self.seed}")
+        with damaging(draw, self.notes.add, lambda: 0.0 if self.has_healed else self.cluster.damage_rate):
+            super().run()
+
+    def _make_clients(self) -> None:
+        super()._make_clients()
+        if self.cluster.has_reassignments or self.cluster.has_min_isr_changes:
+            self.administrator = ReplicaAdministrator(self, "administrator")
+
+    def _trouble(self) -> None:
+        super()._trouble()
+        if self.cluster.has_ambushes and self.cluster.has_min_isr_changes and self.max_lag_ms < 1_000:
+            self._ambushes.lower()
+
+    def _heal(self) -> None:
+        self.has_healed = True
+        super()._heal()
+
+    def break_watch(self, number: BrokerId, duration_ms: float) -> None:
+        """Breaks a broker's watch of the metadata store."""
+        self._sessions[number].break_watch(duration_ms)
+
+    def die(self, number: BrokerId, strike: Strike) -> None:
+        """Ends a broker's process."""
+        self._die(number, strike)
 
     def _image(self) -> MetadataImage:
         return apply(EMPTY_IMAGE, self.metadata.revision, self.metadata.entries)
@@ -138,14 +181,12 @@ class ReplicaWorld(ClusterWorld):
                     yield TopicPartition(topic.name, partition.index), partition
 
     def is_settled(self) -> bool:
-        """All replicas are in sync."""
-        return all(len(partition.isr) == len(partition.replicas) for _, partition in self._replicated())
+        """All replicas are in sync, and no reassignment is in progress."""
+        return all(_is_settled(partition) for _, partition in self._replicated())
 
     def why_unsettled(self) -> str:
         behind = {
-            str(where): list(partition.isr)
-            for where, partition in self._replicated()
-            if len(partition.isr) < len(partition.replicas)
+            str(where): list(partition.isr) for where, partition in self._replicated() if not _is_settled(partition)
         }
         return f"not all replicas are in sync: {behind}"
 
@@ -204,6 +245,11 @@ class ReplicaWorld(ClusterWorld):
         contents = {_content(log, start) for log in logs}
         if len(contents) > 1:
             raise Violation(2, f"the replicas of {where} hold different bytes")
+
+
+def _is_settled(partition: PartitionImage) -> bool:
+    is_reassigned = bool(partition.adding or partition.removing)
+    return len(partition.isr) == len(partition.replicas) and not is_reassigned
 
 
 def _content(log: Log, start: Offset) -> bytes:
