@@ -3,7 +3,11 @@ when a leader begins, and when `min.insync.replicas` is lowered.
 
 Faults at random moments rarely meet such a moment, because it lasts for some milliseconds. So an ambush waits for it in
 the metadata store. Then it cuts the followers concerned off from the leader, and kills the leader a little later: the
-next leader has exactly what it held at that moment. A kill takes no record away, so it may occur at any time.
+next leader has exactly what it held at that moment.
+
+A kill takes no record away. But a replica that loses unsynced records in a power failure counts as in sync until its
+session has ended. If the leader is killed before that, the replica may be elected. So no leader is killed until a
+broker that has lost power serves again.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ _MOST: Final = 4
 _JOIN_CHANCE: Final = 0.4
 _LEADER_CHANCE: Final = 0.3
 _LOWER_CHANCE: Final = 0.3
+_POWER_CHANCE: Final = 0.15
+_BACK_MS: Final = 5.0
 _KILL_AFTER_MS: Final = (5, 30, 100)
 _MARGIN_MS: Final = 60
 """From the time at which followers lag to their removal from the in-sync replicas."""
@@ -43,6 +49,13 @@ class Ambushes:
         self._image: MetadataImage = EMPTY_IMAGE
         self._left = _MOST
         self._is_busy = False
+        self._back: BrokerId | None = None
+        """The broker that comes back after an ambush has taken its power."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a leader is about to be killed."""
+        return self._is_busy
 
     def written(self, revision: int, entries: Mapping[str, Versioned | None]) -> None:
         """Looks at a commit of the metadata store."""
@@ -55,14 +68,15 @@ class Ambushes:
             if new.leader_epoch != old.leader_epoch:
                 self._consider(where, new, set(new.isr) - {new.leader}, _LEADER_CHANCE)
             elif joined:
-                self._consider(where, new, joined, _JOIN_CHANCE)
+                self._consider(where, new, joined, 1.0 if self._back in joined else _JOIN_CHANCE)
 
     def _consider(self, where: TopicPartition, partition: PartitionImage, cut: set[BrokerId], chance: float) -> None:
         world = self._world
         if not cut or not self._may_begin(partition.leader) or not world.loop.chance(chance):
             return
         self._begin(partition.leader, cut)
-        world.notes.add("the leader of %s, broker %d, is ambushed: %s do not reach it", where, partition.leader, cut)
+        world.notes.add("the leader of %s, broker %d, is ambushed", str(where), partition.leader)
+        world.notes.add("brokers %s do not reach broker %d", sorted(cut), partition.leader)
         if world.loop.chance(0.5):
             world.break_watch(partition.leader, 150)
         self._kill_later(partition.leader, world.loop.random.choice(_KILL_AFTER_MS))
@@ -78,14 +92,24 @@ class Ambushes:
         administrator = world.administrator
         assert administrator is not None
         self._begin(partition.leader, set(partition.isr) - {partition.leader})
-        world.notes.add("broker %d is to lead %s alone", partition.leader, where)
+        world.notes.add("broker %d is to lead %s alone", partition.leader, str(where))
         alone_ms = world.max_lag_ms + _MARGIN_MS
         world.loop.call_later(alone_ms, partial(administrator.lowered.append, where.topic))
         self._kill_later(partition.leader, alone_ms + world.loop.random.choice((100, 200, 300)))
 
+    def take_power(self) -> None:
+        """Takes the power of a broker that comes back at once: a leader may still remember what the broker held."""
+        world = self._world
+        if self._is_busy or not world.loop.chance(_POWER_CHANCE):
+            return
+        serving = [number for number, machine in world.machines.items() if machine.is_serving]
+        self._back = world.loop.random.choice(serving)
+        world.die(self._back, Strike.POWER)
+        world.come_back(self._back, _BACK_MS)
+
     def _may_begin(self, leader: BrokerId) -> bool:
         world = self._world
-        if self._is_busy or not self._left or world.has_healed or leader == NO_BROKER:
+        if self._is_busy or not self._left or world.has_healed or leader == NO_BROKER or world.lacks_power:
             return False
         return world.machines[leader].is_serving and not world.is_stopping(leader)
 

@@ -1,9 +1,10 @@
 """A world of brokers that replicate their partitions.
 
 Brokers are killed at any time. A power failure takes what is not on the disk; without `klamm.fsync=ack` one occurs only
-while all replicas are in sync, and no other fault until they are again, so that a majority keeps each record. Then no
-acknowledged record may be lost (I3), the replicas must agree (I2), and the high watermark may not fall within a leader
-epoch (I5). At the end all replicas are in sync again, and hold the same bytes.
+while all replicas are in sync. Until they are again, a leader is killed only in an ambush, when the broker that has
+lost power serves again. So a majority keeps each record. Then no acknowledged record may be lost (I3), the replicas
+must agree (I2), and the high watermark may not fall within a leader epoch (I5). At the end all replicas are in sync
+again, and hold the same bytes.
 """
 
 from __future__ import annotations
@@ -48,13 +49,14 @@ def make_replica_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, Cluste
         has_kills=plan.has_kills or not has_power,
         topic_config=replace(plan.topic_config, min_insync_replicas=random.choice((1, 2, 2, 2))),
     )
-    has_reassignments, has_min_isr_changes = random.random() < 0.4, random.random() < 0.4
+    cluster = cluster._replace(has_moves=False)
+    if sizes.random() < 0.5:
+        return plan, cluster
     return plan, cluster._replace(
-        has_moves=False,
-        has_ambushes=random.random() < 0.7,
-        has_reassignments=has_reassignments,
-        has_min_isr_changes=has_min_isr_changes,
-        damage_rate=random.choice((0.0, 0.0, 0.05, 0.2)),
+        has_ambushes=sizes.random() < 0.8,
+        has_reassignments=sizes.random() < 0.4,
+        has_min_isr_changes=sizes.random() < 0.4,
+        damage_rate=sizes.choice((0.0, 0.0, 0.05, 0.2)),
     )
 
 
@@ -158,6 +160,18 @@ class ReplicaWorld(ClusterWorld):
         super()._trouble()
         if self.cluster.has_ambushes and self.cluster.has_min_isr_changes and self.max_lag_ms < 1_000:
             self._ambushes.lower()
+        if self.cluster.has_ambushes and self.plan.fsync != "ack" and self._may_lose_power():
+            self._ambushes.take_power()
+
+    @property
+    def lacks_power(self) -> bool:
+        """Whether a broker that has lost records in a power failure does not serve yet."""
+        return self._has_lost_power and not self._all_serve()
+
+    def come_back(self, number: BrokerId, after_ms: float) -> None:
+        """Ends the session of a broker that is dead, and starts it again soon."""
+        self.metadata.end(self._sessions[number])
+        self._due[number] = self.loop.now_ms + after_ms
 
     def _heal(self) -> None:
         self.has_healed = True
@@ -217,7 +231,8 @@ class ReplicaWorld(ClusterWorld):
         return strike
 
     def _may_lose_power(self) -> bool:
-        return self.plan.has_power_failures and self._all_serve() and self.is_settled()
+        is_safe = self._all_serve() and not self._ambushes.is_busy
+        return self.plan.has_power_failures and is_safe and self.is_settled()
 
     def arm(self, number: BrokerId, strike: Strike, calls: int) -> None:
         if strike is Strike.POWER and self.plan.fsync != "ack":
