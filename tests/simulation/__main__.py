@@ -84,7 +84,7 @@ def _run(kind: str, seeds: range, bug: str | None, processes: int, most_failures
     took = time.monotonic() - started
     print(
         f"{kind}: {count} worlds, {steps} steps, {simulated_ms / 3_600_000:.1f} simulated hours in {took:.1f} s"
-        f" ({count / took:.0f} worlds a second); {failures or 'none'} failed"
+        f" ({count / took:.1f} worlds a second); {failures or 'none'} failed"
     )
     return 1 if failures else 0
 

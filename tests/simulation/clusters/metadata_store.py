@@ -57,6 +57,8 @@ class SharedMetadata:
         self.entries: dict[str, Versioned] = {}
         self.sessions: list[Session] = []
         self._leases: dict[str, Session] = {}
+        self.watcher: Callable[[int, Mapping[str, Versioned | None]], None] | None = None
+        """Is called with each commit."""
 
     def connect(self, loop: ProcessLoop, name: str) -> Session:
         """Returns a new session of a process."""
@@ -82,6 +84,8 @@ class SharedMetadata:
                 self._leases[key] = session
         for each in self.sessions:
             each.follow(Commit(self.revision, made))
+        if self.watcher is not None:
+            self.watcher(self.revision, made)
         return self.revision
 
     def transact(self, session: Session, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:

@@ -37,6 +37,13 @@ class ClusterPlan(NamedTuple):
     has_new_topics: bool
     load_step_ms: float
     """The longest time from one step of a coordinator's load to the next."""
+    has_ambushes: bool = False
+    """Whether faults strike when a replica joins or a leader begins."""
+    has_reassignments: bool = False
+    """Whether replicas and preferred leaders change."""
+    has_min_isr_changes: bool = False
+    damage_rate: float = 0.0
+    """Probability that an answer from one broker to another holds a damaged batch."""
 
 
 def make_cluster_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:

@@ -17,11 +17,13 @@ from klamm.broker.replication.leader_fetcher import LeaderFetcher
 from klamm.broker.replication.replica_fetchers import ReplicaFetchers
 from klamm.core.replication import in_sync_replicas
 from klamm.core.replication.follower_progress import FollowerProgress
-from klamm.metadata import brokers
+from klamm.metadata import brokers, config_changes
 from klamm.metadata.image import PartitionImage
+from klamm.metadata.metadata_store import Change
 from klamm.metadata.replicas import broker_departure, isr_changes, replica_rules
 from klamm.metadata.replicas.partition_change import ReplicaRules
 from klamm.protocol.types import BrokerId, Offset
+from klamm.storage import log_following
 from klamm.storage.log import Log
 
 __all__ = ["REPLICA_BUGS"]
@@ -150,6 +152,24 @@ def _commit_alone() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _keep_the_eligible() -> Iterator[None]:
+    """`min.insync.replicas` is lowered, and eligible leader replicas stay eligible (KIP-966)."""
+
+    def clear_nothing(topics: object) -> dict[str, Change]:
+        return {}
+
+    with patch.object(config_changes, "clearing", clear_nothing):
+        yield
+
+
+@contextmanager
+def _append_damaged_batches() -> Iterator[None]:
+    """A follower does not check the CRC of the batches that it appends."""
+    with patch.object(log_following, "batch_crc_is_valid", lambda *arguments: True):
+        yield
+
+
 REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "truncate to the high watermark": _truncate_to_the_high_watermark,
     "join too early": _join_too_early,
@@ -160,6 +180,8 @@ REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "keep the places": _keep_the_places,
     "count unsynced records": _count_unsynced_records,
     "commit alone": _commit_alone,
+    "keep the eligible": _keep_the_eligible,
+    "append damaged batches": _append_damaged_batches,
     "repeat blindly": CLUSTER_BUGS["repeat blindly"],
     "acknowledge without a session": CLUSTER_BUGS["acknowledge without a session"],
 }

@@ -1,9 +1,10 @@
 """A world of brokers that replicate their partitions.
 
 Brokers are killed at any time. A power failure takes what is not on the disk; without `klamm.fsync=ack` one occurs only
-while all replicas are in sync, and no other fault until they are again, so that a majority keeps each record. Then no
-acknowledged record may be lost (I3), the replicas must agree (I2), and the high watermark may not fall within a leader
-epoch (I5). At the end all replicas are in sync again, and hold the same bytes.
+while all replicas are in sync. Until they are again, a leader is killed only in an ambush, when the broker that has
+lost power serves again. So a majority keeps each record. Then no acknowledged record may be lost (I3), the replicas
+must agree (I2), and the high watermark may not fall within a leader epoch (I5). At the end all replicas are in sync
+again, and hold the same bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.brokers.plan import BrokerPlan
+from tests.simulation.clusters.ambushes import Ambushes
+from tests.simulation.clusters.clients.administrator import ReplicaAdministrator
+from tests.simulation.clusters.damage import damaging
 from tests.simulation.clusters.plan import ClusterPlan, cluster_config, make_cluster_plan
 from tests.simulation.clusters.world import ClusterWorld
 from tests.simulation.logs.device import Strike
@@ -45,7 +49,15 @@ def make_replica_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, Cluste
         has_kills=plan.has_kills or not has_power,
         topic_config=replace(plan.topic_config, min_insync_replicas=random.choice((1, 2, 2, 2))),
     )
-    return plan, cluster._replace(has_moves=False)
+    cluster = cluster._replace(has_moves=False)
+    if sizes.random() < 0.5:
+        return plan, cluster
+    return plan, cluster._replace(
+        has_ambushes=sizes.random() < 0.8,
+        has_reassignments=sizes.random() < 0.4,
+        has_min_isr_changes=sizes.random() < 0.4,
+        damage_rate=sizes.choice((0.0, 0.0, 0.05, 0.2)),
+    )
 
 
 class ReplicaWorld(ClusterWorld):
@@ -53,14 +65,20 @@ class ReplicaWorld(ClusterWorld):
 
     make_plan = staticmethod(make_replica_plan)
 
+    administrator: ReplicaAdministrator | None = None
+    has_healed = False
+    """Whether the faults are over."""
+    max_lag_ms: int
+
     def config_of(self, number: BrokerId, folder: str) -> BrokerConfig:
         draw = Random(f"replication of {self.seed}")
+        self.max_lag_ms = draw.choice((60, 300, 2_000))
         return replace(
             cluster_config(self.plan, self.cluster, folder, number),
             offsets_topic_replication_factor=_REPLICAS,
             transaction_state_log_replication_factor=_REPLICAS,
             transaction_state_log_min_isr=self.plan.topic_config.min_insync_replicas,
-            replica_lag_time_max_ms=draw.choice((60, 300, 2_000)),
+            replica_lag_time_max_ms=self.max_lag_ms,
             replica_fetch_wait_max_ms=draw.choice((10, 100)),
             replica_fetch_backoff_ms=draw.choice((20, 100)),
             replica_fetch_max_bytes=draw.choice((300, 2_000, 100_000)),
@@ -126,7 +144,46 @@ class ReplicaWorld(ClusterWorld):
     def run(self) -> None:
         self._high_watermarks: dict[tuple[TopicPartition, int], Offset] = {}
         self._has_lost_power = False
-        super().run()
+        self._ambushes = Ambushes(self)
+        if self.cluster.has_ambushes:
+            self.metadata.watcher = self._ambushes.written
+        draw = Random(f"damage of {self.seed}")
+        with damaging(draw, self.notes.add, lambda: 0.0 if self.has_healed else self.cluster.damage_rate):
+            super().run()
+
+    def _make_clients(self) -> None:
+        super()._make_clients()
+        if self.cluster.has_reassignments or self.cluster.has_min_isr_changes:
+            self.administrator = ReplicaAdministrator(self, "administrator")
+
+    def _trouble(self) -> None:
+        super()._trouble()
+        if self.cluster.has_ambushes and self.cluster.has_min_isr_changes and self.max_lag_ms < 1_000:
+            self._ambushes.lower()
+        if self.cluster.has_ambushes and self.plan.fsync != "ack" and self._may_lose_power():
+            self._ambushes.take_power()
+
+    @property
+    def lacks_power(self) -> bool:
+        """Whether a broker that has lost records in a power failure does not serve yet."""
+        return self._has_lost_power and not self._all_serve()
+
+    def come_back(self, number: BrokerId, after_ms: float) -> None:
+        """Ends the session of a broker that is dead, and starts it again soon."""
+        self.metadata.end(self._sessions[number])
+        self._due[number] = self.loop.now_ms + after_ms
+
+    def _heal(self) -> None:
+        self.has_healed = True
+        super()._heal()
+
+    def break_watch(self, number: BrokerId, duration_ms: float) -> None:
+        """Breaks a broker's watch of the metadata store."""
+        self._sessions[number].break_watch(duration_ms)
+
+    def die(self, number: BrokerId, strike: Strike) -> None:
+        """Ends a broker's process."""
+        self._die(number, strike)
 
     def _image(self) -> MetadataImage:
         return apply(EMPTY_IMAGE, self.metadata.revision, self.metadata.entries)
@@ -138,14 +195,12 @@ class ReplicaWorld(ClusterWorld):
                     yield TopicPartition(topic.name, partition.index), partition
 
     def is_settled(self) -> bool:
-        """All replicas are in sync."""
-        return all(len(partition.isr) == len(partition.replicas) for _, partition in self._replicated())
+        """All replicas are in sync, and no reassignment is in progress."""
+        return all(_is_settled(partition) for _, partition in self._replicated())
 
     def why_unsettled(self) -> str:
         behind = {
-            str(where): list(partition.isr)
-            for where, partition in self._replicated()
-            if len(partition.isr) < len(partition.replicas)
+            str(where): list(partition.isr) for where, partition in self._replicated() if not _is_settled(partition)
         }
         return f"not all replicas are in sync: {behind}"
 
@@ -176,7 +231,8 @@ class ReplicaWorld(ClusterWorld):
         return strike
 
     def _may_lose_power(self) -> bool:
-        return self.plan.has_power_failures and self._all_serve() and self.is_settled()
+        is_safe = self._all_serve() and not self._ambushes.is_busy
+        return self.plan.has_power_failures and is_safe and self.is_settled()
 
     def arm(self, number: BrokerId, strike: Strike, calls: int) -> None:
         if strike is Strike.POWER and self.plan.fsync != "ack":
@@ -204,6 +260,11 @@ class ReplicaWorld(ClusterWorld):
         contents = {_content(log, start) for log in logs}
         if len(contents) > 1:
             raise Violation(2, f"the replicas of {where} hold different bytes")
+
+
+def _is_settled(partition: PartitionImage) -> bool:
+    is_reassigned = bool(partition.adding or partition.removing)
+    return len(partition.isr) == len(partition.replicas) and not is_reassigned
 
 
 def _content(log: Log, start: Offset) -> bytes:
