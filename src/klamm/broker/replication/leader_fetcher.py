@@ -21,7 +21,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.fetch_response import FetchResponse, PartitionData
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
-from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
@@ -60,12 +60,15 @@ class LeaderFetcher:
         quotas: ReplicationQuotas,
         clock: Callable[[], Millis],
         synced: Synced | None,
+        give_up: Callable[[TopicPartition], None],
     ) -> None:
         """Creates the fetcher without partitions.
 
         `own_epoch` returns the epoch of this broker's run. `synced` is given if a record counts only when it is on the
-        disk (`klamm.fsync=ack`).
+        disk (`klamm.fsync=ack`). `give_up` is called with a partition whose log can't be written to, so that no commit
+        waits for this replica.
         """
+        self._give_up = give_up
         self._leader = leader
         self._node_id = node_id
         self._logs = logs
@@ -219,6 +222,8 @@ class LeaderFetcher:
         except KafkaError as error:
             self._fail(followed, str(error))
             log = followed.log
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._give_up(log.topic_partition)
             if log.log_end_offset != position.offset and not log.is_offline:
                 # The batches before the bad one are appended. The next request begins behind them.
                 self._continue(followed)

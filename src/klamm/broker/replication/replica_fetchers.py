@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
-    from klamm.protocol.types import BrokerId, Millis
+    from klamm.protocol.types import BrokerId, Millis, TopicPartition
     from klamm.storage.log import Log
 
 __all__ = ["ReplicaFetchers"]
@@ -36,8 +36,12 @@ class ReplicaFetchers:
         quotas: ReplicationQuotas,
         clock: Callable[[], Millis],
         fsync_batcher: FsyncBatcher | None,
+        give_up: Callable[[TopicPartition], None],
     ) -> None:
-        """Creates the fetchers. `fsync_batcher` is given if a record counts only when it is on the disk."""
+        """Creates the fetchers. `fsync_batcher` is given if a record counts only when it is on the disk.
+
+        `give_up`: see `LeaderFetcher`.
+        """
         self._config = config
         self._logs = logs
         self._metadata = metadata
@@ -45,6 +49,7 @@ class ReplicaFetchers:
         self._quotas = quotas
         self._clock = clock
         self._fsync_batcher = fsync_batcher
+        self._give_up = give_up
         self._fetchers: dict[BrokerId, LeaderFetcher] = {}
         self._peers: dict[BrokerId, Peers] = {}
         self._is_stopped = False
@@ -106,6 +111,7 @@ class ReplicaFetchers:
             quotas=self._quotas,
             clock=self._clock,
             synced=None if self._fsync_batcher is None else self._synced,
+            give_up=self._give_up,
         )
 
     async def _introduce(self, connection: PeerConnection) -> None:

@@ -58,6 +58,7 @@ class ReplicationServices:
             quotas=quotas,
             clock=clock,
             fsync_batcher=fsync_batcher,
+            give_up=self.failed_logs.add,
         )
         self._lag_check = LagCheck(partitions, lambda: config().replica_lag_time_max_ms)
         self._controller = Controller(config, metadata)
