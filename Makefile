@@ -91,7 +91,7 @@ check-docs: install
 check-worlds: install
 	@for kind in groups log broker delivery; do $(BIN)/python -m tests.simulation --world $$kind --seeds 1..300 || exit 1; done
 	$(BIN)/python -m tests.simulation --world cluster --seeds 1..100
-	$(BIN)/python -m tests.simulation --world replicas --seeds 1..100
+	$(BIN)/python -m tests.simulation --world replicas --seeds 1..60
 
 # SEEDS=1000 for the first thousand, SEEDS=5000..6000 for those, SEED_OPTIONS='--trace' and more: python -m tests.simulation --help
 SEEDS ?= 10000
