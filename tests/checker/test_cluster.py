@@ -8,6 +8,11 @@ import pytest
 from tests.checker.faulty_broker import FAULTY_KLAMM
 from tests.checker.run import run
 from tests.checker.workload.roles import Cast
+from tests.support.share_of_gate import is_in_share_of_gate
+
+pytestmark = pytest.mark.skipif(
+    not is_in_share_of_gate("checker of a cluster", 3), reason="the gate runs it for a third of the commits"
+)
 
 
 @pytest.mark.timeout(600)

@@ -12,9 +12,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import Command, until
 from tests.support.kafka_broker import KafkaUnavailable
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.share_of_gate import is_in_share_of_gate
 from tests.support.toolchains import toolchain_is_missing
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        not is_in_share_of_gate("commands on a cluster of Kafka", 3),
+        reason="the gate runs it for a third of the commits",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,18 @@ from pathlib import Path
 import pytest
 from tests.interop.kafka_tools.comparison import differences, masked_steps, read_listed, show
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.share_of_gate import is_in_share_of_gate
 
 from klamm.testing import Cluster
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        not is_in_share_of_gate("Kafka's tools on several brokers", 3),
+        reason="the gate runs it for a third of the commits",
+    ),
+]
 
 _FOLDER = Path(__file__).parent
 
