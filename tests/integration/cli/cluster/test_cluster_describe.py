@@ -44,8 +44,8 @@ def test_brokers_and_partitions_are_counted(
         assert {each["topic"] for each in document["under_replicated"]} == {three, two}
         assert document["unavailable"] == [{"topic": one, "partition": 0}]
         assert document["under_min_isr"] == [{"topic": two, "partition": 0}]
-        (absent,) = [each for each in document["brokers"] if each["broker"] == 3]
-        assert (absent["state"], absent["host"], absent["size_bytes"], absent["replicas"]) == ("absent", None, None, 3)
+        (away,) = [each for each in document["brokers"] if each["broker"] == 3]
+        assert (away["state"], away["size_bytes"], away["replicas"]) == ("fenced", None, 3)
         assert f"1 partition without a leader: {one} 0" in on_cluster.done("cluster", "describe")
     finally:
         cluster.restart(3)
