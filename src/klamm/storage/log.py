@@ -183,6 +183,11 @@ class Log:
         return self.state.offline_reason
 
     @property
+    def is_unread(self) -> bool:
+        """Whether the log was gone or damaged when it was opened: nothing of it can be used."""
+        return self._unread is not None
+
+    @property
     def is_offline(self) -> bool:
         """Whether all requests are refused; `offline_reason` has the reason."""
         return self.state.offline_reason is not None

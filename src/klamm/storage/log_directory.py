@@ -84,8 +84,6 @@ class LogDirectory:
     ) -> None:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
-        self.unusable: set[TopicPartition] = set()
-        """The partitions whose logs were gone or damaged at the start. Known after `find_lost`."""
         self._clock = clock
         self._recovery_threads = config.num_recovery_threads_per_data_dir if config is not None else 1
         self._lock: FileLock | None = None
@@ -308,7 +306,6 @@ class LogDirectory:
             )
             self.logs[topic_partition] = Log(topic_partition, topic_id, config, self._services, loaded, now_ms=now_ms)
             lost.append(topic_partition)
-        self.unusable = {topic_partition for topic_partition, log in self.logs.items() if log.is_offline}
         return lost
 
     # -- partitions ----------------------------------------------------------------------------------------------------
@@ -359,12 +356,11 @@ class LogDirectory:
         self.logs[topic_partition] = log
         return log
 
-    def replace_unusable(self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig) -> Log:
+    def replace(self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig) -> Log:
         """Renames the folder of a log that was gone or damaged at the start to `….-stray`, and creates an empty log.
 
         Only for a partition whose records another broker has. Raises as `create`.
         """
-        self.unusable.discard(topic_partition)
         folder = self._retire(self.logs.pop(topic_partition), STRAY_DIRECTORY_SUFFIX)
         if folder is not None:
             _logger.warning("the damaged files of %s are in %s now, and nothing uses them", topic_partition, folder)
@@ -372,7 +368,6 @@ class LogDirectory:
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Takes a log out of use at once. Its files are removed after `file.delete.delay.ms`."""
-        self.unusable.discard(topic_partition)
         log = self.logs.pop(topic_partition, None)
         if log is not None:
             self.names.deleted(topic_partition)

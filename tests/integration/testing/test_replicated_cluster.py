@@ -254,6 +254,30 @@ def test_a_replica_that_is_lost_or_damaged_at_the_start_is_copied_again(cluster:
     assert _read(cluster, 300) == list(range(300))
 
 
+def test_a_new_topic_has_the_name_of_a_damaged_one(cluster: Cluster) -> None:
+    """A topic is deleted while a broker with a damaged replica of it is away. The broker copies the next topic of that
+    name, and takes nothing of it for damaged."""
+    assert not _produce(cluster, range(300))
+    leader = _leader(cluster)
+    follower = next(broker for broker in cluster.brokers if broker != leader)
+    _wait(lambda: _are_equal(cluster))
+    cluster.run_in_broker(follower, _sync_and_checkpoint)
+    cluster.kill(follower)
+    file = cluster.data_dir_of(follower) / f"{TOPIC}-0" / f"{0:020}.log"
+    _write_at(file, 70, 255)
+    os.truncate(file, 100)
+    admin = AdminClient(_client(cluster))
+    admin.delete_topics([TOPIC])[TOPIC].result()
+    cluster.restart(follower)
+    _create(cluster)
+    assert not _produce(cluster, range(300))
+    _wait(lambda: _in_sync(cluster) == ALL)
+    cluster.move_leader(TOPIC, 0, leader)
+    assert not _produce(cluster, range(300, 310))
+    _wait(lambda: _are_equal(cluster))
+    assert len(list(file.parents[1].glob("*-stray"))) == 1
+
+
 async def _sync_and_checkpoint(server: BrokerServer) -> None:
     assert server.context is not None
     directory = server.context.log_directory

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.partitions.role import Role
+from klamm.broker.partitions.local_replica import local_replica
 from klamm.broker.time_slices import Work
 from klamm.metadata.topic_name import shortened, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -21,8 +21,6 @@ from klamm.protocol.schema.describe_producers_response import (
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
-    from klamm.broker.partitions.partition_registry import PartitionRegistry
-    from klamm.storage.log import Log
 
 __all__ = ["error_response", "handle"]
 
@@ -59,18 +57,6 @@ def error_response(
     )
 
 
-def _log_of(partitions: PartitionRegistry, topic: str, index: int) -> Log:
-    """Returns the log of a replica, of the leader or of a follower, as `ReplicaManager.activeProducerState` of Kafka.
-
-    Raises KafkaError if this broker has no replica of the partition.
-    """
-    if partitions.role(topic, index) is Role.FOLLOWER:
-        log = partitions.unled.find(partitions.by_name[topic], index)
-        if log is not None:
-            return log
-    return partitions.get(topic, index).log
-
-
 def _describe(context: RequestContext, topic: str, index: int) -> Work[PartitionResponse]:
     yield None
     reason = why_invalid(shortened(topic))
@@ -81,7 +67,8 @@ def _describe(context: RequestContext, topic: str, index: int) -> Work[Partition
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return PartitionResponse(partition_index=index, error_code=code, error_message=_UNKNOWN_TOPIC)
     try:
-        log = _log_of(context.broker.partitions, topic, index)
+        # Followers answer too, as in `ReplicaManager.activeProducerState` of Kafka.
+        log = local_replica(context.broker.partitions, topic, index).log
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
     if log.is_offline:

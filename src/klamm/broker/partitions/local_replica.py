@@ -1,7 +1,7 @@
 """The replica of a partition on this broker, whether this broker leads the partition or follows it.
 
-Only a debugging consumer (replica id -2) reads a replica that does not lead. Source: `fetchOnlyFromLeader` in
-`ReplicaManager.fetchOffset` and `Partition.getLocalLog` of Apache Kafka 4.3.
+A replica that does not lead answers a debugging consumer (replica id -2), and DescribeProducers. Source:
+`fetchOnlyFromLeader` in `ReplicaManager.fetchOffset` and `Partition.getLocalLog` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations

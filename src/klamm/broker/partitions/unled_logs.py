@@ -94,15 +94,13 @@ class UnledLogs:
             if log is not None:
                 self.departed.add(log, image)
             return
-        self.departed.keep(TopicPartition(led.name, index))
+        key = TopicPartition(led.name, index)
+        self.departed.keep(key)
         if len(image.replicas) == 1:
             return
-        key = TopicPartition(led.name, index)
-        if log is not None and key in self._log_directory.unusable and image.leader != NO_BROKER:
-            log = None  # the leader has its records
-        if log is None:
-            is_unusable = key in self._log_directory.unusable
-            create = self._log_directory.replace_unusable if is_unusable else self._log_directory.create
+        # The leader has the records of a log that was gone or damaged.
+        if log is None or (log.is_unread and image.leader != NO_BROKER):
+            create = self._log_directory.create if log is None else self._log_directory.replace
             try:
                 log = create(key, led.topic_id, config)
             except (KafkaError, OSError) as error:

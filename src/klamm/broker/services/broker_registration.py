@@ -43,7 +43,7 @@ async def register_broker(
         record_incarnation=record if metadata.is_shared else None,
         is_clean_stop=log_directory.had_clean_shutdown,
         # A replica whose log is gone or damaged must not lead, whatever the latest run has done in order.
-        held=log_directory.logs.keys() - log_directory.unusable,
+        held={topic_partition for topic_partition, log in log_directory.logs.items() if not log.is_unread},
         minimum_leader_epochs={
             topic_partition: log.latest_epoch + 1 for topic_partition, log in log_directory.logs.items()
         },
