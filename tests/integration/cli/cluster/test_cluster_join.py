@@ -5,20 +5,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from tests.integration.cli.cluster.conftest import Start
 from tests.integration.cli.conftest import PATIENCE_S, Command
 from tests.interop.broker_process import BrokerProcess
 from tests.support.etcd_server import Etcd
 
 from klamm.storage.meta_properties import MetaProperties
-
-Start = Callable[..., BrokerProcess]
 
 pytestmark = pytest.mark.timeout(300)  # each test starts several processes, one after the other
 
@@ -31,35 +28,6 @@ def after(step):
         os.kill(os.getpid(), signal.SIGKILL)
 join(Path(sys.argv[1]), sys.argv[2], after)
 """
-
-
-@pytest.fixture
-def etcd(tmp_path: Path) -> Iterator[Etcd]:
-    """Provides an etcd of the test's own."""
-    with Etcd(tmp_path / "etcd") as running:
-        yield running
-
-
-@pytest.fixture
-def command() -> Command:
-    """Provides the command, without a cluster."""
-    return Command("")
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Returns a function that starts a broker with its data in a folder of that name; a single one without URL."""
-    with ExitStack() as stack:
-
-        def begin(name: str, url: str = "", *options: str) -> BrokerProcess:
-            folder = tmp_path / name
-            folder.mkdir(exist_ok=True)
-            words = ["--profile", "test", *(["--metadata", url] if url else []), *options]
-            broker = BrokerProcess(folder, {}, options=words)
-            stack.callback(broker.kill)
-            return broker
-
-        yield begin
 
 
 def _admin(broker: BrokerProcess) -> AdminClient:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.cli.cluster.conftest import Start
 from tests.integration.cli.conftest import PATIENCE_S, Command
 from tests.interop.broker_process import BrokerProcess
 from tests.support.etcd_server import Etcd
@@ -18,39 +17,7 @@ from klamm.metadata.etcd.etcd_client import Method
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.storage.meta_properties import MetaProperties
 
-Start = Callable[..., BrokerProcess]
-
 pytestmark = pytest.mark.timeout(300)  # each test starts several processes, one after the other
-
-
-@pytest.fixture
-def etcd(tmp_path: Path) -> Iterator[Etcd]:
-    """Provides an etcd of the test's own."""
-    with Etcd(tmp_path / "etcd") as running:
-        yield running
-
-
-@pytest.fixture
-def command() -> Command:
-    """Provides the command, without a cluster."""
-    return Command("")
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Returns a function that starts a broker with its data in tmp_path/one; without URL as a single broker."""
-    with ExitStack() as stack:
-
-        def begin(url: str = "") -> BrokerProcess:
-            folder = tmp_path / "one"
-            folder.mkdir(exist_ok=True)
-            broker = BrokerProcess(
-                folder, {}, options=["--profile", "test", *(["--metadata", url, "--broker-id", "1"] if url else [])]
-            )
-            stack.callback(broker.kill)
-            return broker
-
-        yield begin
 
 
 def _produce(broker: BrokerProcess) -> None:
@@ -88,7 +55,7 @@ def _accept(data: Path) -> None:
 def test_a_store_is_dumped_and_restored(etcd: Etcd, start: Start, command: Command, tmp_path: Path) -> None:
     """The dump is readable and has every key. Restored to the same etcd or to another prefix, the store is refused by
     the broker until its data directory accepts it; then all records are there."""
-    broker = start(etcd.url())
+    broker = start("one", etcd.url(), "--broker-id", "1")
     _produce(broker)
     broker.stop()
     file = tmp_path / "dump.jsonl"
@@ -110,18 +77,18 @@ def test_a_store_is_dumped_and_restored(etcd: Etcd, start: Start, command: Comma
     told = command.done(*restore, etcd.url("other"))
     assert "klamm.store." in told
     with pytest.raises(RuntimeError, match="has used the prefix 'test'"):
-        start(etcd.url("other"))
+        start("one", etcd.url("other"), "--broker-id", "1")
 
     _empty(etcd, "test")
     command.done(*restore, etcd.url())
     with pytest.raises(RuntimeError, match="It was restored from a dump"):
-        start(etcd.url())
+        start("one", etcd.url(), "--broker-id", "1")
 
     second = command.done("cluster", "metadata", "dump", "-", "--metadata", etcd.url())
     assert {json.loads(line)["key"] for line in second.splitlines()[1:]} == keys.keys()
 
     _accept(tmp_path / "one" / "data")
-    accepted = start(etcd.url())
+    accepted = start("one", etcd.url(), "--broker-id", "1")
     assert _values(accepted) == list(range(30))
     accepted.stop()
 
@@ -129,7 +96,7 @@ def test_a_store_is_dumped_and_restored(etcd: Etcd, start: Start, command: Comma
 def test_the_metadata_of_a_single_broker_are_dumped(etcd: Etcd, start: Start, command: Command, tmp_path: Path) -> None:
     """A single broker's data directory can be dumped while the broker does not run. Its dump, in etcd, does not make
     the data directory one of a cluster."""
-    broker = start()
+    broker = start("one")
     _produce(broker)
     data = tmp_path / "one" / "data"
     words = ("cluster", "metadata", "dump", "-", "--data-dir", str(data))
@@ -143,7 +110,7 @@ def test_the_metadata_of_a_single_broker_are_dumped(etcd: Etcd, start: Start, co
     assert json.loads(dump.splitlines()[0])["cluster"] == properties.cluster_id
     command.done("cluster", "metadata", "restore", "-", "--metadata", etcd.url(), stdin=dump)
     with pytest.raises(RuntimeError, match="belongs to a single broker"):
-        start(etcd.url())
+        start("one", etcd.url(), "--broker-id", "1")
 
 
 def test_wrong_uses_are_explained(etcd: Etcd, command: Command, tmp_path: Path) -> None:
