@@ -2,8 +2,8 @@
 
 A leader believes a follower that it has fetched a record: the record is then committed. So a client that sends a
 broker's id could make a leader commit what no other broker has. The proof is the id of the broker's run: it is random,
-and only those who can read the metadata store know it. Neither side sends it. Both show that they know it, by the
-messages of SCRAM-SHA-256 (RFC 5802) in SaslHandshake and SaslAuthenticate, on the listener for brokers.
+and only in the metadata store and in the broker's data directory. Neither side sends it. Both show that they know it,
+by the messages of SCRAM-SHA-256 (RFC 5802) in SaslHandshake and SaslAuthenticate, on the listener for brokers.
 
 The mechanism has a name of klamm's own, so a client that asks for SASL gets the answers of a listener without SASL.
 """
@@ -42,7 +42,7 @@ MECHANISM: Final = "KLAMM-BROKER"
 _SCRAM: Final = "SCRAM-SHA-256"
 _HASH: Final = "sha256"
 _ITERATIONS: Final = 4096
-"""The fewest that SCRAM's clients accept. More would not help: nobody can guess a random id of 128 bits."""
+"""The minimum that SCRAM clients accept. More iterations would not help: a random id of 128 bits can't be guessed."""
 _SALT: Final = b"klamm-broker"
 """Salts keep apart equal passwords. No two runs have the same id."""
 _NONCE_BYTES: Final = 18

@@ -35,8 +35,8 @@ def plan_failed_replicas(
     """Plans that the broker's replicas of these partitions neither lead nor are in sync nor eligible; the result is the
     number of partitions that change.
 
-    A replica keeps its places if no other one may hold all committed records: nobody could lead then. The decision
-    depends on the run of the broker, because a later run starts without places anyway.
+    A replica keeps its places if no other replica is in sync or eligible, because no other one may lead then. The
+    decision depends on the run of the broker, because a later run starts without places anyway.
     """
     live = image.live.get(broker_id)
     if live is None or live.incarnation != incarnation:
