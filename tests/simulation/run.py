@@ -40,6 +40,8 @@ records of a topic.
 _SEEDS_PER_TASK: Final = 8
 _CHARACTERS: Final = 400
 """Maximum length of a report's line; `--trace` shows everything."""
+_FRAMES: Final = 8
+"""The innermost calls of an exception that a report shows: those around them are the same in each world."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def run_seed(
             )
         except Exception:
             # An exception is a finding too: the next seeds still run.
-            what = f"an exception that nobody expected\n{traceback.format_exc().rstrip()}"
+            what = f"an exception that nobody expected\n{traceback.format_exc(limit=-_FRAMES).rstrip()}"
             return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum, 0, _report(world, what, bug))
         return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum)
 
