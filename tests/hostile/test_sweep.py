@@ -47,6 +47,8 @@ FRAME_BYTES = 64 * 1024
 LARGE_FRAME_BYTES = 640 * 1024
 """The frame size in the newest version. In most APIs, it has room for as many elements as a request may have. This
 shows single operations whose time grows with the elements."""
+PATIENCE_S = 600
+"""The largest answer takes 13 seconds of processor time, and many times as long on a busy machine."""
 CONFIG = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -98,7 +100,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
     broker = WatchedBroker(tmp_path_factory.mktemp("swept"), CONFIG)
     try:
         with Wire(broker.process.bootstrap_servers) as wire:
-            wire.socket.settimeout(120)
+            wire.socket.settimeout(PATIENCE_S)
             inhabit(wire)
         yield broker
     finally:
@@ -109,7 +111,7 @@ def longest_step(broker: WatchedBroker, request: LargestRequest, body: bytes) ->
     """Sends the request, and returns the report about the loop's steps."""
     broker.steps()
     with Wire(broker.process.bootstrap_servers) as wire:
-        wire.socket.settimeout(120)
+        wire.socket.settimeout(PATIENCE_S)
         wire.exchange(request.key, request.version, body)
     return broker.steps()
 

@@ -64,11 +64,11 @@ class SparkDriver:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
-    def wait(self, patience_s: float = 120) -> int:
+    def wait(self, patience_s: float = 300) -> int:
         """Waits until the driver has ended. Returns its status."""
         return self._process.wait(patience_s)
 
-    def stop(self, patience_s: float = 120) -> None:
+    def stop(self, patience_s: float = 300) -> None:
         """Has the query stopped in order."""
         self._process.send_signal(signal.SIGUSR1)
         self._process.wait(patience_s)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from random import Random
+from types import ModuleType
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
@@ -18,16 +21,13 @@ from tests.simulation.brokers.network import Door, Network
 from tests.simulation.logs.device import Device, Strike
 from tests.simulation.loop import EventLoop, Process
 
-from klamm.broker import time_slices
-from klamm.broker.network import client_connection
 from klamm.broker.network.dispatch import Dispatcher
 from klamm.broker.network.listener import Listener
-from klamm.broker.partitions import fsync_batcher, partition_registry
+from klamm.broker.partitions import fsync_batcher
 from klamm.broker.services import coordinator_ports, log_cleaning
 from klamm.broker.services.broker_services import BrokerServices
 from klamm.client.config import ClientConfig
 from klamm.config.broker_config import BrokerConfig
-from klamm.metadata import planning
 from klamm.protocol.types import Millis, TopicPartition
 from klamm.storage import log_directory, log_opening
 
@@ -44,8 +44,6 @@ START_MS = 1_600_000_000_000
 """The time of the wall clock when the world begins."""
 _OPEN_FILES = 64
 _POOLS = (log_directory, log_opening, fsync_batcher, log_cleaning, coordinator_ports)
-_CLOCKS = (client_connection, partition_registry, planning, time_slices)
-"""Modules that interrupt their work when one step has taken too long."""
 
 
 class Clock:
@@ -71,11 +69,20 @@ def replaced(events: EventLoop, disks: AbstractContextManager[None], step_ms: fl
         stack.enter_context(disks)
         for module in _POOLS:
             stack.enter_context(patch.object(module, "ThreadPoolExecutor", _threads))
-        for module in _CLOCKS:
+        for module in _modules_with_clock():
             stack.enter_context(patch.object(module, "monotonic", monotonic))
         stack.enter_context(patch("time.monotonic", monotonic))
         stack.enter_context(patch.object(uuid, "uuid4", lambda: uuid.UUID(int=random.getrandbits(128), version=4)))
         yield
+
+
+def _modules_with_clock() -> list[ModuleType]:
+    """Returns the modules that import the clock by its name; they interrupt their work when a step took too long."""
+    return [
+        module
+        for name, module in sorted(sys.modules.items())
+        if name.startswith("klamm.") and getattr(module, "monotonic", None) is time.monotonic
+    ]
 
 
 def _threads(max_workers: int | None = None, thread_name_prefix: str = "") -> Threads:

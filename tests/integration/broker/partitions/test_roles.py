@@ -180,8 +180,8 @@ def test_held_partition_refuses_after_the_resignation(tmp_path: Path) -> None:
         await brokers.create(TOPIC)
         held = brokers.partition(1, TOPIC)
         held.append(batch(), NOW_MS)
-        for leader in (2, 1):
-            await brokers.move(TOPIC, leader)
+        for leader, follower in ((2, 1), (1, 2)):
+            await brokers.move(TOPIC, leader, replicas=[leader, follower])
             for act in (
                 lambda: held.append(batch(), NOW_MS),
                 held.check_in_sync_replicas,

@@ -11,18 +11,23 @@ from tests.integration.cli.conftest import PATIENCE_S, Command
 
 from klamm.testing import Broker
 
-NOW_MS = int(time.time() * 1000)
 HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def filled(klamm: Command, broker: Broker, topic: str, group: str) -> str:
+def now_ms() -> int:
+    """The time when the test begins."""
+    return int(time.time() * 1000)
+
+
+@pytest.fixture
+def filled(klamm: Command, broker: Broker, topic: str, group: str, now_ms: int) -> str:
     """Creates a topic with ten records in partitions 0 and 1, an hour apart, the last one half an hour ago. The group
     has read all of them."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(10):
         for partition in (0, 1):
-            moment = NOW_MS - HOUR_MS // 2 - (9 - number) * HOUR_MS
+            moment = now_ms - HOUR_MS // 2 - (9 - number) * HOUR_MS
             producer.produce(topic, value=f"{number}", partition=partition, timestamp=moment)
         producer.flush()
     klamm.done("consume", topic, "-g", group, "-e")
@@ -70,9 +75,9 @@ def test_each_way_to_say_where(klamm: Command, filled: str, group: str, where: t
     assert _committed(klamm, group) == {0: offset, 1: offset}
 
 
-def test_a_time_is_local_unless_it_says_otherwise(klamm: Command, filled: str, group: str) -> None:
+def test_a_time_is_local_unless_it_says_otherwise(klamm: Command, filled: str, group: str, now_ms: int) -> None:
     """--to-datetime takes local time or a time with an offset, and means the first record since then."""
-    moment_s = NOW_MS // 1000 - 3 * HOUR_MS // 1000
+    moment_s = now_ms // 1000 - 3 * HOUR_MS // 1000
     local = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(moment_s))
     utc = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(moment_s))
     for moment in (local, utc):
