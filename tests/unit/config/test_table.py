@@ -36,7 +36,7 @@ READ_WHILE_LOADING = {
     "security.inter.broker.protocol",
 }
 
-# Read from the metadata, where only a change of the dynamic configuration can put them: they have no value at the start.
+# Read from the metadata, because they can only be set while the broker runs.
 READ_FROM_METADATA = {"cordoned.log.dirs"}
 
 
@@ -67,8 +67,8 @@ def test_what_has_no_effect_or_is_refused_says_why() -> None:
 
 
 def test_each_honoured_broker_key_reaches_the_broker() -> None:
-    """Each honoured broker key has a field of BrokerConfig, sets a field of TopicConfig, or is read during loading or from
-    the metadata."""
+    """Each honoured broker key has a field of BrokerConfig, sets a field of TopicConfig, or is read during loading or
+    from the metadata."""
     broker_fields = {field.name.replace("_", ".") for field in fields(BrokerConfig)}
     topic_fields = {field.name.replace("_", ".") for field in fields(TopicConfig)}
     feeding = {name for topic_key in topic_fields for name, _ in topic_synonyms().get(topic_key, ())}
