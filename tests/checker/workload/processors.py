@@ -74,12 +74,18 @@ class Processor(Worker):
             if not code_of(error).txn_requires_abort():
                 raise
             self._client.abort()
-            self._rewind(consumer)
+            self._go_on_after_abort(consumer)
             return
         chance = self.random.random()
         if chance < 0.03:
             self.renew()
         elif not self._client.end(commits=chance < 0.8) or chance >= 0.8:
+            self._go_on_after_abort(consumer)
+
+    def _go_on_after_abort(self, consumer: PollingConsumer) -> None:
+        if self._client.is_unsafe_after_abort:
+            self.renew()
+        else:
             self._rewind(consumer)
 
     def _rewind(self, consumer: PollingConsumer) -> None:

@@ -87,8 +87,8 @@ class TransactionalProducer(Worker):
             self.renew()
             if chance < 0.025:
                 self._rise_again(client)
-        else:
-            client.end(commits=chance < 0.7)
+        elif (not client.end(commits=chance < 0.7) or chance >= 0.7) and client.is_unsafe_after_abort:
+            self.renew()
 
     def _rise_again(self, zombie: TransactionalClient) -> None:
         """Lets the previous client try to commit a transaction that its successor has ended."""

@@ -46,6 +46,11 @@ class Operation:
         """Whether all records have their answers."""
         return self._left == 0
 
+    @property
+    def is_ok(self) -> bool:
+        """Whether all records are acknowledged."""
+        return all(outcome == "ok" for outcome in self._outcomes)
+
     def answered(self, place: int) -> Callable[[KafkaError | None, Message], None]:
         """Returns the delivery callback of one record."""
 

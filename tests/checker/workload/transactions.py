@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from tests.checker.history import Commit, End, Ended, Outcome
-from tests.checker.workload.sending import send
+from tests.checker.workload.sending import Operation, send
 from tests.checker.workload.worker import PATIENCE_S, AsExceptions, Setting, code_of
 
 __all__ = ["TransactionalClient"]
@@ -32,9 +32,13 @@ class TransactionalClient:
         self._setting = setting
         self._one_call_s = setting.stretched(_ONE_CALL_S)
         self._number = 0
+        self._sent: list[Operation] = []
+        self._has_lost_connection = False
+        """Whether a connection was lost since the transaction began."""
         self._producer = Producer(
             setting.client_config()
             | {
+                "error_cb": self._failed,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": 20_000,
                 "message.timeout.ms": 20_000,
@@ -57,10 +61,14 @@ class TransactionalClient:
         """Begins a transaction."""
         self._producer.begin_transaction()
         self._number += 1
+        self._sent.clear()
+        self._has_lost_connection = False
 
     def send(self, partitions: Sequence[str], sources: Sequence[int] = ()) -> None:
         """Sends one record to each of the partitions, in the transaction."""
-        send(self._setting, self.process, self._producer, partitions, transaction=self._number, sources=sources)
+        self._sent.append(
+            send(self._setting, self.process, self._producer, partitions, transaction=self._number, sources=sources)
+        )
         self._producer.poll(0)
 
     def send_offsets(self, group: str, offsets: dict[str, int], consumer: Consumer) -> None:
@@ -102,6 +110,16 @@ class TransactionalClient:
         """Aborts the transaction after a KafkaException that requires it, when no commit was requested."""
         self.end(commits=False)
 
+    @property
+    def is_unsafe_after_abort(self) -> bool:
+        """Whether the client may lose records of its next transaction, after it has aborted one.
+
+        librdkafka 2.16 drops the records that wait to be sent again, and gives their sequences to the records of the
+        next transaction, in the same epoch. If the broker has the first ones, it takes the next ones for repetitions
+        and acknowledges them without storing them, as Apache Kafka does.
+        """
+        return self._has_lost_connection and not all(operation.is_ok for operation in self._sent)
+
     def discard(self) -> None:
         """Empties a fenced client's queue: librdkafka 2.16 corrupts its memory if it destroys a client with queued
         records."""
@@ -109,6 +127,9 @@ class TransactionalClient:
         # The client raises the fencing error here if it has not raised it before.
         with contextlib.suppress(KafkaException), AsExceptions():
             self._producer.flush(self._one_call_s)
+
+    def _failed(self, error: KafkaError) -> None:
+        self._has_lost_connection = True
 
     def _end(self, *, commits: bool) -> None:
         deadline = time.monotonic() + self._setting.stretched(PATIENCE_S / 2)
