@@ -98,6 +98,8 @@ class ClusterBrokers:
         """Why a broker can't be started again."""
         self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
         self._keeper.start()
+        # Before the brokers are killed: the keeper may be starting one.
+        self._stack.callback(self._keeper.join)
 
     def _create(self, number: int, folder: Path, config: Mapping[str, str], program: Sequence[str]) -> BrokerProcess:
         own = folder / f"broker-{number}"
@@ -192,6 +194,15 @@ class ClusterBrokers:
     def wait_until_led_by(self, broker: int, topic: str, partition: int) -> None:
         """Waits until a broker leads a partition. Raises RuntimeError if it does not come to that."""
         self._wait(lambda: self._leader(topic, partition) == broker, f"leader {broker}")
+
+    def wait_until_not_led_by(self, broker: int, topic: str) -> None:
+        """Waits until other brokers lead all partitions of a topic. Raises RuntimeError if it does not come to that."""
+
+        def is_led_by_others() -> bool:
+            found = self._metadata().topics[topic].partitions.values()
+            return {partition.leader for partition in found} <= {*self.numbers} - {broker}
+
+        self._wait(is_led_by_others, f"leaders other than {broker}")
 
     def controller(self) -> int:
         """Returns the broker that is the controller."""

@@ -85,11 +85,16 @@ class ClusterFaults:
         self._cluster.links.mend()
 
     def _cut_off_and_kill(self) -> None:
-        """Kills a leader that has records which no follower has; they must not be acknowledged."""
+        """Kills a leader that has records which no follower has; they must not be acknowledged. It comes back when
+        another broker leads: otherwise it would still have them, and lead again."""
+        # Brokers that acknowledge correctly refuse writes if too few replicas are in sync.
+        self._cluster.wait_until_in_sync(RECORDS)
         broker = self._leader(RECORDS)
         self._cut_all_links(broker)
-        time.sleep(self._random.uniform(0.5, 2))
+        time.sleep(self._random.uniform(1.5, 3))
         with self._cluster.down(broker):
+            # A link that holds answers delivers them when it is mended.
+            self._cluster.wait_until_not_led_by(broker, RECORDS)
             self._cluster.links.mend()
 
     def _cut_all_links(self, broker: int) -> None:

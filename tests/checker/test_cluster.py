@@ -32,6 +32,6 @@ def test_clients_of_a_cluster_whose_brokers_are_killed(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_a_leader_that_acknowledges_before_its_followers(tmp_path: Path) -> None:
     """A bug that is planted into the brokers is found: they acknowledge records that no follower holds."""
-    faults = ["cut off a leader and kill it"] * 2
+    faults = ["cut off a leader and kill it"] * 3
     report = run(tmp_path, seconds=5, seed=7, faults=faults, etcd_members=1, program=FAULTY_KLAMM, cast=Cast.small())
     assert {"lost-write", "inconsistent-offsets"} & {anomaly.kind for anomaly in report.anomalies}

@@ -25,6 +25,8 @@ __all__ = ["Life", "Steady", "Writing"]
 PATIENCE_SECONDS: Final = 60
 BETWEEN_RECORDS_SECONDS: Final = 0.01
 STALL_SECONDS: Final = 1
+ENOUGH_RECORDS: Final = 50
+"""A member of which so many records were written must have read one of them, also on a busy machine."""
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _KEY_HEAD: Final = Struct(">hh")
 
@@ -216,8 +218,10 @@ class Life:
 class Steady:
     """Members that a change must not affect, with their state from before the change."""
 
-    def __init__(self, members: list[Member]) -> None:
+    def __init__(self, members: list[Member], writing: Writing) -> None:
         self._before = {member: (len(member.events), set(member.assignment or [])) for member in members}
+        self._writing = writing
+        self._written = set(writing.written)
 
     def check_that_they_kept_what_they_keep(self) -> None:
         """Checks that no member lost a partition that it owned before the change and still owns."""
@@ -228,10 +232,12 @@ class Steady:
                     assert not kept & set(event["partitions"]), f"{member.name} keeps {sorted(kept)}, but {event}"
 
     def check_that_they_read_on(self) -> None:
-        """Checks that each member read records from its kept partitions during the change, which must take some
-        time."""
+        """Checks that each member read records from its kept partitions during the change, if it took long enough."""
+        written = self._writing.written - self._written
         for member, (since, owned) in self._before.items():
             kept = owned & set(member.assignment or [])
+            if sum(partition in kept for partition, _ in written) < ENOUGH_RECORDS:
+                continue
             events = member.events[since:]
             assert any(event["event"] == "record" and event["partition"] in kept for event in events), (
                 f"{member.name} keeps {sorted(kept)} and read nothing in {len(events)} events"

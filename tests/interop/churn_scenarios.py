@@ -67,7 +67,7 @@ class ChurnScenarios:
         members = life.start(*(f"member-{number}" for number in range(10)))
         life.wait_until_shared_by(members)
         for number in range(10):
-            steady = Steady(members[:number] + members[number + 1 :])
+            steady = Steady(members[:number] + members[number + 1 :], life.writing)
             life.stop(members[number])
             (members[number],) = life.start(f"again-{number}")
             life.wait_until_shared_by(members)
@@ -80,15 +80,15 @@ class ChurnScenarios:
         life = new_life(20)
         three = life.start("one", "two", "three")
         life.wait_until_shared_by(three)
-        steady = Steady(three)
+        steady = Steady(three, life.writing)
         seven = life.start(*(f"more-{number}" for number in range(7)))
         life.stall("one")
-        others = Steady(three[1:])
+        others = Steady(three[1:], life.writing)
         life.wait_until_shared_by(three + seven)
         if self.is_incremental:
             steady.check_that_they_kept_what_they_keep()
             others.check_that_they_read_on()
-        steady = Steady(three)
+        steady = Steady(three, life.writing)
         life.stall("more-0")
         life.stop(*seven)
         life.wait_until_shared_by(three)
@@ -106,7 +106,7 @@ class ChurnScenarios:
         life.wait_until_shared_by(members)
         with Wire(life.bootstrap) as wire:
             told = next(each for each in describe_members(wire, life.group) if each.client_id == "zombie")
-            steady = Steady(others)
+            steady = Steady(others, life.writing)
             life.processes["zombie"].pause()
             life.wait_until_shared_by(others)
             if self.is_incremental:
@@ -123,7 +123,7 @@ class ChurnScenarios:
         life = new_life(6)
         members = life.start("one", "two", "three")
         life.wait_until_shared_by(members)
-        steady = Steady(members)
+        steady = Steady(members, life.writing)
         life.grow(12)
         life.wait_until_shared_by(members)
         if self.is_incremental:

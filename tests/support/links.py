@@ -12,7 +12,7 @@ import contextlib
 import re
 import struct
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -56,7 +56,6 @@ class Links:
         self._ports: dict[int, int] = {}
         self._links: dict[tuple[int, int], _Link] = {}
         self._servers: list[asyncio.Server] = []
-        self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
 
@@ -118,14 +117,10 @@ class Links:
 
     async def _proxy(self, broker: int) -> asyncio.Server:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks.add(task)
             try:
                 with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                     await self._serve(broker, reader, writer)
             finally:
-                self._tasks.discard(task)
                 writer.transport.abort()
 
         return await asyncio.start_server(serve, "127.0.0.1", self.port + broker - 1)
@@ -172,10 +167,13 @@ class Links:
             await server.wait_closed()
 
     async def _stop(self) -> None:
-        tasks: Sequence[asyncio.Task[None]] = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # A connection that is accepted right now has a task that has not begun.
+        for server in self._servers:
+            server.close()
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         await self._close_servers()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.time_slices import Work, wait_for
+from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.replicas.reassignments import Reassignment
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
@@ -54,6 +54,7 @@ def handle(
             yield None
         response.responses.append(result)
         yield None
+    free_later(wanted, outcomes)
     return response
 
 

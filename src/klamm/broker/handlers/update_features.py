@@ -36,7 +36,10 @@ def handle(context: RequestContext, request: UpdateFeaturesRequest) -> Work[Upda
     """
     metadata_version: int | None = None
     # A later update of a feature replaces an earlier one: Kafka's controller collects them by name.
-    updates = {update.feature: update for update in request.feature_updates}
+    updates: dict[str, FeatureUpdateKey] = {}
+    for update in request.feature_updates:
+        updates[update.feature] = update
+        yield None
     for update in updates.values():
         reason = _why_refused(update, context)
         if reason is not None:
