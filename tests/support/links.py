@@ -170,6 +170,7 @@ class Links:
         # A connection that is accepted right now has a task that has not begun.
         for server in self._servers:
             server.close()
+        await asyncio.sleep(0)  # A task that is cancelled before it begins would not close its socket.
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in tasks:
                 task.cancel()

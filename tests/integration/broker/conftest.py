@@ -15,9 +15,10 @@ from klamm.protocol.types import TopicId
 from klamm.testing import Broker
 
 
-@pytest.fixture(scope="session")
+# No longer than a module: in the process of the tests, it would write to its log while a simulated world runs there.
+@pytest.fixture(scope="module")
 def served() -> Iterator[Broker]:
-    """Runs one broker for all tests of this folder; each test creates its own topics."""
+    """Runs one broker for the tests of a module; each test creates its own topics."""
     with Broker() as broker:
         yield broker
 

@@ -79,9 +79,10 @@ class Command:
             process.communicate()
 
 
-@pytest.fixture(scope="session")
+# No longer than a module: in the process of the tests, it would write to its log while a simulated world runs there.
+@pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """Runs one broker for all tests of this folder."""
+    """Runs one broker for the tests of a module."""
     with Broker(config={"num.partitions": "1", "auto.create.topics.enable": "true"}) as running:
         yield running
 

@@ -340,13 +340,14 @@ def test_coordinator_moves_and_comes_back_with_its_offsets(tmp_path: Path) -> No
         await brokers.create_internal(OFFSETS)
         assert await commit(brokers, 1, 5) is ErrorCode.NONE
         assert await commit(brokers, 2, 6) is ErrorCode.NOT_COORDINATOR
-        await brokers.move(OFFSETS, 2)
+        await brokers.move(OFFSETS, 2, replicas=[2, 1])
+        await brokers.shrink(OFFSETS, replicas=[2, 1], isr=[2])
         assert await commit(brokers, 1, 7) is ErrorCode.NOT_COORDINATOR
         assert await committed(brokers, 1) == (ErrorCode.NOT_COORDINATOR, -1)
         heartbeat = HeartbeatRequest(group_id="group", generation_id=1, member_id="m")
         assert (await brokers.ask(1, HeartbeatResponse, 4, heartbeat)).error_code == ErrorCode.NOT_COORDINATOR
         assert await commit(brokers, 2, 8) is ErrorCode.NONE
-        await brokers.move(OFFSETS, 1)
+        await brokers.move(OFFSETS, 1, replicas=[1, 2])
         assert await committed(brokers, 1) == (ErrorCode.NONE, 5)
         assert await committed(brokers, 2) == (ErrorCode.NOT_COORDINATOR, -1)
 
