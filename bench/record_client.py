@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Literal
 
 __all__ = ["CLIENTS", "main"]
 
@@ -83,13 +84,13 @@ def _plain_loop(meter: _Meter) -> None:
     consumer.close()
 
 
-def _worker(meter: _Meter) -> None:
-    """Handles records by key in tasks of `klamm.worker`."""
+def _worker(meter: _Meter, order: Literal["key", "none"] = "key") -> None:
+    """Handles records in tasks of `klamm.worker`."""
     from klamm.worker import Record, Worker
 
     app = Worker(meter.bootstrap, group=meter.group)
 
-    @app.handler(meter.topic, concurrency=_CONCURRENCY)
+    @app.handler(meter.topic, order=order, concurrency=_CONCURRENCY)
     async def handle(record: Record) -> None:
         meter.began()
         if meter.seconds:
@@ -164,6 +165,7 @@ def _faststream(meter: _Meter) -> None:
 
 CLIENTS: Final[Mapping[str, tuple[str, Callable[[_Meter], None]]]] = {
     "worker": ("klamm.worker", _worker),
+    "unordered": ("klamm.worker without order", partial(_worker, order="none")),
     "plain": ("plain loop", _plain_loop),
     "tasks": ("aiokafka with tasks", _tasks),
     "faststream": ("FastStream", _faststream),

@@ -24,8 +24,12 @@ __all__ = ["WORKLOADS"]
 
 _SECTION: Final = "Handlers of records"
 _COUNTS: Final = {0: 400_000, 1: 40_000, 5: 20_000}
-_PLAIN_COUNTS: Final = {0: 400_000, 1: 8_000, 5: 2_000}
-"""The plain loop handles one record after another."""
+_COUNTS_OF_SLOW: Final[Mapping[str, Mapping[int, int]]] = {
+    "plain": {1: 8_000, 5: 2_000},
+    "faststream": {0: 40_000},
+}
+"""Fewer records for clients that would need minutes: the plain loop handles one record after another, and FastStream
+about 1,500 records in a second."""
 _LATENCY_SECONDS: Final = 15
 _LOAD: Final = 0.8
 _START_SECONDS: Final = 6
@@ -75,17 +79,21 @@ def _measure(handler_ms: int, running: RunningPeer, load: Load, number: int) -> 
             figures |= _measure_client(client, handler_ms, running, load, number)
         except (PeerUnavailable, subprocess.TimeoutExpired) as error:
             print(f"{TITLES[client]} is left out of this round: {error}", file=sys.stderr)
+    for figure in _ratios(handler_ms):
+        own, other = figure.of or ("", "")
+        if own in figures and other in figures:
+            figures[figure.key] = figures[own] / figures[other]
     return figures
 
 
 def _measure_client(client: str, handler_ms: int, running: RunningPeer, load: Load, number: int) -> Mapping[str, float]:
-    counts = _PLAIN_COUNTS if client == "plain" else _COUNTS
+    count = _COUNTS_OF_SLOW.get(client, {}).get(handler_ms, _COUNTS[handler_ms])
     found = run_client(
         client,
         bootstrap=running.bootstrap_servers,
         topic=f"handlers-{handler_ms}",
         group=f"{client}-{handler_ms}-{number}",
-        count=load.scaled(counts[handler_ms]),
+        count=load.scaled(count),
         handler_ms=handler_ms,
     )
     figures = {client: found["records_per_second"], f"{client}_cpu": found["cpu_microseconds"]}
@@ -127,26 +135,8 @@ def _figures(handler_ms: int) -> tuple[Figure, ...]:
         Figure(f"{name}_cpu", f"{work}, processor time of a record, {title}", "µs", less_is_better=True)
         for name, title in TITLES.items()
     ]
-    of_plain = Figure(
-        "of_plain",
-        f"{work}, klamm.worker / plain loop",
-        "x",
-        limit=0.3 if handler_ms == 0 else None,
-        digits=2,
-        of=("worker", "plain"),
-    )
-    if handler_ms == 0:
-        return (*rates, *cpu, of_plain)
-    of_java = Figure(
-        "of_java",
-        f"{work}, klamm.worker / Parallel Consumer",
-        "x",
-        limit=1.0,
-        digits=2,
-        of=("worker", "parallel_consumer"),
-    )
-    if handler_ms == 1:
-        return (*rates, *cpu, of_plain, of_java)
+    if handler_ms != 5:
+        return (*rates, *cpu, *_ratios(handler_ms))
     latency = [
         Figure(
             f"{name}_p99",
@@ -157,7 +147,25 @@ def _figures(handler_ms: int) -> tuple[Figure, ...]:
         )
         for name, title in TITLES.items()
     ]
-    return (*rates, *cpu, *latency, of_plain, of_java)
+    return (*rates, *cpu, *latency, *_ratios(handler_ms))
+
+
+def _ratios(handler_ms: int) -> tuple[Figure, ...]:
+    """Compares each of klamm's clients with the one that promises the same."""
+    pairs = [("of_plain", "worker", "plain", 0.3)]
+    if handler_ms:
+        pairs = [("of_java", "worker", "parallel_consumer", 1.0), ("of_tasks", "unordered", "tasks", 1.0)]
+    return tuple(
+        Figure(
+            key,
+            f"handler of {handler_ms} ms, {TITLES[own]} / {TITLES[other]}",
+            "x",
+            limit=limit,
+            digits=2,
+            of=(own, other),
+        )
+        for key, own, other, limit in pairs
+    )
 
 
 def _row(handler_ms: int) -> SteadyWorkload:

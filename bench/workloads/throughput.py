@@ -36,11 +36,23 @@ def produce_all(
     return _speed(taken)
 
 
-def consume_all(running: RunningPeer | RunningCluster, load: Load, topic: str, *, count: int) -> Mapping[str, float]:
+def consume_all(
+    running: RunningPeer | RunningCluster,
+    load: Load,
+    topic: str,
+    *,
+    count: int,
+    settings: Mapping[str, str] | None = None,
+) -> Mapping[str, float]:
     """Reads `topic`, which has at least `count` records, from its start, and returns the speed."""
     return _speed(
         load.programs.run(
-            "consume", bootstrap=running.bootstrap_servers, topic=topic, partitions=PARTITIONS, count=count
+            "consume",
+            bootstrap=running.bootstrap_servers,
+            topic=topic,
+            settings=settings,
+            partitions=PARTITIONS,
+            count=count,
         )
     )
 
