@@ -10,11 +10,10 @@ from tests.checker.run import run
 from tests.checker.workload.roles import Cast
 from tests.support.share_of_gate import is_in_share_of_gate
 
-pytestmark = pytest.mark.skipif(
+
+@pytest.mark.skipif(
     not is_in_share_of_gate("checker of a cluster", 3), reason="the gate runs it for a third of the commits"
 )
-
-
 @pytest.mark.timeout(600)
 def test_clients_of_a_cluster_whose_brokers_are_killed(tmp_path: Path) -> None:
     """I4, I5, I10 to I12, I16 to I18, I26: clients see no anomaly while a partition leader and the broker that
@@ -29,6 +28,9 @@ def test_clients_of_a_cluster_whose_brokers_are_killed(tmp_path: Path) -> None:
     assert any(transaction.is_committed for transaction in report.facts.transactions.values())
 
 
+@pytest.mark.skipif(
+    not is_in_share_of_gate("checker of a faulty cluster", 6), reason="the gate runs it for a sixth of the commits"
+)
 @pytest.mark.timeout(600)
 def test_a_leader_that_acknowledges_before_its_followers(tmp_path: Path) -> None:
     """A bug that is planted into the brokers is found: they acknowledge records that no follower holds."""

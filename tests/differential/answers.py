@@ -13,6 +13,7 @@ from klamm.protocol.message import Message, fields_of, struct_class
 __all__ = ["build", "lines_of"]
 
 _LEFT_OUT: Final = {"throttle_time_ms"}
+_ERROR_CODES: Final = {"error_code", "partition_error_code"}
 
 
 def build(kind: type[Message], values: dict[str, object]) -> Message:
@@ -61,6 +62,6 @@ def _has_structs(value: Tree) -> bool:
 
 
 def _text(name: str, value: Tree) -> str:
-    if name == "error_code" and isinstance(value, int):
+    if name in _ERROR_CODES and isinstance(value, int):
         return ErrorCode(value).name
     return repr(value)

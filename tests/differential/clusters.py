@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from tests.support.kafka_cluster import KafkaCluster
 
+from klamm.errors import KlammError
 from klamm.testing import Cluster
 
 __all__ = ["BROKERS", "Brokers", "apache_kafka", "klamm"]
@@ -27,7 +28,9 @@ _CONFIG: Final = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "log.retention.ms": "-1",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
+_RACKS: Final = ("a", "b", "c")
 
 
 class Brokers(Protocol):
@@ -51,7 +54,8 @@ class _Klamm:
         return self._cluster.address_of(broker)
 
     def kill(self, broker: int) -> None:
-        self._cluster.kill(broker)
+        with suppress(KlammError):  # a broker that was unregistered has ended
+            self._cluster.kill(broker)
 
     def start(self, broker: int) -> None:
         self._cluster.restart(broker)
@@ -73,13 +77,15 @@ class _ApacheKafka:
 
 @contextmanager
 def klamm() -> Iterator[Brokers]:
-    """Runs three brokers of klamm, with three replicas of each internal topic."""
-    with Cluster(brokers=len(BROKERS), config=_CONFIG, replication_factor=3, profile="default") as cluster:
+    """Runs three brokers of klamm in three racks, with three replicas of each internal topic."""
+    with Cluster(
+        brokers=len(BROKERS), config=_CONFIG, replication_factor=3, profile="default", racks=_RACKS
+    ) as cluster:
         yield _Klamm(cluster)
 
 
 @contextmanager
 def apache_kafka() -> Iterator[Brokers]:
-    """Runs three nodes of Apache Kafka. Raises KafkaUnavailable."""
-    with KafkaCluster(transaction_version=2, overrides=_CONFIG) as cluster:
+    """Runs three nodes of Apache Kafka in three racks. Raises KafkaUnavailable."""
+    with KafkaCluster(transaction_version=2, overrides=_CONFIG, racks=_RACKS) as cluster:
         yield _ApacheKafka(cluster)

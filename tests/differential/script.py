@@ -54,6 +54,8 @@ class Run:
         self._masks = Masks(*(int(brokers.address(broker).rpartition(":")[2]) for broker in BROKERS))
         self._wires: dict[int, Wire] = {}
         self._running = set(BROKERS)
+        self._left: set[int] = set()
+        """Brokers that were unregistered while they ran. Those of Apache Kafka still run, without work."""
 
     def __enter__(self) -> Self:
         return self
@@ -145,8 +147,18 @@ class Run:
         self._brokers.kill(broker)
         self.wait_for(lambda: all(broker not in self._listed(other) for other in self.running))
 
+    def leave(self, broker: int) -> None:
+        """Asks a running broker nothing more, because it was unregistered. Waits until the others list it no more."""
+        self._forget(broker)
+        self._running.remove(broker)
+        self._left.add(broker)
+        self.wait_for(lambda: all(broker not in self._listed(other) for other in self.running))
+
     def start(self, broker: int) -> None:
         """Starts a broker again, and waits until all running brokers list it."""
+        if broker in self._left:
+            self._left.remove(broker)
+            self._brokers.kill(broker)
         self._brokers.start(broker)
         self._running.add(broker)
         self.wait_for(lambda: all(broker in self._listed(other) for other in self.running))

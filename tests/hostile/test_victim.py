@@ -20,6 +20,7 @@ from tests.hostile.loop_watch import loop_thread_s
 from tests.interop.broker_process import BrokerProcess
 from tests.support.bombs import SMALLEST_RECORD, batch_of
 from tests.support.patience import slowness
+from tests.support.share_of_gate import is_in_share_of_gate, share_of_gate
 from tests.support.wire import Wire
 
 from klamm.metadata.image import ResourceType
@@ -298,7 +299,7 @@ def assert_waits_little(broker: BrokerProcess, disturb: Callable[[], None], besi
     assert waited_s < LIMIT_S * slowness(), f"{waited} while {beside} was under way"
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", share_of_gate(HOSTILE, 2))
 def test_victim_waits_little_for(broker: BrokerProcess, name: str) -> None:
     """The victim waits for a short time while several clients send the same expensive request."""
     hostile = HOSTILE[name]
@@ -306,6 +307,9 @@ def test_victim_waits_little_for(broker: BrokerProcess, name: str) -> None:
     assert_waits_little(broker, lambda: send_all(broker, [(hostile, body)] * CONNECTIONS), name)
 
 
+@pytest.mark.skipif(
+    not is_in_share_of_gate("all hostile requests at once", 3), reason="the gate runs it for a third of the commits"
+)
 def test_victim_waits_little_for_all_of_them(broker: BrokerProcess) -> None:
     """The victim waits for a short time while all expensive requests are in progress."""
     requests = [(hostile, hostile.body()) for hostile in HOSTILE.values()]

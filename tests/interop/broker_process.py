@@ -24,8 +24,8 @@ class BrokerProcess:
     """A `klamm serve` process with its data in `folder`, or in `data_directory`; port and data survive restarts.
 
     `config` contains Kafka's broker keys; `environment` is added to the environment of this process. The broker logs to
-    `folder`/broker.log. `program` is the command line that starts klamm, by default the installed `klamm`; `options`
-    follow the other arguments of `klamm serve`.
+    `folder`/broker.log. `program` is the command line that starts klamm, by default the installed `klamm`; a test may
+    change it between two starts. `options` follow the other arguments of `klamm serve`.
     """
 
     can_restart = True
@@ -47,7 +47,7 @@ class BrokerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._environment = dict(environment or {})
         self._options = list(options)
-        self._program = list(program) or [str(Path(sys.executable).with_name("klamm"))]
+        self.program: Sequence[str] = program or [str(Path(sys.executable).with_name("klamm"))]
         self.bootstrap_servers = f"127.0.0.1:{free_port()}"
         self.start()
 
@@ -63,10 +63,15 @@ class BrokerProcess:
         """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def exit_status(self) -> int | None:
+        """The exit status of a process that has ended by itself; None while it runs."""
+        return None if self._process is None else self._process.poll()
+
     def start(self) -> None:
         """Starts the process and waits until it reports that it is ready. Raises RuntimeError with its log
         otherwise."""
-        command = [*self._program, "serve", "--listen", self.bootstrap_servers]
+        command = [*self.program, "serve", "--listen", self.bootstrap_servers]
         command += ["--data-dir", str(self.data_directory), "--config", str(self._config), *self._options]
         with self._log.open("a", encoding="utf-8") as log:
             environment = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}

@@ -67,6 +67,7 @@ class TestConfluentConsumerProtocol(TestConfluent):
     joining: ClassVar[dict[str, Any]] = {"group_protocol": "consumer"}
 
 
+@pytest.mark.flaky(reruns=2)  # reason: see test_kafka_python.py
 class TestKafkaPython(WorkersScenarios):
     """kafka-python."""
 

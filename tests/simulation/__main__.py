@@ -10,6 +10,7 @@ import sys
 import time
 
 from tests.simulation.bugs import BUGS_OF
+from tests.simulation.clusters.plan import MAJORITY, UNLIMITED
 from tests.simulation.run import WORLDS, Outcome, run_seed, run_seeds
 
 
@@ -23,6 +24,11 @@ def main() -> int:
     bugs = sorted({bug for of_kind in BUGS_OF.values() for bug in of_kind})
     parser.add_argument("--bug", choices=bugs, help="plant a bug, to see that it is found")
     parser.add_argument("--planted", action="store_true", help="plant each bug, and count the seeds that find it")
+    parser.add_argument(
+        "--faults",
+        choices=(MAJORITY, UNLIMITED),
+        help="which faults worlds of replicas have; otherwise the seed decides",
+    )
     parser.add_argument("--failures", type=int, default=3, help="stop after so many seeds that failed")
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("..")
@@ -31,19 +37,21 @@ def main() -> int:
     if arguments.bug:
         kinds = [kind for kind in kinds if arguments.bug in BUGS_OF[kind]]
     if arguments.trace:
-        return max(_trace(kind, seeds, arguments.bug) for kind in kinds)
+        return max(_trace(kind, seeds, arguments.bug, arguments.faults) for kind in kinds)
     processes = min(arguments.processes or len(os.sched_getaffinity(0)), len(seeds))
     if arguments.planted:
         for kind in kinds:
             for bug in BUGS_OF[kind]:
-                print(_count(kind, seeds, bug, processes), flush=True)
+                if arguments.bug in (None, bug):
+                    print(_count(kind, seeds, bug, processes, arguments.faults), flush=True)
         return 0
-    return max(_run(kind, seeds, arguments.bug, processes, arguments.failures) for kind in kinds)
+    return max(_run(kind, seeds, arguments.bug, processes, arguments.failures, arguments.faults) for kind in kinds)
 
 
-def _count(kind: str, seeds: range, bug: str, processes: int) -> str:
+def _count(kind: str, seeds: range, bug: str, processes: int, faults: str | None) -> str:
     """Returns one row of the table in `docs/explanation/simulation.md`."""
-    found = {each.seed: each.invariant for each in run_seeds(seeds, kind=kind, bug=bug, processes=processes)}
+    outcomes = run_seeds(seeds, kind=kind, bug=bug, processes=processes, faults=faults)
+    found = {each.seed: each.invariant for each in outcomes}
     invariants = sorted({invariant for invariant in found.values() if invariant is not None})
     names = " ".join(f"I{invariant}" if invariant else "exceptions" for invariant in invariants)
     runs = "".join("." if found[seed] is None else " " for seed in seeds).split()
@@ -52,10 +60,10 @@ def _count(kind: str, seeds: range, bug: str, processes: int) -> str:
     return f"| {description} | {count} of {len(seeds)}, {names} | {max(map(len, runs), default=0)} |"
 
 
-def _trace(kind: str, seeds: range, bug: str | None) -> int:
+def _trace(kind: str, seeds: range, bug: str | None, faults: str | None) -> int:
     for seed in seeds:
         print(f"seed {seed}, a world of the kind {kind}")
-        outcome = run_seed(seed, kind=kind, bug=bug, listener=print)
+        outcome = run_seed(seed, kind=kind, bug=bug, listener=print, faults=faults)
         print(_ending(outcome))
         if not outcome.is_ok:
             return 1
@@ -68,14 +76,17 @@ def _ending(outcome: Outcome) -> str:
     return outcome.failure.splitlines()[0]
 
 
-def _run(kind: str, seeds: range, bug: str | None, processes: int, most_failures: int) -> int:
+def _run(  # noqa: PLR0917 - what the command line says
+    kind: str, seeds: range, bug: str | None, processes: int, most_failures: int, faults: str | None
+) -> int:
     started = time.monotonic()
-    count = steps = failures = 0
+    count = steps = failures = unsettled = 0
     simulated_ms = 0.0
-    for outcome in run_seeds(seeds, kind=kind, bug=bug, processes=processes):
+    for outcome in run_seeds(seeds, kind=kind, bug=bug, processes=processes, faults=faults):
         count += 1
         steps += outcome.steps
         simulated_ms += outcome.simulated_ms
+        unsettled += not outcome.has_settled
         if not outcome.is_ok:
             failures += 1
             print(f"{outcome.failure}\n", flush=True)
@@ -85,6 +96,7 @@ def _run(kind: str, seeds: range, bug: str | None, processes: int, most_failures
     print(
         f"{kind}: {count} worlds, {steps} steps, {simulated_ms / 3_600_000:.1f} simulated hours in {took:.1f} s"
         f" ({count / took:.1f} worlds a second); {failures or 'none'} failed"
+        + (f", {unsettled} did not settle in the end" if unsettled else "")
     )
     return 1 if failures else 0
 

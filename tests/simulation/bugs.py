@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from tests.simulation.brokers.bugs import BROKER_BUGS
 from tests.simulation.clusters.bugs import CLUSTER_BUGS
+from tests.simulation.clusters.follower_bugs import FOLLOWER_BUGS
 from tests.simulation.clusters.replica_bugs import REPLICA_BUGS
 from tests.simulation.delivery.bugs import DELIVERY_BUGS
 from tests.simulation.logs.bugs import LOG_BUGS
@@ -374,6 +375,6 @@ BUGS_OF: Final[Mapping[str, Mapping[str, Callable[[], AbstractContextManager[Non
     "broker": BROKER_BUGS,
     "delivery": DELIVERY_BUGS,
     "cluster": CLUSTER_BUGS,
-    "replicas": REPLICA_BUGS,
+    "replicas": {**REPLICA_BUGS, **FOLLOWER_BUGS},
 }
 """All bugs, by the kind of world that must find them."""

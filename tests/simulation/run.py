@@ -56,6 +56,9 @@ class Outcome:
     invariant: int | None = None
     """The number of the violated invariant, if there is one."""
     failure: str = ""
+    has_settled: bool = True
+    """False if the brokers of a world with unlimited faults were not in order again after all faults had ended, so that
+    the checks of the end did not run."""
 
     @property
     def is_ok(self) -> bool:
@@ -100,10 +103,17 @@ def run_seed(
     bug: str | None = None,
     listener: Callable[[str], None] | None = None,
     sums: bool = False,
+    faults: str | None = None,
 ) -> Outcome:
-    """Runs the world of one seed to its end or first violation. `bug` names a bug of `BUGS_OF[kind]` to plant."""
+    """Runs the world of one seed to its end or first violation. `bug` names a bug of `BUGS_OF[kind]` to plant.
+
+    `faults` decides which faults a world of replicas has: `majority`, `unlimited`, or None if the seed decides.
+    """
     with nullcontext() if bug is None else BUGS_OF[kind][bug]():
-        world = WORLDS[kind](seed, listener=listener, sums=sums)
+        if kind == "replicas":
+            world: AnyWorld = ReplicaWorld(seed, listener=listener, sums=sums, faults=faults)
+        else:
+            world = WORLDS[kind](seed, listener=listener, sums=sums)
         loop = world.loop
         try:
             with _listening(world):
@@ -115,19 +125,21 @@ def run_seed(
                 loop.now_ms,
                 world.notes.checksum,
                 violation.invariant,
-                _report(world, str(violation), bug),
+                _report(world, str(violation), bug, faults),
             )
         except Exception:
             # An exception is a finding too: the next seeds still run.
             what = f"an exception that nobody expected\n{traceback.format_exc(limit=-_FRAMES).rstrip()}"
-            return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum, 0, _report(world, what, bug))
-        return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum)
+            return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum, 0, _report(world, what, bug, faults))
+        has_settled = not isinstance(world, ReplicaWorld) or world.has_settled
+        return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum, has_settled=has_settled)
 
 
-def _report(world: AnyWorld, what: str, bug: str | None) -> str:
+def _report(world: AnyWorld, what: str, bug: str | None, faults: str | None) -> str:
     loop = world.loop
     kind = next(name for name, each in WORLDS.items() if type(world) is each)
     again = f"python -m tests.simulation --world {kind} --seeds {world.seed}" + (f" --bug '{bug}'" if bug else "")
+    again += f" --faults {faults}" if faults and kind == "replicas" else ""
     found = f"seed {world.seed}, step {loop.step}, {loop.now_ms:.0f} ms: {what}".replace("\n", "\n  ").splitlines()
     lines = (
         *found,
@@ -154,23 +166,29 @@ def _plan(plan: object) -> Iterator[str]:
 
 
 def run_seeds(
-    seeds: Iterable[int], *, kind: str = "groups", bug: str | None = None, processes: int = 1
+    seeds: Iterable[int],
+    *,
+    kind: str = "groups",
+    bug: str | None = None,
+    processes: int = 1,
+    faults: str | None = None,
 ) -> Iterator[Outcome]:
     """Runs many seeds; with several processes the order of the outcomes is arbitrary."""
     if processes == 1:
         for seed in seeds:
-            yield run_seed(seed, kind=kind, bug=bug)
+            yield run_seed(seed, kind=kind, bug=bug, faults=faults)
         return
     with get_context("fork").Pool(processes) as pool:
-        yield from pool.imap_unordered(_Run(kind, bug), seeds, _SEEDS_PER_TASK)
+        yield from pool.imap_unordered(_Run(kind, bug, faults), seeds, _SEEDS_PER_TASK)
 
 
 class _Run:
     """`run_seed` for a pool of processes."""
 
-    def __init__(self, kind: str, bug: str | None) -> None:
+    def __init__(self, kind: str, bug: str | None, faults: str | None) -> None:
         self._kind = kind
         self._bug = bug
+        self._faults = faults
 
     def __call__(self, seed: int) -> Outcome:
-        return run_seed(seed, kind=self._kind, bug=self._bug)
+        return run_seed(seed, kind=self._kind, bug=self._bug, faults=self._faults)

@@ -90,7 +90,7 @@ def _checksum(seed: int, *, hash_seed: int) -> str:
     return ran.stdout
 
 
-@pytest.mark.parametrize("bug", share_of_gate(sorted(BROKER_BUGS), 3))
+@pytest.mark.parametrize("bug", share_of_gate(sorted(BROKER_BUGS), 6))
 def test_planted_bug_is_found(bug: str) -> None:
     """A bug that is planted into the broker or its client breaks an invariant within the stated number of seeds."""
     for seed in range(1, SEEDS_UNTIL_FOUND[bug] + 1):

@@ -46,7 +46,7 @@ def test_seed_replays_exactly(seed: int) -> None:
     assert run_seed(seed, kind="delivery", sums=True) == run_seed(seed, kind="delivery", sums=True)
 
 
-@pytest.mark.parametrize("bug", share_of_gate(sorted(DELIVERY_BUGS), 3))
+@pytest.mark.parametrize("bug", share_of_gate(sorted(DELIVERY_BUGS), 6))
 def test_planted_bug_is_found(bug: str) -> None:
     """A bug that is planted into the decisions of a worker breaks an invariant within the stated number of seeds."""
     for seed in range(1, SEEDS_UNTIL_FOUND[bug] + 1):

@@ -137,7 +137,7 @@ def test_seed_replays_exactly(kind: str, seed: int) -> None:
         assert int(again.stdout) == outcome.checksum
 
 
-@pytest.mark.parametrize("bug", share_of_gate(SEEDS_UNTIL_FOUND, 3))
+@pytest.mark.parametrize("bug", share_of_gate(SEEDS_UNTIL_FOUND, 6))
 def test_planted_bug_is_found(bug: str) -> None:
     """A planted bug breaks an invariant within the stated number of seeds, and its report is readable."""
     limit = SEEDS_UNTIL_FOUND[bug]

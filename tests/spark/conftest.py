@@ -34,25 +34,38 @@ IS_APACHE_KAFKA: Final = _BROKER == "apache-kafka"
 _WORKERS: Final = 3
 
 
-# The gate runs one in so many of the tests of these files for each commit: they start Spark many times or wait long.
-_PARTS_OF_GATE: Final = {
-    "test_backfill_commands.py": 3,
-    "test_declarative_pipelines.py": 3,
-    "test_pipeline_commands.py": 2,
-    "test_pipeline_kills.py": 3,
-    "test_pipeline_trouble.py": 3,
-    "test_pipelines_at_once.py": 3,
-    "test_stateful_flows.py": 2,
-    "test_table_formats.py": 3,
-    "test_tutorial.py": 3,
-}
+# What everything else rests on: reading, writing, commits, exactly once. The gate runs one in so many of the tests of
+# these files for each commit, and one in so many of the tests of the other files, which start Spark many times or wait
+# long. Those that it runs on Apache Kafka are all of these files.
+_CORE: Final = frozenset(
+    {
+        "test_batch_read.py",
+        "test_cleaned_log.py",
+        "test_exactly_once_kills.py",
+        "test_exactly_once_marker.py",
+        "test_group_commits.py",
+        "test_open_transaction.py",
+        "test_planning.py",
+        "test_query_member.py",
+        "test_read_committed.py",
+        "test_shared_tasks.py",
+        "test_sink.py",
+        "test_sink_exactly_once.py",
+        "test_streaming.py",
+    }
+)
+_PARTS_OF_CORE: Final = 2
+_PARTS_OF_OTHERS: Final = 5
+# A test of these files takes minutes.
+_PARTS_OF_LONGEST: Final = {"test_driver_kills.py": 10, "test_pipeline_commands.py": 10, "test_tutorial.py": 15}
+_PARTS_ON_KAFKA: Final = 3
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the tests in this folder as Spark tests, which need PySpark and a JVM, and gives them a long timeout.
 
-    If CI is set, leaves out tests of `_PARTS_OF_GATE`.
+    If CI is set, leaves out the tests that the gate does not run for this commit.
 
     A timeout in the middle of a call leaves an unread answer on the connection to the one JVM. After that, every call
     of a later test gets the answer of the previous call.
@@ -60,7 +73,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = []
     for item in items:
         if item.path.is_relative_to(_FOLDER):
-            if not is_in_share_of_gate(item.nodeid, _PARTS_OF_GATE.get(item.path.name, 1)):
+            if not is_in_share_of_gate(item.nodeid, _parts_of_gate(item.path.name)):
                 left_out.append(item)
             item.add_marker(pytest.mark.spark)
             if item.get_closest_marker("timeout") is None:
@@ -68,6 +81,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def _parts_of_gate(name: str) -> int:
+    if IS_APACHE_KAFKA:
+        return _PARTS_ON_KAFKA
+    return _PARTS_OF_CORE if name in _CORE else _PARTS_OF_LONGEST.get(name, _PARTS_OF_OTHERS)
 
 
 @pytest.fixture(scope="session", autouse=True)

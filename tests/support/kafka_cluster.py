@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from tests.support.kafka_broker import ApacheKafka
@@ -15,9 +15,14 @@ _NODES = 3
 
 
 class KafkaCluster:
-    """The cluster: `with KafkaCluster(transaction_version=2) as cluster: …`. `overrides` has keys for all nodes."""
+    """The cluster: `with KafkaCluster(transaction_version=2) as cluster: …`.
 
-    def __init__(self, transaction_version: int, overrides: Mapping[str, str] | None = None) -> None:
+    `overrides` has keys for all nodes, `racks` the rack of each.
+    """
+
+    def __init__(
+        self, transaction_version: int, overrides: Mapping[str, str] | None = None, racks: Sequence[str] = ()
+    ) -> None:
         ports = [free_port() for _ in range(_NODES)]
         config = {
             "controller.quorum.voters": ",".join(f"{node + 1}@127.0.0.1:{port}" for node, port in enumerate(ports)),
@@ -34,7 +39,7 @@ class KafkaCluster:
         }
         self.nodes = [
             ApacheKafka(
-                config,
+                {**config, **({"broker.rack": racks[node]} if racks else {})},
                 heap="384M",
                 node_id=node + 1,
                 controller_port=port,

@@ -56,6 +56,7 @@ class Links:
         self._ports: dict[int, int] = {}
         self._links: dict[tuple[int, int], _Link] = {}
         self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
 
@@ -117,13 +118,17 @@ class Links:
 
     async def _proxy(self, broker: int) -> asyncio.Server:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                    await self._serve(broker, reader, writer)
-            finally:
-                writer.transport.abort()
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                await self._serve(broker, reader, writer)
 
-        return await asyncio.start_server(serve, "127.0.0.1", self.port + broker - 1)
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            # A task that is cancelled before it begins can't close its socket itself.
+            task = self._loop.create_task(serve(reader, writer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(lambda _: writer.transport.abort())
+
+        return await asyncio.start_server(accept, "127.0.0.1", self.port + broker - 1)
 
     async def _serve(self, target: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         size = await reader.readexactly(4)
@@ -167,10 +172,11 @@ class Links:
             await server.wait_closed()
 
     async def _stop(self) -> None:
-        # A connection that is accepted right now has a task that has not begun.
-        for server in self._servers:
-            server.close()
-        await asyncio.sleep(0)  # A task that is cancelled before it begins would not close its socket.
+        # asyncio's own task for a connection that is accepted right now has to begin before its server closes, and
+        # before it is cancelled. Else it leaves the socket open.
+        for listening in (each for server in self._servers for each in server.sockets):
+            self._loop.remove_reader(listening)
+        await asyncio.sleep(0)
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in tasks:
                 task.cancel()

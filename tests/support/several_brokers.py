@@ -131,7 +131,7 @@ class _Network:
     def __init__(self, brokers: SeveralBrokers, config: BrokerConfig) -> None:
         self._brokers = brokers
         self._node_id = config.node_id
-        self._open = TcpPeerConnections(request_timeout_ms=config.request_timeout_ms)
+        self._open = TcpPeerConnections(config)
 
     async def __call__(self, address: Address, client_id: str, /) -> PeerConnection:
         return _Connection(self._brokers, self._node_id, await self._open(address, client_id))

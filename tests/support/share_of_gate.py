@@ -2,7 +2,7 @@
 
 `make test` runs all of them; if CI is set, each commit runs another part. These are comparisons of recordings with
 Apache Kafka, which can fail only when a recording or Kafka changes; bugs that are planted to test the simulator; the
-largest requests in older versions of an API; and pipelines of Spark that are started many times or in trouble.
+largest requests of each API; the longest tests of clusters; and tests of Spark.
 """
 
 from __future__ import annotations

@@ -148,14 +148,20 @@ class Topic:
 
 
 def create_topic(
-    admin: AdminClient, bootstrap_servers: str, name: str, partitions: int, config: Mapping[str, str]
+    admin: AdminClient,
+    bootstrap_servers: str,
+    name: str,
+    partitions: int,
+    config: Mapping[str, str],
+    *,
+    replication_factor: int = 1,
 ) -> Topic:
     """Creates a topic; an underscore in a configuration key stands for a dot.
 
     Records of these tests have old timestamps, so the topic has no retention by time unless a test sets it.
     """
     settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, replication_factor, config=settings)])[name].result(30)
     return Topic(name, bootstrap_servers, admin)
 
 

@@ -57,14 +57,20 @@ async def _open(config: BrokerConfig) -> EtcdStore:
 class ClusterBroker:
     """One broker of a cluster: a server, and the record of its metadata store in the data directory."""
 
-    def __init__(self, config: BrokerConfig, on_session_lost: Callable[[], None]) -> None:
-        """Creates the broker. When its session with the store is lost, it answers nothing more and `on_session_lost`
-        is called: the broker must be stopped, and the process is killed if that takes too long.
+    def __init__(self, config: BrokerConfig, must_stop: Callable[[], None]) -> None:
+        """Creates the broker. `must_stop` is called when the broker must be stopped: it was unregistered, or its
+        session with the store is lost. In the latter case it answers nothing more, and the process is killed if the
+        stop takes too long.
         """
-        self.server = BrokerServer(config, open_store=self._open_store, before_serving=self._begin_record)
+        self.server = BrokerServer(
+            config,
+            open_store=self._open_store,
+            before_serving=self._begin_record,
+            on_unregistered=must_stop,
+        )
         self.is_lost = False
         self._config = config
-        self._on_session_lost = on_session_lost
+        self._must_stop = must_stop
         self._store: EtcdStore | None = None
         self._recording: asyncio.Task[None] | None = None
 
@@ -98,7 +104,7 @@ class ClusterBroker:
         self.is_lost = True
         self.server.disconnect()
         end_soon()
-        self._on_session_lost()
+        self._must_stop()
 
     async def _begin_record(self, context: BrokerContext) -> None:
         await self._record()

@@ -92,22 +92,21 @@ class BrokerServer:
         open_store: Callable[[], Awaitable[MetadataStore]] | None = None,
         open_peer_connection: OpenPeerConnection | None = None,
         before_serving: Callable[[BrokerContext], Awaitable[None]] | None = None,
+        on_unregistered: Callable[[], None] | None = None,
     ) -> None:
         """Creates the broker. `open_files` bounds the descriptors of log files; None: half of the process's limit.
 
         `open_store` opens the metadata store; None: the file in the data directory, for a single broker.
         `open_peer_connection` opens the connections to other brokers; None: by TCP. `before_serving` is awaited when
-        the broker is registered, before it accepts connections.
+        the broker is registered, before it accepts connections. `on_unregistered` is called when the running broker was
+        removed from the cluster: `stop` must follow. A single broker never is.
         """
         self.services = BrokerServices(
             config,
             clock,
             open_files=open_files,
-            open_peer_connection=open_peer_connection
-            or TcpPeerConnections(
-                request_timeout_ms=config.request_timeout_ms,
-                connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
-            ),
+            open_peer_connection=open_peer_connection or TcpPeerConnections(config),
+            on_unregistered=on_unregistered,
         )
         self._clock = clock
         self._before_serving = before_serving

@@ -24,6 +24,7 @@ from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, 
 __all__ = ["ClusterView", "PartitionLeader", "TopicMetadata", "error_code"]
 
 _NO_LEADER = BrokerId(-1)
+_NO_EPOCH = LeaderEpoch(-1)
 
 
 class PartitionLeader(NamedTuple):
@@ -78,6 +79,12 @@ class ClusterView:
         leader = self._topics[topic_partition.topic].partitions[topic_partition.partition]
         return leader if leader.broker in self._addresses else None
 
+    def epoch_of(self, topic_partition: TopicPartition) -> LeaderEpoch:
+        """Returns the newest known leader epoch of the partition; -1 if none is known."""
+        if not self.has(topic_partition):
+            return _NO_EPOCH
+        return self._topics[topic_partition.topic].partitions[topic_partition.partition].epoch
+
     def brokers(self) -> list[BrokerId]:
         """Returns all brokers in the last Metadata response."""
         return sorted(self._addresses)
@@ -120,18 +127,19 @@ class ClusterView:
     def apply(self, answer: MetadataResponse, wanted: Iterable[str]) -> dict[str, ErrorCode]:
         """Replaces the metadata of these topics by those of a response.
 
-        Topics that don't exist are forgotten. Returns the topics that the cluster does not describe for another reason.
+        Topics that don't exist are forgotten. A leader of an older epoch than the cached one is ignored: the response
+        comes from a broker whose metadata are old (`Metadata.updateLatestMetadata` of Apache Kafka). Returns the topics
+        that the cluster does not describe for another reason.
         """
         self.cluster_id = answer.cluster_id
         if answer.brokers:
             self._addresses = {BrokerId(broker.node_id): (broker.host, broker.port) for broker in answer.brokers}
-        for name in wanted:
-            self._topics.pop(name, None)
+        before = {name: known for name in wanted if (known := self._topics.pop(name, None)) is not None}
         refused: dict[str, ErrorCode] = {}
         for topic in answer.topics:
             code = error_code(topic.error_code)
             if code is ErrorCode.NONE:
-                self._apply_topic(topic)
+                self._apply_topic(topic, before.get(topic.name or ""))
             elif code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE):
                 refused[topic.name or ""] = code
         return refused
@@ -152,12 +160,34 @@ class ClusterView:
         self._topics[topic.name] = topic._replace(partitions=partitions)
         return leader.broker in self._addresses
 
-    def _apply_topic(self, topic: MetadataResponseTopic) -> None:
+    def expect_epoch(self, topic_partition: TopicPartition, epoch: LeaderEpoch) -> None:
+        """Forgets the cached leader of the partition if its epoch is older than this one.
+
+        Another client knows of the newer leader. The old one may still answer, and lacks what the newer one has. So the
+        partition has no leader here until the metadata tell one of this epoch or a later one.
+        """
+        if self.has(topic_partition):
+            topic, index = self._topics[topic_partition.topic], topic_partition.partition
+            if topic.partitions[index].epoch < epoch:
+                unknown = PartitionLeader(_NO_LEADER, epoch)
+                partitions = (*topic.partitions[:index], unknown, *topic.partitions[index + 1 :])
+                self._topics[topic.name] = topic._replace(partitions=partitions)
+
+    def _apply_topic(self, topic: MetadataResponseTopic, before: TopicMetadata | None) -> None:
         name = topic.name or ""
-        leaders = [PartitionLeader(_NO_LEADER, LeaderEpoch(-1))] * len(topic.partitions)
+        topic_id = TopicId(bytes(topic.topic_id or ZERO_TOPIC_ID))
+        leaders = [PartitionLeader(_NO_LEADER, _NO_EPOCH)] * len(topic.partitions)
         for partition in topic.partitions:
             if 0 <= partition.partition_index < len(leaders):
                 leaders[partition.partition_index] = PartitionLeader(
                     BrokerId(partition.leader_id), LeaderEpoch(partition.leader_epoch)
                 )
-        self._topics[name] = TopicMetadata(name, TopicId(bytes(topic.topic_id or ZERO_TOPIC_ID)), tuple(leaders))
+        # Without an id, the topic may be another one of the same name, whose epochs begin at 0.
+        if before is not None and before.topic_id == topic_id != ZERO_TOPIC_ID:
+            known = before.partitions[: len(leaders)]
+            leaders[: len(known)] = [max(pair, key=_epoch) for pair in zip(leaders, known, strict=False)]
+        self._topics[name] = TopicMetadata(name, topic_id, tuple(leaders))
+
+
+def _epoch(leader: PartitionLeader) -> LeaderEpoch:
+    return leader.epoch

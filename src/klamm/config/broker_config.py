@@ -112,6 +112,7 @@ class BrokerConfig:
     replica_fetch_response_max_bytes: int = 10_485_760
     replica_fetch_wait_max_ms: int = 500
     replica_lag_time_max_ms: int = 30_000
+    replica_selector_class: str | None = None
     replication_quota_window_num: int = 11
     replication_quota_window_size_seconds: int = 1
 

@@ -161,6 +161,12 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
+        KeySupport.HONOURED,
+        "Takes org.apache.kafka.common.replica.RackAwareReplicaSelector: a consumer reads from an in-sync replica in "
+        "its rack. Without the key it reads from the leader.",
+        "replica.selector.class",
+    ),
+    (
         KeySupport.ACCEPTED,
         _QUORUM,
         """
@@ -190,7 +196,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         KeySupport.ACCEPTED,
         _REPLICATION,
         """
-        num.replica.fetchers replica.high.watermark.checkpoint.interval.ms replica.selector.class
+        num.replica.fetchers replica.high.watermark.checkpoint.interval.ms
         replica.socket.receive.buffer.bytes replica.socket.timeout.ms socket.connection.setup.timeout.max.ms
         unclean.leader.election.interval.ms
         """,

@@ -42,6 +42,8 @@ _LEAST_CLEANER_BYTES: Final = 1024 * 1024
 _GROUP_PROTOCOLS: Final = ("consumer", "share", "streams")
 _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
 
+_REPLICA_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
 # The names of Kafka's own classes are accepted in place of the assignors' names.
 _ASSIGNOR_CLASSES: Final = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
@@ -57,6 +59,7 @@ def resolve_fields(values: Values) -> dict[str, Any]:
     """
     _check_roles(values)
     _check_cordoned(values)
+    _check_replica_selector(values)
     result: dict[str, Any] = {
         "node_id": _node_id(values),
         "log_dirs": (_data_directory(values),),
@@ -127,6 +130,13 @@ def _check_cordoned(values: Values) -> None:
         raise ConfigurationError(
             "cordoned.log.dirs must be set for a running broker, not at its start: use kafka-configs with "
             "--entity-type brokers, or klamm cluster decommission"
+        )
+
+
+def _check_replica_selector(values: Values) -> None:
+    if values.get("replica.selector.class") not in (None, "", _REPLICA_SELECTOR):
+        raise ConfigurationError(
+            f"replica.selector.class must be {_REPLICA_SELECTOR}, or be left out: no other class can be loaded"
         )
 
 

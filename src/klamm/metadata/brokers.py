@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from klamm.errors import KlammError
+from klamm.metadata.directory_content import DirectoryContent
 from klamm.metadata.entries import (
     broker_key,
     live_key,
@@ -30,6 +31,7 @@ from klamm.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 __all__ = [
     "BrokerIsLive",
     "Registration",
+    "latest_run",
     "plan_broker_id",
     "plan_cluster",
     "plan_registration",
@@ -59,12 +61,15 @@ class Registration:
     cluster_id: str
     cluster_defaults: Mapping[str, str] = field(default_factory=dict)
     minimum_leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
-    is_clean_stop: bool = False
-    """Whether the data directory was closed in order by the broker's latest run."""
     is_shared: bool = False
     """Whether other brokers may use the store."""
-    held: Collection[TopicPartition] | None = None
-    """The partitions whose logs the data directory has; None: all. On a new disk it has none."""
+    content: DirectoryContent = field(default_factory=DirectoryContent)
+
+
+def latest_run(image: MetadataImage, broker_id: BrokerId) -> str:
+    """Returns the incarnation of the broker's run that has registered last, "" if it is not known."""
+    found = image.registrations.get(broker_id)
+    return "" if found is None else found.latest_run
 
 
 def plan_session_removal(image: MetadataImage, broker_id: BrokerId, own_incarnations: Collection[str]) -> Plan[None]:
@@ -98,8 +103,9 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
     """Plans the broker's registration and a higher leader epoch for each partition that it leads.
 
     The epoch tells a client that was ahead of a log which lost its tail in a crash (KIP-320). A partition with several
-    replicas loses this one as leader and as in-sync replica instead (see `without_run_of`). After a clean stop,
-    `plan_upkeep` must have run before: it keeps the broker as an eligible leader replica where it may be one.
+    replicas loses this one as leader and as in-sync replica instead (see `without_run_of`). If the data directory has
+    kept all records of the latest run, `plan_upkeep` must have run before: it keeps the broker as an eligible leader
+    replica where it may be one.
 
     The broker is live with the last change, so after all partitions are changed. A store of an earlier metadata version
     is upgraded if no other broker uses the store. Raises BrokerIsLive if another run of the broker was faster.
@@ -114,21 +120,21 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
         changes.extend(raising(image, METADATA_VERSION))
     if not image.cluster_id:
         changes.extend(plan_cluster(image, wanted.cluster_id, wanted.cluster_defaults).changes)
+    latest = latest_run(image, wanted.broker_id)
+    has_kept_all = wanted.content.has_kept_all(latest)
     for topic in image.topics.values():
         rules = rules_of(image, topic)
         for partition in topic.partitions:
             if len(partition.replicas) > 1:
-                has_log = wanted.held is None or TopicPartition(topic.name, partition.index) in wanted.held
-                changed = without_run_of(
-                    partition, rules, wanted.broker_id, is_clean_stop=wanted.is_clean_stop, has_log=has_log
-                )
+                has_log = wanted.content.has_log(latest, TopicPartition(topic.name, partition.index))
+                changed = without_run_of(partition, rules, wanted.broker_id, has_kept_all=has_kept_all, has_log=has_log)
                 if wanted.broker_id in partition.replicas and changed is not partition:
                     changes.append(put_partition(topic.topic_id, changed))
             elif partition.leader == wanted.broker_id:
                 minimum = wanted.minimum_leader_epochs.get(TopicPartition(topic.name, partition.index), 0)
                 epoch = LeaderEpoch(max(partition.leader_epoch + 1, minimum))
                 changes.append(put_partition(topic.topic_id, replace(partition, leader_epoch=epoch)))
-    changes.append(put_broker(wanted.broker_id, wanted.endpoints, wanted.rack))
+    changes.append(put_broker(wanted.broker_id, wanted.endpoints, wanted.rack, wanted.incarnation))
     changes.append(put_live(wanted.broker_id, wanted.incarnation))
     return Plan(None, changes, commit_key=live_key(wanted.broker_id))
 
@@ -154,16 +160,16 @@ def plan_broker_id(image: MetadataImage, lowest: BrokerId) -> Plan[BrokerId]:
     return Plan(broker_id, [put_broker_ids(broker_id + 1)], [broker_key(broker_id), live_key(broker_id)])
 
 
-def plan_unregistration(image: MetadataImage, broker_id: BrokerId) -> Plan[None]:
-    """Removes the registration of a broker that is not live.
+def plan_unregistration(image: MetadataImage, broker_id: BrokerId, *, is_shared: bool) -> Plan[None]:
+    """Removes the registration of a broker. A live broker stops when it sees this, and keeps its session until then.
 
-    Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST for a live broker.
+    Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST for the only broker that may use a store.
     """
     if broker_id not in image.registrations:
         reason = f"Broker ID {broker_id} is not currently registered"
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, reason)
-    if broker_id in image.brokers:
+    if broker_id in image.brokers and not is_shared:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running: stop it before it is unregistered."
+            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is the only broker, and can't be unregistered."
         )
     return Plan(None, [Change(broker_key(broker_id), None)], [live_key(broker_id)])

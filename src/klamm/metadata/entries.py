@@ -5,7 +5,8 @@
     producer-ids                     {"next": first id of the next block}
     broker-ids                       {"next": lowest id that was not allocated yet}
     brokers/<id>                     {"host": text, "port": number, "rack": text or null,
-                                      "endpoints": {listener name: [host, port]}, "metadataVersion": number}
+                                      "endpoints": {listener name: [host, port]}, "metadataVersion": number,
+                                      "incarnation": text of the latest run}
     live/<id>                        {"incarnation": text, "stopping": true}, leased; the second only while it stops
     writers/<incarnation>            number of the writer's latest transaction, leased
     unfinished                       only while the store is filled from another one (see `store_fill`)
@@ -15,8 +16,9 @@
                                       "removing": [id], "recovering": true}: the later six only if not their default
     configs/<resource type>/<name>   {key: value}
 
-A broker exists while `brokers/<id>` does, and is live while `live/<id>` does. A partition exists if its topic does and
-counts it: so the topic's entry is the commit point of a creation or a growth that takes several transactions.
+A broker exists while `brokers/<id>` does, and is live while `live/<id>` does. A live broker that does not exist any
+more was unregistered, and is about to stop. A partition exists if its topic does and counts it: so the topic's entry is
+the commit point of a creation or a growth that takes several transactions.
 
 A topic's key is its collision key (see `topic_name`), so that two brokers cannot create `a.b` and `a_b` at the same
 moment. Values are JSON, so that a person can read them with sqlite3 or etcdctl, and a later version can add fields.
@@ -131,12 +133,21 @@ def put_features(metadata_version: int) -> Change:
     return _put(_FEATURES_KEY, {_METADATA_VERSION: metadata_version})
 
 
-def put_broker(broker_id: BrokerId, endpoints: Mapping[str, tuple[str, int]], rack: str | None) -> Change:
-    """Returns the change that registers the broker with its addresses by listener name, the first listener first, and
-    the metadata version of this program."""
+def put_broker(
+    broker_id: BrokerId, endpoints: Mapping[str, tuple[str, int]], rack: str | None, incarnation: str = ""
+) -> Change:
+    """Returns the change that registers the broker with its addresses by listener name, the first listener first, its
+    run, and the metadata version of this program."""
     host, port = next(iter(endpoints.values()))
     listeners = {name: list(address) for name, address in endpoints.items()}
-    body = {"host": host, "port": port, "rack": rack, "endpoints": listeners, "metadataVersion": METADATA_VERSION}
+    body = {
+        "host": host,
+        "port": port,
+        "rack": rack,
+        "endpoints": listeners,
+        "metadataVersion": METADATA_VERSION,
+        "incarnation": incarnation,
+    }
     return _put(broker_key(broker_id), body)
 
 
@@ -228,7 +239,7 @@ def apply(image: MetadataImage, revision: int, entries: Mapping[str, Versioned |
     brokers, registrations = image.brokers, image.registrations
     if "brokers" in by_room or "live" in by_room:
         registrations = _apply_registrations(registrations, by_room.get("brokers", []), live)
-        brokers = {broker_id: broker for broker_id, broker in registrations.items() if broker_id in live}
+        brokers = _live_brokers(registrations, live)
     topics = TopicFold(image)
     topics.apply(by_room.get("topics", []), by_room.get("partitions", []))
     return MetadataImage(
@@ -293,9 +304,15 @@ def _apply_registrations(
         else:
             body = _body(entry)
             endpoints = {name: Endpoint(*address) for name, address in body.get("endpoints", {}).items()}
-            version = body.get("metadataVersion", 1)
             changed[broker_id] = BrokerImage(
-                broker_id, body["host"], body["port"], body["rack"], NO_EPOCH, endpoints, metadata_version=version
+                broker_id,
+                body["host"],
+                body["port"],
+                body["rack"],
+                NO_EPOCH,
+                endpoints,
+                metadata_version=body.get("metadataVersion", 1),
+                latest_run=body.get("incarnation", ""),
             )
     for broker_id, broker in changed.items():
         run = live.get(broker_id, _NOT_LIVE)
@@ -303,6 +320,17 @@ def _apply_registrations(
             incarnation, epoch, is_stopping = run
             changed[broker_id] = broker._replace(incarnation=incarnation, epoch=epoch, is_stopping=is_stopping)
     return changed
+
+
+def _live_brokers(
+    registrations: Mapping[BrokerId, BrokerImage], live: Mapping[BrokerId, LiveBroker]
+) -> Mapping[BrokerId, BrokerImage]:
+    brokers = {broker_id: broker for broker_id, broker in registrations.items() if broker_id in live}
+    for broker_id, run in live.items():
+        if broker_id not in registrations:
+            incarnation, epoch, _ = run
+            brokers[broker_id] = BrokerImage(broker_id, "", -1, None, epoch, incarnation=incarnation, is_stopping=True)
+    return brokers
 
 
 def _apply_configs(

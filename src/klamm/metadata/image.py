@@ -108,6 +108,8 @@ class BrokerImage(NamedTuple):
     """Whether the broker hands its partitions over, because it is about to stop (KIP-841)."""
     metadata_version: int = 1
     """The highest metadata version that the broker's program knows."""
+    latest_run: str = ""
+    """The incarnation of the run that has registered last, which may have ended. "" if it is not known."""
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
         """Returns the address of the broker's listener of that name, None if it has no such listener."""
@@ -133,7 +135,7 @@ class MetadataImage:
     names_by_collision_key: Mapping[str, str] = field(default_factory=dict)
     """Topic names by the name with '_' for '.': Kafka refuses two topics that differ only in these characters."""
     brokers: Mapping[BrokerId, BrokerImage] = field(default_factory=dict)
-    """The live brokers."""
+    """The live brokers. An unregistered broker stays until it has stopped, marked as stopping and without endpoints."""
     registrations: Mapping[BrokerId, BrokerImage] = field(default_factory=dict)
     """All brokers of the cluster, live or not."""
     live: Mapping[BrokerId, LiveBroker] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
 from klamm.metadata.brokers import (
     Registration,
+    latest_run,
     plan_broker_id,
     plan_cluster,
     plan_registration,
@@ -31,6 +32,7 @@ from klamm.metadata.config_changes import (
     plan_configs,
     plan_decided_configs,
 )
+from klamm.metadata.directory_content import DirectoryContent
 from klamm.metadata.entries import apply, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
 from klamm.metadata.metadata_store import Commit, ConditionFailed, MetadataStore, MetadataStoreError, Plan, Planning
@@ -59,6 +61,7 @@ __all__ = ["MetadataService", "NewPartitions", "NewTopic"]
 T = TypeVar("T")
 Subscriber = Callable[[MetadataImage, MetadataImage], None]
 
+_EVERYTHING: Final = DirectoryContent()
 _LOWEST_BROKER_ID: Final = BrokerId(1)
 _DELETED_AT_ONCE: Final = 1000
 """Number of partitions that are deleted in one transaction."""
@@ -155,16 +158,14 @@ class MetadataService:
         minimum_leader_epochs: Mapping[TopicPartition, int] | None = None,
         known_incarnation: str | None = None,
         record_incarnation: Callable[[str, str], None] | None = None,
-        is_clean_stop: bool = False,
-        held: Collection[TopicPartition] | None = None,
+        content: DirectoryContent = _EVERYTHING,
     ) -> BrokerImage:
         """Registers this broker under a new epoch and raises the leader epoch of every partition that it leads.
 
         `endpoints`: host and port by listener name, the first listener first. `known_incarnation`: the run that the
         data directory has recorded, which is over. `record_incarnation` is called with the cluster id and the new
-        incarnation before the broker is live, so that a later start knows this run as its own. `is_clean_stop`: the
-        latest run with this data directory has closed it in order. `held`: the partitions whose logs the data
-        directory has, None for all.
+        incarnation before the broker is live, so that a later start knows this run as its own. `content`: what the
+        data directory holds.
 
         The first start creates the cluster. It sets the cluster id (the given one, from the data directory, or a new
         one) and the default of `min.insync.replicas`, which is dynamic from then on, as in Kafka 4.3.
@@ -176,6 +177,7 @@ class MetadataService:
         cluster = cluster_id or uuid_text(random_uuid())
         own = (self.incarnation, *filter(None, [known_incarnation]))
         await self._change(lambda image: plan_session_removal(image, self._broker_id, own))
+        latest = latest_run(self.image, self._broker_id)
         if record_incarnation is not None:
             # Another broker may create the cluster now, so the id is certain only after this.
             await self._change(lambda image: plan_cluster(image, cluster, self._cluster_defaults))
@@ -189,16 +191,18 @@ class MetadataService:
             cluster_id=cluster,
             cluster_defaults=self._cluster_defaults,
             minimum_leader_epochs=minimum_leader_epochs or {},
-            is_clean_stop=is_clean_stop,
             is_shared=self.is_shared,
-            held=held,
+            content=content.begun(latest, self.incarnation),
         )
-        if self.is_shared and is_clean_stop:
+        if self.is_shared and content.has_kept_all(latest):
             await self.replicas.keep_leaders()  # as for every broker that has gone
         await self._change(lambda image: plan_registration(image, wanted))
         self.check_cluster(cluster_id)
         self._sweep_if_controller()
-        return self.image.brokers[self._broker_id]
+        broker = self.image.brokers.get(self._broker_id)
+        if broker is None:
+            raise MetadataStoreError(f"the session of broker {self._broker_id} has ended while it started")
+        return broker
 
     def check_cluster(self, cluster_id: str | None) -> None:
         """Raises KlammError if the store belongs to another cluster than the one that is required, if any."""
@@ -318,8 +322,8 @@ class MetadataService:
         await self._change(lambda image: plan_version(image, version))
 
     async def unregister_broker(self, broker_id: BrokerId) -> None:
-        """Removes the registration of a broker. Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST if it is live."""
-        await self._change(lambda image: plan_unregistration(image, broker_id))
+        """Removes the registration of a broker. Raises the errors of `plan_unregistration`."""
+        await self._change(lambda image: plan_unregistration(image, broker_id, is_shared=self.is_shared))
 
     async def allocate_broker_id(self, lowest: BrokerId = _LOWEST_BROKER_ID) -> BrokerId:
         """Allocates a broker id that no other broker has or had, from `lowest` on, to a broker without an id."""

@@ -32,6 +32,7 @@ from klamm.storage.cleaner.checkpoint import CLEANER_OFFSET_FILE
 from klamm.storage.file_lock import LOCK_FILE
 from klamm.storage.log_files import STRAY_DIRECTORY_SUFFIX, parse_directory_name, retired_directory_name
 from klamm.storage.meta_properties import META_PROPERTIES_FILE
+from klamm.storage.run_record import RUN_MARK_FILE, RunRecord
 
 __all__ = ["Move", "copy_checkpoints", "find_folders", "find_source", "move_folders", "remove_directory"]
 
@@ -94,6 +95,7 @@ def copy_checkpoints(moves: Sequence[Move]) -> None:
         if not all((move.source / CLEAN_SHUTDOWN_FILE).exists() for move in arriving):
             # The mark would keep the next start from looking through the logs of a directory that was not closed.
             (target / CLEAN_SHUTDOWN_FILE).unlink(missing_ok=True)
+            RunRecord(target).distrust()
         elif not had_folders:
             write_clean_shutdown_mark(target, _NO_BROKER_EPOCH)
         sync_directory(target)
@@ -135,7 +137,7 @@ def remove_directory(directory: Path) -> None:
     Keeps it if it has anything else, for example set-aside partitions. Then only its checkpoints go.
     """
     with contextlib.suppress(OSError):
-        for name in (*_CHECKPOINTS, CLEAN_SHUTDOWN_FILE):
+        for name in (*_CHECKPOINTS, CLEAN_SHUTDOWN_FILE, RUN_MARK_FILE):
             (directory / name).unlink(missing_ok=True)
         if set(os.listdir(directory)) <= {LOCK_FILE, META_PROPERTIES_FILE}:
             (directory / META_PROPERTIES_FILE).unlink(missing_ok=True)

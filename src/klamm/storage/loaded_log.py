@@ -18,6 +18,10 @@ def _ignore(size_bytes: int) -> None:
     """Ignores the number of bytes."""
 
 
+def _nothing() -> None:
+    """Does nothing about a loss."""
+
+
 class LoadRequest(NamedTuple):
     """The facts about a partition that are known before its folder is read."""
 
@@ -32,6 +36,8 @@ class LoadRequest(NamedTuple):
     """Whether a cleaner may have left gaps between offsets."""
     producer_id_expiration_ms: int
     now_ms: Millis
+    found_loss: Callable[[], object] = _nothing
+    """Called before records are cut away that a killed process can't have left incomplete, on the thread that loads."""
     read_bytes: Callable[[int], object] = _ignore
     """Called with the number of bytes that were read and checked, on the thread that loads."""
 

@@ -198,6 +198,7 @@ class LogAppender:
         damage.
         """
         log = self._log
+        log.note_failed_write()
         try:
             if isinstance(error, Damage):
                 raise error

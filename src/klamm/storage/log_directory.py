@@ -24,17 +24,12 @@ from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import ZERO_TOPIC_ID, Millis, Offset, TopicId, TopicPartition
-from klamm.storage.atomic_file import FOLDER_MODE, sync_directory
-from klamm.storage.checkpoints import (
-    read_topic_id,
-    take_clean_shutdown_mark,
-    write_clean_shutdown_mark,
-    write_topic_id,
-)
+from klamm.storage.atomic_file import FOLDER_MODE
+from klamm.storage.checkpoints import read_topic_id, write_topic_id
 from klamm.storage.cleaner.checkpoint import CleanerCheckpoint
 from klamm.storage.cleaner.log_cleaner import LogCleaner
 from klamm.storage.damage import LOSS_ADVICE
-from klamm.storage.file_lock import DataDirectoryInUse, FileLock
+from klamm.storage.directory_owner import DirectoryOwner
 from klamm.storage.file_pool import FilePool, default_open_files
 from klamm.storage.file_removal import remove, remove_let_go
 from klamm.storage.loaded_log import LoadedLog, LoadRequest
@@ -47,7 +42,6 @@ from klamm.storage.log_files import (
 )
 from klamm.storage.log_opening import load_logs, offline
 from klamm.storage.log_services import LogServices, segment_settings
-from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
 from klamm.storage.noted_names import NotedNames
 from klamm.storage.offset_checkpoints import CheckpointContents, NotedOffsets, OffsetCheckpoints
 from klamm.storage.segment import Segment
@@ -55,12 +49,11 @@ from klamm.storage.segment import Segment
 if TYPE_CHECKING:
     from klamm.config.topic_config import TopicConfig
 
-__all__ = ["DataDirectoryInUse", "InconsistentDataDirectory", "LogDirectory"]
+__all__ = ["LogDirectory"]
 
 _logger = logging.getLogger(__name__)
 
 _PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
-_NO_BROKER_EPOCH: Final = -1
 _SYNC_THREADS: Final = 16
 _LOGS_AT_ONCE: Final = 64
 """The number of logs that are closed together. It limits the descriptors."""
@@ -86,12 +79,8 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self._clock = clock
         self._recovery_threads = config.num_recovery_threads_per_data_dir if config is not None else 1
-        self._lock: FileLock | None = None
-        self._meta: MetaProperties | None = None
-        self.had_clean_shutdown = False
-        """Whether the latest run with this folder has closed it in order. Known after `open`."""
+        self.owner = DirectoryOwner(path)
         self._is_loaded = False  # a start that was refused has only locked it, and must leave it as it was
-        self._broker_epoch = _NO_BROKER_EPOCH
         self._checkpoints = OffsetCheckpoints(path)
         self._noted = NotedOffsets({}, {}, {})
         self._cleaner_checkpoint = CleanerCheckpoint(path)
@@ -109,63 +98,8 @@ class LogDirectory:
             ),
             run_in_background=self._background.submit,
             before_truncation=self._lower_recovery_point,
+            disk_failed=self.owner.run.fail,
             random=random if random is not None else Random(),
-        )
-
-    # -- who it belongs to ---------------------------------------------------------------------------------------------
-
-    def lock(self) -> None:
-        """Creates the folder if necessary, takes its lock and reads its `meta.properties`. `open` does this, too.
-
-        Raises `DataDirectoryInUse`, `InconsistentDataDirectory`, OSError.
-        """
-        if self._lock is None:
-            self.path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            self._lock = FileLock(self.path)
-            try:
-                self._meta = MetaProperties.read(self.path)
-            except BaseException:
-                self._unlock()
-                raise
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
-
-    @property
-    def cluster_id(self) -> str | None:
-        """The cluster that the folder belongs to, None for a new one."""
-        return self._meta.cluster_id if self._meta is not None else None
-
-    @property
-    def directory_id(self) -> str | None:
-        """The folder's id (KIP-858), None for a new one."""
-        return self._meta.directory_id if self._meta is not None else None
-
-    @property
-    def incarnation(self) -> str | None:
-        """The latest run of the broker with this folder that was recorded, None if there is none."""
-        return self._meta.incarnation if self._meta is not None else None
-
-    def check_node(self, node_id: int) -> None:
-        """Raises `InconsistentDataDirectory` if the folder belongs to another broker. Called before anything in the
-        folder is changed: no partition of it would be assigned to this broker."""
-        if self._meta is not None:
-            self._meta.check_node(self.path, node_id)
-
-    def write_meta_properties(
-        self, *, cluster_id: str, node_id: int, broker_epoch: int = _NO_BROKER_EPOCH, incarnation: str | None = None
-    ) -> None:
-        """Writes or checks the owner of the folder, and records the broker's run (`incarnation`) if it is given.
-
-        `broker_epoch` is written into the clean shutdown mark.
-
-        Raises `InconsistentDataDirectory` if the folder belongs to another cluster or node, OSError.
-        """
-        self._broker_epoch = broker_epoch
-        self._meta = MetaProperties.ensure(
-            self._meta, self.path, cluster_id=cluster_id, node_id=node_id, incarnation=incarnation
         )
 
     # -- start and stop ------------------------------------------------------------------------------------------------
@@ -173,14 +107,11 @@ class LogDirectory:
     def open(self, topic_config_of: Callable[[str], TopicConfig]) -> None:
         """Loads the partitions, and recovers them after an unclean shutdown.
 
-        A damaged partition is loaded as offline. Raises the errors of `lock`.
+        A damaged partition is loaded as offline. Raises the errors of `DirectoryOwner.lock`.
         """
-        self.lock()
+        self.owner.lock()
         started = time.perf_counter()
-        had_clean_shutdown = self.had_clean_shutdown = take_clean_shutdown_mark(self.path)
-        # After a clean shutdown a power failure might otherwise bring the mark back, and torn files would be trusted.
-        # After a kill the folder names may not be on the disk yet, and the logs are about to trust their snapshots.
-        sync_directory(self.path)
+        had_clean_shutdown = self.owner.take_clean_shutdown_mark()
         now_ms = self._clock()
         self._noted = noted = self._checkpoints.read()
         self._cleaner_checkpoint.read()
@@ -211,7 +142,10 @@ class LogDirectory:
                 # A killed process may have left unsynced names; without a sync the files below them could be lost.
                 has_new_names=not had_clean_shutdown,
             )
-            log.advance_high_watermark(noted.high_watermarks.get(topic_partition, Offset(0)))
+            high_watermark = noted.high_watermarks.get(topic_partition, Offset(0))
+            if log.log_end_offset < high_watermark:
+                self.owner.run.distrust()
+            log.advance_high_watermark(high_watermark)
             self.logs[topic_partition] = log
         self._is_loaded = True
         _logger.info(
@@ -240,6 +174,7 @@ class LogDirectory:
             config.compact or self._cleaner_checkpoint.get(topic_partition) is not None,
             self._services.producer_id_expiration_ms,
             now_ms,
+            self.owner.run.distrust,
         )
 
     def close(self, clean: bool = True) -> None:
@@ -247,7 +182,7 @@ class LogDirectory:
 
         With `clean=False` files are only closed, as if the process had ended. A second call does nothing.
         """
-        if self._lock is None:
+        if not self.owner.is_locked:
             self._background.shutdown()
             return
         self._background.shutdown(wait=True)
@@ -256,8 +191,7 @@ class LogDirectory:
                 is_clean = self._close_logs()
                 self._checkpoints.write(self._checkpoints.gather(self.logs))
                 if is_clean:
-                    write_clean_shutdown_mark(self.path, self._broker_epoch)
-                    sync_directory(self.path)
+                    self.owner.write_clean_shutdown_mark()
             else:
                 for log in self.logs.values():
                     log.leave(log.directory, "is closed")
@@ -266,7 +200,7 @@ class LogDirectory:
             _logger.error("%s was not closed in order, the next start will look through it: %s", self.path, reason)
         finally:
             self.logs.clear()
-            self._unlock()
+            self.owner.unlock()
 
     def _close_logs(self) -> bool:
         """Closes all logs, and returns whether all were closed cleanly.

@@ -56,6 +56,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
     """
     is_marked = has_failed_sync(request.directory)
     if is_marked:
+        request.found_loss()
         request = request._replace(had_clean_shutdown=False)
         forget_all_cached_pages(request.directory)
     elif not request.had_clean_shutdown:

@@ -22,13 +22,14 @@ class LogServices:
 
     `run_in_background` runs slow work on the directory's background thread, in the order of the calls.
     `before_truncation` durably lowers a log's recovery point before the log is truncated: after a crash in between it
-    must not look as if synced records were lost. `went_offline` is called, on any thread, with a log that goes offline;
-    an observer may replace it.
+    must not look as if synced records were lost. `disk_failed` is called, on any thread, after a failed write or sync.
+    `went_offline` is called, on any thread, with a log that goes offline; an observer may replace it.
     """
 
     __slots__ = (
         "before_truncation",
         "checkpoint_lock",
+        "disk_failed",
         "pool",
         "producer_id_expiration_ms",
         "random",
@@ -43,12 +44,14 @@ class LogServices:
         producer_id_expiration_ms: int,
         run_in_background: Callable[[Callable[[], None]], object],
         before_truncation: Callable[[TopicPartition, Offset], None],
+        disk_failed: Callable[[], None],
         random: Random,
     ) -> None:
         self.pool = pool
         self.producer_id_expiration_ms = producer_id_expiration_ms
         self.run_in_background = run_in_background
         self.before_truncation = before_truncation
+        self.disk_failed = disk_failed
         self.random = random
         self.checkpoint_lock = Lock()
         self.went_offline: Callable[[TopicPartition], object] = _ignore

@@ -76,7 +76,12 @@ class LogState:
         if self.offline_reason is None:
             self.offline_reason = f"{self} is offline: {reason}"
             _logger.error("%s", self.offline_reason)
+            self._services.disk_failed()
             self._services.went_offline(self.topic_partition)
+
+    def note_failed_write(self) -> None:
+        """Notes that the disk did not take a write, also if the log could go on."""
+        self._services.disk_failed()
 
     def advance_high_watermark(self, offset: Offset) -> None:
         """Raises the high watermark to `offset`. It never falls, and never passes the log end offset."""

@@ -12,8 +12,11 @@ import logging
 import os
 import time
 from collections.abc import Container
+from struct import Struct
+from typing import Final
 
 from klamm.core.log.leader_epoch import LeaderEpochs
+from klamm.protocol.record_batch import LOG_OVERHEAD_BYTES, MAGIC
 from klamm.protocol.types import LeaderEpoch, Offset
 from klamm.storage.atomic_file import sync_directory, sync_file
 from klamm.storage.batch_scan import BadBatch, check_batches
@@ -30,6 +33,9 @@ from klamm.storage.segment import Segment
 __all__ = ["recover"]
 
 _logger = logging.getLogger(__name__)
+
+_PREFIX: Final = Struct(">qi4xb")
+"""Base offset, length and magic of a batch."""
 
 
 class _MissingEnd(BadBatch):
@@ -120,12 +126,15 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs, i
             if isinstance(error, _MissingEnd):
                 raise gap_after(segments[index - 1], scan.expected_offset, segment.base_offset)
             raise damage_in(segment, error, scan.expected_offset)
+        if index + 1 < len(segments) or not _is_incomplete(segment, error.position, scan.expected_offset):
+            request.found_loss()
         lost_bytes = _cut_away(segments, index, error.position, scan.expected_offset)
         # Otherwise a power failure might bring the data back, after new records in its place.
         sync_file(segments[-1].path)
         sync_directory(request.directory)
         cut = f"; {lost_bytes} bytes from there on were cut away, because of {segment.path.name}: {error}"
         break
+    _forget_unwritten(epochs, scan.epoch, scan.expected_offset)
     _note_gaps(request, scan)
     _logger.log(
         logging.WARNING if cut else logging.INFO if read_bytes else logging.DEBUG,
@@ -138,6 +147,19 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs, i
         cut,
     )
     return scan.expected_offset
+
+
+def _is_incomplete(segment: Segment, position: int, expected_offset: Offset) -> bool:
+    """Returns whether the file ends within the batch at `position`, as after a write during which the process was
+    killed. Zeros and other bytes tell that the disk has lost pages. Raises OSError."""
+    remaining = segment.size_bytes - position
+    if remaining < _PREFIX.size:
+        return True
+    with segment.path.open("rb") as file:
+        file.seek(position)
+        base_offset, batch_length, magic = _PREFIX.unpack(file.read(_PREFIX.size))
+    size = int(batch_length) + LOG_OVERHEAD_BYTES
+    return bool(magic == MAGIC and base_offset >= expected_offset and size > remaining)
 
 
 def _note_gaps(request: LoadRequest, scan: _Scan) -> None:
@@ -190,7 +212,9 @@ def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs, start:
             is_first = False
             epoch = header.partition_leader_epoch
             if epoch != scan.epoch or header.base_offset != scan.expected_offset:
+                before = scan.epoch
                 scan.check(position, header.base_offset, epoch)
+                _forget_unwritten(epochs, before, header.base_offset)
                 note_epoch(epochs, epoch, header.base_offset)
             segment.add_to_indexes(position, header.size_bytes, header.last_offset, header.max_timestamp)
             scan.expected_offset = header.next_offset
@@ -204,6 +228,15 @@ def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs, start:
         segment.write_indexes()
         segment.close()
     return error
+
+
+def _forget_unwritten(epochs: LeaderEpochs, last_epoch: LeaderEpoch, offset: Offset) -> None:
+    """Drops the epochs that the records below `offset`, of which the last one has `last_epoch`, contradict.
+
+    The checkpoint may be older than the records: it is written with a flush, and the crash came before.
+    """
+    if last_epoch >= 0:
+        epochs.forget_unwritten(last_epoch, offset)
 
 
 def _cut_away(segments: list[Segment], index: int, position: int, log_end_offset: Offset) -> int:

@@ -12,11 +12,12 @@ replication factor of 2 or 3 another broker takes over.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
@@ -31,7 +32,7 @@ from klamm.metadata.memory_store import MemoryMetadata, MemoryStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.testing.broker_thread import OPEN_FILES, BrokerThread
 from klamm.testing.cluster_member import ClusterMember
-from klamm.testing.cluster_settings import cluster_settings, member_config
+from klamm.testing.cluster_settings import ClusterSettings
 from klamm.testing.cuts import Cuts, CuttableConnections
 from klamm.testing.group_control import fence_member, rebalance_group
 from klamm.testing.leader_control import move_leader
@@ -50,9 +51,9 @@ class Cluster:
 
     `config`: Kafka's broker keys, as text, for every broker. `profile`: as for `Broker`. `data_dir`: the folder with a
     folder for each broker; by default a new one that is removed at the end. `session_timeout_ms`: after this time, the
-    others see a paused broker as gone. `replication_factor`: of new topics without one, and of the internal topics. Use
-    it as a context manager, or call `start` and `stop`. Its methods may be called from any thread, one at a time.
-    Brokers are named by their ids.
+    others see a paused broker as gone. `replication_factor`: of new topics without one, and of the internal topics.
+    `racks`: the racks of the brokers, in turn; by default they have none. Use the cluster as a context manager, or call
+    `start` and `stop`. Its methods may be called from any thread, one at a time. Brokers are named by their ids.
     """
 
     def __init__(
@@ -64,9 +65,9 @@ class Cluster:
         data_dir: str | Path | None = None,
         session_timeout_ms: int = _SESSION_TIMEOUT_MS,
         replication_factor: int = 1,
+        racks: Sequence[str] = (),
     ) -> None:
-        self._overrides = cluster_settings(brokers, replication_factor, config or {})
-        self._profile: Literal["default", "test"] = profile
+        self._settings = ClusterSettings(brokers, replication_factor, config or {}, profile=profile, racks=racks)
         self._session_timeout_ms = session_timeout_ms
         self._metadata = MemoryMetadata()
         self._cuts = Cuts()
@@ -342,20 +343,23 @@ class Cluster:
 
     def _begin(self, member: ClusterMember) -> None:
         directory, listener = self.data_dir_of(member.number), f"PLAINTEXT://{_HOST}:{member.port}"
-        config = member_config(self._overrides, self._profile, member.number, directory, listener)
+        config = self._settings.config_of(member.number, directory, listener)
 
         async def open_store() -> MemoryStore:
             session = member.session = self._metadata.connect()
-            session.on_session_lost(lambda: self._revive_soon(member, session))
+            session.on_session_lost(lambda: self._end_soon(member, session, starts_again=True))
             return session
 
+        connections = CuttableConnections(member.number, self._broker_at, self._cuts, TcpPeerConnections(config))
+
         def make_server() -> BrokerServer:
-            by_tcp = TcpPeerConnections(
-                request_timeout_ms=config.request_timeout_ms,
-                connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+            return BrokerServer(
+                config,
+                open_files=OPEN_FILES,
+                open_store=open_store,
+                open_peer_connection=connections,
+                on_unregistered=lambda: self._end_soon(member, member.session, starts_again=False),
             )
-            connections = CuttableConnections(member.number, self._broker_at, self._cuts, by_tcp)
-            return BrokerServer(config, open_files=OPEN_FILES, open_store=open_store, open_peer_connection=connections)
 
         member.begin(make_server)
 
@@ -373,27 +377,23 @@ class Cluster:
     def _broker_at(self, address: Address) -> int | None:
         return next((number for number, member in self._brokers.items() if member.port == address[1]), None)
 
-    def _revive_soon(self, member: ClusterMember, session: MemoryStore) -> None:
-        """Starts a broker again whose session has ended, as the supervisor of a real broker does."""
-        if member.session is session:
-            threading.Thread(target=self._revive, args=(member, session), daemon=True).start()
+    def _end_soon(self, member: ClusterMember, session: MemoryStore | None, *, starts_again: bool) -> None:
+        """Ends a broker: it was unregistered, or its session is over, and it `starts_again` as with a supervisor."""
+        threading.Thread(target=self._end, args=(member, session, starts_again), daemon=True).start()
 
-    def _revive(self, member: ClusterMember, session: MemoryStore) -> None:
+    def _end(self, member: ClusterMember, session: MemoryStore | None, starts_again: bool) -> None:
         with self._lock:
-            if member.session is session and self._data_dir is not None:
-                member.end(is_kill=True)
-                try:
-                    self._begin(member)
-                    member.wait()
-                except Exception as error:
-                    member.failure = error
+            if session is not None and member.session is session and self._data_dir is not None:
+                member.end(is_kill=starts_again)
+                if starts_again:
+                    try:
+                        self._begin(member)
+                        member.wait()
+                    except Exception as error:
+                        member.failure = error
 
     def _let_all_know(self) -> None:
         """Waits until every broker that can answer has seen the metadata as they are now."""
-
-        async def nothing(server: BrokerServer) -> None:
-            """Runs after the commits that the broker's loop has received."""
-
         for member in self._brokers.values():
             if member.thread is not None and not member.is_paused:
-                member.thread.run(nothing)
+                member.thread.run(lambda _: asyncio.sleep(0))  # after the commits that its loop has received

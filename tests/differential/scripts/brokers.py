@@ -1,4 +1,4 @@
-"""What the cluster does for topics and brokers while a broker is away, and after it is unregistered."""
+"""What the cluster does for topics and brokers while a broker is away, and after a broker is unregistered."""
 
 from __future__ import annotations
 
@@ -63,3 +63,22 @@ def unregistered_broker(run: Run) -> None:
     run.start(3)
     run.wait_for_partition(topic, 0, lambda found: sorted(found.isr_nodes) == [1, 3])
     run.ask("Metadata after the return", ApiKey.METADATA, topics=[{"name": topic}])
+
+
+@script
+def unregistered_live_broker(run: Run) -> None:
+    """A live broker is removed from the cluster. The others lead its partitions, and it joins again when it is started
+    again."""
+    topic = run.topic(replicas=(3, 1))
+    run.ask("the live broker", ApiKey.UNREGISTER_BROKER, broker_id=3)
+    run.ask("the live broker again", ApiKey.UNREGISTER_BROKER, broker_id=3)
+    run.leave(3)
+    run.wait_for_partition(topic, 0, lambda found: found.leader_id == 1 and found.isr_nodes == [1])
+    run.ask("DescribeCluster", ApiKey.DESCRIBE_CLUSTER, include_fenced_brokers=True)
+    run.ask("Metadata", ApiKey.METADATA, topics=[{"name": topic}])
+    _create(run, "on the removed broker", [1, 3])
+    run.start(3)
+    run.wait_for_partition(topic, 0, lambda found: sorted(found.isr_nodes) == [1, 3])
+    answer = run.call(ApiKey.METADATA, topics=[{"name": topic}])
+    answer.topics[0].partitions[0].isr_nodes.sort()
+    run.record("Metadata after the return", ApiKey.METADATA, answer)

@@ -12,6 +12,7 @@ from klamm.protocol.api import ApiKey
 
 _TIMESTAMPS: Final = {"latest": -1, "earliest": -2, "max timestamp": -3, "earliest local": -4, "last tiered": -5}
 _NOT_LEADER_BROKER = 2
+_CONSUMER: Final = -1
 
 
 def _produce(run: Run, label: str, topic: str, broker: int = 1, *, index: int = 0, acks: int = -1) -> None:
@@ -21,7 +22,7 @@ def _produce(run: Run, label: str, topic: str, broker: int = 1, *, index: int = 
 def _list_offsets(run: Run, label: str, topic: str, timestamp: int, *, broker: int = 1, epoch: int = -1) -> None:
     wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": epoch}
     topics = [{"name": topic, "partitions": [wanted]}]
-    run.ask(label, ApiKey.LIST_OFFSETS, broker=broker, topics=topics, timeout_ms=30_000)
+    run.ask(label, ApiKey.LIST_OFFSETS, broker=broker, replica_id=_CONSUMER, topics=topics, timeout_ms=30_000)
 
 
 def _epoch(
@@ -94,6 +95,53 @@ def fetch_as_a_stranger(run: Run) -> None:
         run.ask(f"Fetch as broker {replica}", ApiKey.FETCH, version=12, replica_id=replica, **fields)
         _epoch(run, f"OffsetForLeaderEpoch as broker {replica}", topic, 0, replica=replica)
     run.ask("Metadata afterwards", ApiKey.METADATA, topics=[{"name": topic}])
+
+
+@script
+def fetch_from_a_follower(run: Run) -> None:
+    """A follower serves consumers, and the leader names the follower in the consumer's rack (KIP-392)."""
+    topic = run.topic(replicas=(1, 2))
+    produce(run, topic, b"one")
+    for broker in (1, 2):
+        run.wait_for(partial(_is_high_watermark, run, topic, broker, 1))
+    for rack, whose in (("a", "the leader"), ("b", "the follower"), ("c", "no replica"), ("x", "no broker")):
+        run.ask(f"Fetch of the leader, rack of {whose}", ApiKey.FETCH, rack_id=rack, **fetch_fields(topic))
+    for rack, offset, what in (
+        ("b", 1, "at the end"),
+        ("b", 9, "behind the end"),
+        ("a", 9, "behind the end, its rack"),
+    ):
+        run.ask(f"Fetch of the leader {what}", ApiKey.FETCH, rack_id=rack, **fetch_fields(topic, offset))
+    waiting = fetch_fields(topic, 1) | {"max_wait_ms": 3_600_000, "min_bytes": 1_000_000}
+    run.ask("Fetch of the leader that could wait", ApiKey.FETCH, rack_id="b", **waiting)
+    committed = fetch_fields(topic) | {"isolation_level": 1}
+    run.ask("Fetch of the leader, read_committed", ApiKey.FETCH, rack_id="b", **committed)
+    run.ask(
+        "Fetch of the leader, wrong epoch", ApiKey.FETCH, rack_id="b", **fetch_fields(topic, current_leader_epoch=5)
+    )
+    run.ask("Fetch of the follower", ApiKey.FETCH, broker=2, rack_id="b", **fetch_fields(topic))
+    run.ask("Fetch of the follower without a rack", ApiKey.FETCH, broker=2, **fetch_fields(topic))
+    run.ask("Fetch of the follower, read_committed", ApiKey.FETCH, broker=2, **committed)
+    run.ask("Fetch of the follower, version without racks", ApiKey.FETCH, broker=2, version=10, **fetch_fields(topic))
+    _fetch(run, "Fetch of the follower at the end", topic, 1, broker=2)
+    _fetch(run, "Fetch of the follower behind the end", topic, 9, broker=2)
+    _fetch(run, "Fetch of the follower with the epoch", topic, broker=2, current_leader_epoch=0)
+    _fetch(run, "Fetch of the follower behind a divergence", topic, 1, broker=2, last_fetched_epoch=5)
+    _fetch(run, "Fetch of the follower, unknown partition", topic, broker=2, partition=7)
+    _delete(run, "DeleteRecords", topic, 1)
+    run.wait_for(lambda: _log_start_offset(run, topic, 2) == 1)
+    run.ask("Fetch of deleted records, rack of the follower", ApiKey.FETCH, rack_id="b", **fetch_fields(topic))
+    _fetch(run, "Fetch of deleted records from the follower", topic, broker=2)
+
+
+def _is_high_watermark(run: Run, topic: str, broker: int, offset: int) -> bool:
+    return _high_watermark(run, topic, broker) == offset
+
+
+def _log_start_offset(run: Run, topic: str, broker: int) -> int:
+    answer = run.call(ApiKey.FETCH, broker=broker, **fetch_fields(topic, 1))
+    start: int = answer.responses[0].partitions[0].log_start_offset
+    return start
 
 
 @script

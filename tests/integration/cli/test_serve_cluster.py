@@ -14,7 +14,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import PATIENCE_S
 from tests.interop.broker_process import BrokerProcess
 from tests.support.etcd_server import Etcd
+from tests.support.wire import Wire
 
+from klamm.protocol.schema.unregister_broker_request import UnregisterBrokerRequest
+from klamm.protocol.schema.unregister_broker_response import UnregisterBrokerResponse
 from klamm.storage.meta_properties import MetaProperties
 
 TOPIC = "orders"
@@ -98,6 +101,33 @@ def test_three_brokers_over_one_etcd(start: Start, tmp_path: Path) -> None:
     consumer.close()
     assert sorted(values) == list(range(60))
     for broker in brokers:
+        broker.stop()
+
+
+def test_a_broker_that_is_unregistered_ends(start: Start) -> None:
+    """A running broker that is removed from the cluster lets another one lead, and ends in order. When it is started
+    again, it registers again and is in sync."""
+    one, two = start("one", "--broker-id", "1"), start("two", "--broker-id", "2")
+    admin = AdminClient(_client(one))
+    admin.create_topics([NewTopic(TOPIC, 1, replica_assignment=[[2, 1]])])[TOPIC].result()
+    producer = Producer(_client(one, acks="all"))
+    producer.produce(TOPIC, "kept")
+    assert producer.flush(PATIENCE_S) == 0
+    with Wire(one.bootstrap_servers) as wire:
+        assert wire.call(UnregisterBrokerResponse, 0, UnregisterBrokerRequest(broker_id=2)).error_code == 0
+    _wait(lambda: not two.is_running)
+    assert two.exit_status == 0
+    assert "broker 2 was unregistered: it stops" in two.log()
+    assert "Traceback" not in two.log()
+
+    def partition() -> Any:
+        return admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC].partitions[0]
+
+    _wait(lambda: partition().leader == 1)
+    assert partition().isrs == [1]
+    two.start()
+    _wait(lambda: sorted(partition().isrs) == [1, 2])
+    for broker in (one, two):
         broker.stop()
 
 

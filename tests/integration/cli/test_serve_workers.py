@@ -15,7 +15,11 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import KLAMM, PATIENCE_S
+from tests.support.wire import Wire
 from tests.support.workers import Workers
+
+from klamm.protocol.schema.unregister_broker_request import UnregisterBrokerRequest
+from klamm.protocol.schema.unregister_broker_response import UnregisterBrokerResponse
 
 TOPIC = "orders"
 PARTITIONS = 6
@@ -90,6 +94,19 @@ def test_a_killed_worker_is_back_with_its_partitions(start: Start) -> None:
     brokers = AdminClient(_client(addresses)).list_topics(timeout=PATIENCE_S).brokers.values()
     assert {f"{broker.host}:{broker.port}" for broker in brokers} == set(addresses.split(","))
     assert _read(addresses, 3_000) == values
+    assert workers.stop() == 0
+
+
+def test_a_worker_that_is_unregistered_is_back(start: Start) -> None:
+    """A worker that is removed from the cluster ends, and its supervisor starts it again: it leads its partitions."""
+    workers = start("--workers", "2")
+    addresses = workers.ready(2)
+    _create(addresses, TOPIC, PARTITIONS)
+    before = workers.children()
+    with Wire(addresses.split(",")[0]) as wire:
+        assert wire.call(UnregisterBrokerResponse, 0, UnregisterBrokerRequest(broker_id=2)).error_code == 0
+    _wait(lambda: workers.children().get(2, before[2]) != before[2])
+    _wait(lambda: sorted(_leaders(addresses)) == [1, 1, 1, 2, 2, 2])
     assert workers.stop() == 0
 
 

@@ -23,7 +23,7 @@ from klamm.client.producer.errors import BufferFull, DeliveryTimedOut, ProducerC
 from klamm.client.producer.producer import BlockingProducer
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.records import encode_batch
-from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicPartition
+from klamm.protocol.types import BrokerId, Millis, Offset, PartitionIndex, TopicPartition
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker) -> None:
         view, of_hanging = producer._machine.view, BrokerId(99)
         topic = view.topic("t")
         assert topic is not None
-        leaders = (topic.partitions[0], PartitionLeader(of_hanging, LeaderEpoch(9)))
+        leaders = (topic.partitions[0], PartitionLeader(of_hanging, topic.partitions[0].epoch))
         view._addresses[of_hanging] = hanging.getsockname()
         view._topics["t"] = topic._replace(partitions=leaders)
         # Both requests are due at once: one is sent, and the connection for the other one opened.

@@ -11,6 +11,7 @@ import pytest
 from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.client.config import Address
 from klamm.client.errors import ConnectionFailed
+from klamm.config.broker_config import BrokerConfig
 from klamm.testing import Cluster
 from klamm.testing.cuts import Cuts, CuttableConnections
 
@@ -25,7 +26,7 @@ def test_a_cut_in_one_direction_leaves_the_other(klamm_cluster: Cluster) -> None
     host, port = klamm_cluster.address_of(1).split(":")
     address: Address = (host, int(port))
     cuts = Cuts()
-    tcp = TcpPeerConnections(request_timeout_ms=10_000)
+    tcp = TcpPeerConnections(BrokerConfig())
     from_2 = CuttableConnections(2, lambda address: 1, cuts, tcp)
     from_3 = CuttableConnections(3, lambda address: 1, cuts, tcp)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
@@ -12,11 +13,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.failing_calls import failing
+from tests.support.watermarks import watermarks_of
 from tests.support.wire import Wire
 
 from klamm import KlammError
 from klamm.broker.replication.replication_metrics import replication_figures
 from klamm.broker.server import BrokerServer
+from klamm.metadata.image import NO_BROKER, PartitionImage
 from klamm.protocol.errors import KafkaError as KlammKafkaError
 from klamm.protocol.schema.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from klamm.protocol.schema.describe_topic_partitions_response import DescribeTopicPartitionsResponse
@@ -138,6 +142,33 @@ def test_group_goes_on_with_its_commits_after_its_coordinator_died(cluster: Clus
     assert cluster.coordinator_of("readers") not in (None, coordinator)
 
 
+@pytest.mark.parametrize("is_power_lost", [False, True])
+def test_all_brokers_die(cluster: Cluster, is_power_lost: bool) -> None:
+    """I3: the brokers still have what they wrote, unless their machines were restarted. So one that was killed is an
+    eligible leader replica, and leads without the last known leader. After a power failure only that one leads."""
+    assert not _produce(cluster, range(300))
+    first, second, last = cluster.brokers
+    for broker in (first, second, last):
+        cluster.kill(broker)
+        if is_power_lost:
+            mark = cluster.data_dir_of(broker) / ".klamm-run"
+            mark.write_text(mark.read_text().replace('"boot_id": "', '"boot_id": "another '))
+    cluster.restart(first)
+    cluster.restart(second)
+    if is_power_lost:
+        partition = cluster.run_in_broker(first, _partition)
+        assert (partition.leader, partition.last_known_leader) == (NO_BROKER, last)
+        cluster.restart(last)
+    _wait(lambda: cluster.leader_of(TOPIC, 0) is not None)
+    assert _leader(cluster) == (last if is_power_lost else second)
+    assert _read(cluster, 300) == list(range(300))
+
+
+async def _partition(server: BrokerServer) -> PartitionImage:
+    assert server.context is not None
+    return server.context.metadata.image.topics[TOPIC].partitions[0]
+
+
 def test_too_few_replicas_refuse_writes_and_accept_them_again(cluster: Cluster) -> None:
     """I4: with fewer in-sync replicas than `min.insync.replicas`, writes with acks=all fail until one is back."""
     assert not _produce(cluster, range(10))
@@ -222,6 +253,23 @@ def test_a_replica_whose_log_goes_offline_gives_up_its_places(cluster: Cluster, 
     cluster.restart(failed)
     _wait(lambda: _in_sync(cluster) == ALL)
     _wait(lambda: _are_equal(cluster))
+
+
+def test_a_disk_that_only_reads_is_not_trusted_later(cluster: Cluster) -> None:
+    """The mark of the run can't be removed when a log goes offline: the metadata say that the run may lack records."""
+    broker = cluster.brokers[0]
+    mark = cluster.data_dir_of(broker) / ".klamm-run"
+    with failing("unlink", errno.EROFS):
+        cluster.run_in_broker(broker, _fail_log)
+    assert mark.exists()
+    _wait(lambda: not cluster.run_in_broker(broker, _registered_run))
+    cluster.restart(broker)
+    assert cluster.run_in_broker(broker, _registered_run)
+
+
+async def _registered_run(server: BrokerServer) -> str:
+    assert server.context is not None
+    return server.context.metadata.image.brokers[server.context.node_id].latest_run
 
 
 async def _fail_log(server: BrokerServer) -> None:
@@ -350,5 +398,5 @@ def test_records_are_deleted_on_all_replicas(cluster: Cluster) -> None:
     assert [future.result().low_watermark for future in deleted.values()] == [60]
     cluster.kill(_leader(cluster))
     consumer = Consumer(_client(cluster, group_id="readers"))
-    assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=PATIENCE_S) == (60, 100)
+    assert watermarks_of(consumer, TOPIC) == (60, 100)
     consumer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import sys
 import time
 from collections.abc import Iterable
@@ -13,9 +14,13 @@ from tests.interop.drivers.lines import Command, as_bytes, as_text, perform
 from tests.interop.drivers.member_thread import Members, MemberThread
 
 _TIMEOUT_S = 30
-# kafka-python 3.0 may drop the answer to a join that arrives when a poll ends (also with Apache Kafka, but more
-# rarely). The poll time therefore differs from its back-off of 100 ms.
-_POLL_MS = 330
+# kafka-python 3.0 drops the answer to a join that arrives between two polls, and joins again; with Apache Kafka, too.
+# Two members that poll at the same pace may do so again and again. A member that has to join therefore polls for longer
+# than a join takes, and the other polls have no common pace.
+_POLL_MS = (200, 460)
+_JOINING_POLL_MS = 1_000
+# If the answer was dropped, the coordinator keeps the member that it names until its session ends.
+_SESSION_TIMEOUT_MS = "10000"
 
 
 def _settings(config: dict[str, str]) -> dict[str, Any]:
@@ -94,7 +99,7 @@ def _read(command: Command) -> list[dict[str, Any]]:
 class _Member(MemberThread, ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no annotations
     def __init__(self, name: str, topic: str, config: dict[str, str]) -> None:
         super().__init__(name)
-        self._consumer = KafkaConsumer(**_settings(config))
+        self._consumer = KafkaConsumer(**_settings({"session.timeout.ms": _SESSION_TIMEOUT_MS} | config))
         # kafka-python's assignor assigns no partitions of a topic that is missing from its metadata, and this member
         # may become the leader.
         while not self._consumer.partitions_for_topic(topic):
@@ -111,7 +116,9 @@ class _Member(MemberThread, ConsumerRebalanceListener):  # type: ignore[misc]  #
         self.tell("lost", partitions=sorted(place.partition for place in lost))
 
     def poll(self) -> Iterable[dict[str, Any]]:
-        for records in self._consumer.poll(timeout_ms=_POLL_MS).values():
+        is_joining = self._consumer._coordinator.need_rejoin()
+        timeout_ms = _JOINING_POLL_MS if is_joining else random.randint(*_POLL_MS)
+        for records in self._consumer.poll(timeout_ms=timeout_ms).values():
             yield from map(_as_map, records)
 
     def rewind(self) -> None:
@@ -126,6 +133,7 @@ class _Member(MemberThread, ConsumerRebalanceListener):  # type: ignore[misc]  #
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING)
+    logging.getLogger("kafka.coordinator").setLevel(logging.INFO)  # tells why a member joins again
     members = Members(_Member)
     operations = {
         "produce": _produce,

@@ -72,6 +72,7 @@ UNORDERED: Final = {
     "TopicData.partitions",
     "TopicPartitions.partitions",
     "TopicProduceResponse.partition_responses",
+    "TransactionState.topics",
     "WritableTxnMarkerTopicResult.partitions",
 }
 """Lists whose order in Apache Kafka is that of a hash map, or that Kafka collects from several answers."""

@@ -117,6 +117,8 @@ class Machine:
         """The loop of the broker's process."""
         self.thread_ms: Callable[[str], float] = lambda name: 0.0
         """Returns the duration of the next job of a thread pool."""
+        self.unregistered: Callable[[], None] | None = None
+        """Called when the running broker was removed from the cluster."""
         self._connect = connect
         self._root = root
         self._events = network.events
@@ -157,7 +159,11 @@ class Machine:
         self.loop = loop = ProcessLoop(self._events, process, self._failed, thread_ms=self.thread_ms)
         asyncio._set_running_loop(loop)  # type: ignore[arg-type]
         self.services = services = BrokerServices(
-            self.config, self.now_ms, open_files=_OPEN_FILES, open_peer_connection=self._open_peer_connection
+            self.config,
+            self.now_ms,
+            open_files=_OPEN_FILES,
+            open_peer_connection=self._open_peer_connection,
+            on_unregistered=self.unregistered,
         )
 
         async def serve() -> None:
@@ -215,6 +221,16 @@ class Machine:
             stopped()
 
         self.loop.run(self._begin, stop)
+
+    def pause(self) -> None:
+        """Stops the process, as SIGSTOP does."""
+        if self._process is not None:
+            self._process.stop()
+
+    def go_on(self) -> None:
+        """Continues a process that was stopped."""
+        if self._process is not None and self._process.is_stopped:
+            self._process.go_on()
 
     def end(self, strike: Strike | None) -> None:
         """Ends the process. `strike` is the cause; it is None if the device was struck before, or after a clean stop of

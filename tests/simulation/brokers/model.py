@@ -53,7 +53,7 @@ class PartitionModel:
     high_watermark: int = 0
     """The highest high watermark that any client was told."""
     cuts: int = 0
-    """Number of crashes that removed offsets which a client knew."""
+    """Number of crashes and elections that removed offsets which a client knew."""
 
     def time_of(self, offset: int) -> int | None:
         """Returns the timestamp of a known record; None if the record is unknown or a marker."""

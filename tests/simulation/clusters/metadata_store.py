@@ -3,6 +3,10 @@
 Each process of a broker has one session. A transaction takes time on the way to the store and back; its outcome may be
 unknown, whether it happened or not. A watch lags behind, and may break: then it later gets the difference between what
 it delivered and the content as one commit. A session may end while its process lives, and may outlive its process.
+
+A process that does not reach the store for a while gets no commits, and its transactions arrive late or not at all. Its
+session ends after its timeout, as a lease of etcd does. The process knows some time before that it may not acknowledge
+any more (`valid_until`).
 """
 
 from __future__ import annotations
@@ -29,6 +33,12 @@ __all__ = ["Faults", "Session", "SharedMetadata"]
 
 _LATEST_MS: Final = 60.0
 """How long a transaction of unknown outcome may be on its way."""
+_VALID: Final = 7 / 8
+"""The part of a session's timeout after which its process may not acknowledge any more."""
+_HEARD_LATE: Final = 1 / 2
+"""How late a process may notice that its session is over, as a part of the timeout."""
+_GIVES_UP_MS: Final = 50.0
+_HELD_UP_MS: Final = 5.0
 
 
 class Faults:
@@ -41,6 +51,8 @@ class Faults:
         """How late a watch may deliver a commit."""
         self.unknown_rate = unknown_rate
         """Probability that the outcome of a transaction is unknown."""
+        self.unreachable: dict[str, float] = {}
+        """Until when the sessions of that name do not reach the store."""
 
 
 class SharedMetadata:
@@ -59,6 +71,9 @@ class SharedMetadata:
         self._leases: dict[str, Session] = {}
         self.watcher: Callable[[int, Mapping[str, Versioned | None]], None] | None = None
         """Is called with each commit."""
+        self.courier: Callable[[Session, Sequence[Change]], Callable[[], bool] | None] = lambda session, changes: None
+        """Is called with each transaction that is sent. It arrives once the returned function returns True;
+        None: it is not held up."""
 
     def connect(self, loop: ProcessLoop, name: str) -> Session:
         """Returns a new session of a process."""
@@ -111,6 +126,23 @@ class SharedMetadata:
         if session.is_dead:
             self.sessions.remove(session)
 
+    def cut_off(self, name: str, duration_ms: float, timeout_ms: float) -> None:
+        """Lets a process, and the processes of that name that follow it, not reach the store for some time."""
+        until_ms = self.events.now_ms + duration_ms
+        if self.faults.unreachable.get(name, 0.0) >= until_ms:
+            return
+        self.note("%s does not reach the metadata store for %.0f ms", name, duration_ms)
+        self.faults.unreachable[name] = until_ms
+        for session in self.sessions:
+            if session.name == name and not session.is_dead:
+                session.lose_store(timeout_ms)
+
+    def heal(self) -> None:
+        """Lets all processes reach the store."""
+        self.faults.unreachable.clear()
+        for session in self.sessions:
+            session.reach()
+
 
 class _Watch:
     """What one watcher of a session has received."""
@@ -150,6 +182,10 @@ class Session:
         self._reached: list[tuple[int, asyncio.Future[None]]] = []
         self._lost: list[Callable[[], None]] = []
         self._is_closed = False
+        self._valid_until_ms = math.inf
+        self._is_expired = False
+        self.has_timed_out = False
+        """Whether the store has ended the session because it did not hear of the process."""
 
     # The process's side
 
@@ -159,33 +195,47 @@ class Session:
         """See `MetadataStore.watch`."""
         assert self._watch is None, "a broker has one watch"
         await asyncio.sleep(self._way_s())
+        await self._reached_store()
         self._watch = _Watch(on_commit, prepare)
         self._catch_up()
+
+    async def _reached_store(self) -> None:
+        if (left_ms := self._out_of_reach_ms()) > 0:
+            await asyncio.sleep(min(left_ms, _GIVES_UP_MS) / 1000)
+            await self._reached_store()
 
     async def transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
         """See `MetadataStore.transact`."""
         limit = self.maximum_operations
         assert len({change.key for change in changes}) == len(changes), "a key occurs once in a transaction"
         assert limit is None or max(len(conditions), len(changes)) <= limit, "a transaction is too large"
-        if self._is_closed:
+        if self._is_closed or self._is_expired:
             raise MetadataStoreError("the metadata store is closed")
+        if self._out_of_reach_ms() > 0 and self._events.chance(0.5):
+            await asyncio.sleep(_GIVES_UP_MS / 1000)
+            raise MetadataStoreError("the metadata store can't be reached")
         events = self._events
         outcome: asyncio.Future[int] = self._loop.create_future()
         is_unknown = events.chance(self._metadata.faults.unknown_rate)
         happens = not is_unknown or events.chance(0.6)
-        way_ms = self._way_s() * 1000
+        way_ms = self._way_s() * 1000 + self._out_of_reach_ms()
         if is_unknown:
             way_ms += events.random.random() * _LATEST_MS
         # The transaction is on its way, whatever becomes of the process.
-        events.call_later(
-            way_ms,
-            lambda: self._arrive(dict(conditions), list(changes), outcome, happens=happens, known=not is_unknown),
-        )
+        is_due = self._metadata.courier(self, changes)
+
+        def arrive() -> None:
+            if is_due is not None and not is_due():
+                events.call_later(_HELD_UP_MS, arrive)
+                return
+            self._arrive(dict(conditions), list(changes), outcome, happens=happens, known=not is_unknown)
+
+        events.call_later(way_ms, arrive)
         return await outcome
 
     def valid_until(self) -> float:
         """See `MetadataStore.valid_until`."""
-        return math.inf
+        return self._valid_until_ms / 1000
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
         """See `MetadataStore.on_session_lost`."""
@@ -275,6 +325,9 @@ class Session:
 
     def _catch_up(self) -> None:
         """Delivers the content as one commit: only what is different from what was delivered."""
+        if (left_ms := self._out_of_reach_ms()) > 0:
+            self._loop.call_later(min(left_ms, _GIVES_UP_MS) / 1000, self._catch_up)
+            return
         self._is_broken = False
         entries, known = self._metadata.entries, self._known
         different: dict[str, Versioned | None] = {key: None for key in known if key not in entries}
@@ -284,9 +337,43 @@ class Session:
 
     def tell_over(self) -> None:
         """Tells the process that the session has ended before `close`."""
-        if not self._is_closed and not self.is_dead:
+        if not self._is_closed and not self.is_dead and not self._is_expired:
             for callback in self._lost:
-                self._loop.call_later(self._way_s(), callback)
+                self._loop.call_later(self._out_of_reach_ms() / 1000 + self._way_s(), callback)
+
+    def _out_of_reach_ms(self) -> float:
+        """Returns for how long the process does not reach the store; 0 if it does."""
+        return max(0.0, self._metadata.faults.unreachable.get(self.name, 0.0) - self._events.now_ms)
+
+    def lose_store(self, timeout_ms: float) -> None:
+        """Lets the session end after `timeout_ms`, unless the process reaches the store before."""
+        if self._watch is not None and not self._is_broken:
+            self._is_broken = True
+            self._loop.call_later(_GIVES_UP_MS / 1000, self._catch_up)
+        if self._valid_until_ms < math.inf or self.is_over:
+            return
+        self._valid_until_ms = valid_until_ms = self._events.now_ms + timeout_ms * _VALID
+        late_ms = self._events.random.random() * timeout_ms * _HEARD_LATE
+        self._loop.call_later((timeout_ms * _VALID + late_ms) / 1000, self._expire, valid_until_ms)
+        self._events.call_later(timeout_ms, lambda: self._time_out(valid_until_ms))
+        self._events.call_later(self._out_of_reach_ms(), self.reach)
+
+    def reach(self) -> None:
+        """Sends a keep-alive, if the process reaches the store."""
+        if self._out_of_reach_ms() == 0.0 and self._events.now_ms < self._valid_until_ms:
+            self._valid_until_ms = math.inf
+
+    def _time_out(self, valid_until_ms: float) -> None:
+        if self._valid_until_ms == valid_until_ms and not self.is_over:
+            self.has_timed_out = True
+            self._metadata.end(self)
+
+    def _expire(self, valid_until_ms: float) -> None:
+        """Tells the process, by its own clock, that it may not acknowledge any more."""
+        if self._valid_until_ms == valid_until_ms and not self._is_expired and not self._is_closed:
+            self._is_expired = True
+            for callback in self._lost:
+                callback()
 
     def die(self, lease_ms: float) -> None:
         """Ends the process of the session. The session ends after `lease_ms`."""

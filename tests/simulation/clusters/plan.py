@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tests.simulation.brokers.plan import BrokerPlan, broker_config, make_plan
 
@@ -12,7 +12,12 @@ from klamm.config.broker_config import BrokerConfig
 from klamm.config.listeners import Listener
 from klamm.protocol.types import BrokerId
 
-__all__ = ["ClusterPlan", "cluster_config", "make_cluster_plan"]
+__all__ = ["MAJORITY", "UNLIMITED", "ClusterPlan", "cluster_config", "make_cluster_plan"]
+
+MAJORITY: Final = "majority"
+"""Faults that leave a majority of the replicas of each partition."""
+UNLIMITED: Final = "unlimited"
+"""Any faults: all brokers may fail at once."""
 
 
 class ClusterPlan(NamedTuple):
@@ -39,11 +44,19 @@ class ClusterPlan(NamedTuple):
     """The longest time from one step of a coordinator's load to the next."""
     has_ambushes: bool = False
     """Whether faults strike when a replica joins or a leader begins."""
+    has_blackouts: bool = False
+    """Whether all brokers end at once, and some of them lose power."""
     has_reassignments: bool = False
     """Whether replicas and preferred leaders change."""
     has_min_isr_changes: bool = False
+    has_unregistrations: bool = False
+    """Whether live brokers are removed from the cluster, and join it again."""
     damage_rate: float = 0.0
     """Probability that an answer from one broker to another holds a damaged batch."""
+    trouble_ms: int = 60
+    """The longest time from one fault to the next."""
+    faults: str = MAJORITY
+    """Which faults may occur, `MAJORITY` or `UNLIMITED`."""
 
 
 def make_cluster_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:

@@ -10,21 +10,25 @@ from unittest.mock import patch
 from tests.simulation.clusters.bugs import CLUSTER_BUGS
 
 from klamm.broker.partitions import followers as followers_module
-from klamm.broker.partitions.followers import Followers
+from klamm.broker.partitions.followers import Followers, ReplicationPort
 from klamm.broker.partitions.partition import Partition
+from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.partitions.replica_logs import FollowedLog
 from klamm.broker.replication.leader_fetcher import LeaderFetcher
 from klamm.broker.replication.replica_fetchers import ReplicaFetchers
-from klamm.core.replication import in_sync_replicas
+from klamm.core.replication import in_sync_replicas, run_mark
 from klamm.core.replication.follower_progress import FollowerProgress
+from klamm.core.replication.run_mark import PageCache
 from klamm.metadata import brokers, config_changes
-from klamm.metadata.image import PartitionImage
+from klamm.metadata.image import MetadataImage, PartitionImage
 from klamm.metadata.metadata_store import Change
 from klamm.metadata.replicas import broker_departure, isr_changes, replica_rules
+from klamm.metadata.replicas.isr_changes import IsrProposal
 from klamm.metadata.replicas.partition_change import ReplicaRules
 from klamm.protocol.types import BrokerId, Offset
 from klamm.storage import log_following
 from klamm.storage.log import Log
+from klamm.storage.run_record import RunRecord
 
 __all__ = ["REPLICA_BUGS"]
 
@@ -109,6 +113,48 @@ def _check_membership(followers: Followers, broker_id: BrokerId, broker_epoch: i
 
 
 @contextmanager
+def _skip_the_broker_epoch() -> Iterator[None]:
+    """The metadata do not compare the epoch of a run that joins the in-sync replicas with the present one (KIP-903)."""
+    check = isr_changes._check
+
+    def check_without_epochs(image: MetadataImage, partition: PartitionImage, proposal: IsrProposal) -> None:
+        check(image, partition, proposal._replace(isr=[(broker_id, -1) for broker_id, _ in proposal.isr]))
+
+    with patch.object(isr_changes, "_check", check_without_epochs):
+        yield
+
+
+@contextmanager
+def _remember_an_earlier_epoch() -> Iterator[None]:
+    """A leader keeps what it knows of its followers when it leads in another leader epoch. A replica that was removed
+    and added again meanwhile has an empty log."""
+    replicate = Partition.replicate
+
+    def keep(partition: Partition, followers: Followers | None) -> None:
+        before = partition.followers
+        replicate(partition, followers)
+        if before is not None and followers is not None:
+            known = {number: each for number, each in before._progress.items() if number in followers._progress}
+            followers._progress.update(known)
+            followers._collect()
+
+    with patch.object(Partition, "replicate", keep):
+        yield
+
+
+@contextmanager
+def _commit_after_the_lease() -> Iterator[None]:
+    """A leader commits although its session may have ended, until it is told so."""
+    replicate = PartitionRegistry.replicate
+
+    def without_clock(registry: PartitionRegistry, port: ReplicationPort, may_commit: Callable[[], bool]) -> None:
+        replicate(registry, port, lambda: True)
+
+    with patch.object(PartitionRegistry, "replicate", without_clock):
+        yield
+
+
+@contextmanager
 def _elect_anybody() -> Iterator[None]:
     """Any live replica is elected, also one that lacks committed records."""
 
@@ -170,18 +216,36 @@ def _append_damaged_batches() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _forget_the_boot() -> Iterator[None]:
+    """A start does not compare boot ids, and ignores what its recovery has found: a power failure counts as a kill."""
+
+    def is_same_cache(before: PageCache | None, now: PageCache | None) -> bool:
+        return before is not None and now is not None
+
+    with (
+        patch.object(run_mark, "is_same_cache", is_same_cache),
+        patch.object(RunRecord, "distrust", lambda record: None),
+    ):
+        yield
+
+
 REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "truncate to the high watermark": _truncate_to_the_high_watermark,
     "join too early": _join_too_early,
     "let the high watermark fall": _let_the_high_watermark_fall,
     "ignore the proposal": _ignore_the_proposal,
     "trust an earlier run": _trust_an_earlier_run,
+    "skip the broker epoch": _skip_the_broker_epoch,
+    "remember an earlier epoch": _remember_an_earlier_epoch,
+    "commit after the lease": _commit_after_the_lease,
     "elect anybody": _elect_anybody,
     "keep the places": _keep_the_places,
     "count unsynced records": _count_unsynced_records,
     "commit alone": _commit_alone,
     "keep the eligible": _keep_the_eligible,
     "append damaged batches": _append_damaged_batches,
+    "forget the boot": _forget_the_boot,
     "repeat blindly": CLUSTER_BUGS["repeat blindly"],
     "acknowledge without a session": CLUSTER_BUGS["acknowledge without a session"],
 }

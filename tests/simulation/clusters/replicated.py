@@ -1,30 +1,38 @@
 """A world of brokers that replicate their partitions.
 
-Brokers are killed at any time. A power failure takes what is not on the disk; without `klamm.fsync=ack` one occurs only
-while all replicas are in sync. Until they are again, a leader is killed only in an ambush, when the broker that has
-lost power serves again. So a majority keeps each record. Then no acknowledged record may be lost (I3), the replicas
-must agree (I2), and the high watermark may not fall within a leader epoch (I5). At the end all replicas are in sync
-again, and hold the same bytes.
+There are two modes. With faults that leave a majority, brokers are killed at any time, also all at once. A power
+failure takes what is not on the disk; without `klamm.fsync=ack` fewer brokers than `min.insync.replicas` lose power
+until all replicas are in sync again. If `min.insync.replicas` is one, or is lowered, a leader is meanwhile killed only
+in an ambush, when the broker that has lost power serves again. So an eligible replica keeps each record. Then no
+acknowledged record may be lost (I3), the replicas must agree (I2), and the high watermark may not fall within a leader
+epoch (I5). At the end all replicas are in sync again, and hold the same bytes.
+
+With unlimited faults, any number of brokers fail at once. Only safety is checked: records may be lost only where a
+power failure takes unsynced ones and the metadata record the unclean election. Nothing needs to make progress.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tests.simulation.brokers.clients.reader import Reader
+from tests.simulation.brokers.model import Batch
 from tests.simulation.brokers.plan import BrokerPlan
 from tests.simulation.clusters.ambushes import Ambushes
 from tests.simulation.clusters.clients.administrator import ReplicaAdministrator
+from tests.simulation.clusters.clients.follower_reader import FollowerReader
 from tests.simulation.clusters.damage import damaging
-from tests.simulation.clusters.plan import ClusterPlan, cluster_config, make_cluster_plan
+from tests.simulation.clusters.plan import MAJORITY, UNLIMITED, ClusterPlan, cluster_config, make_cluster_plan
+from tests.simulation.clusters.replica_checks import ReplicaChecks
+from tests.simulation.clusters.unlimited import UnlimitedFaults
 from tests.simulation.clusters.world import ClusterWorld
 from tests.simulation.logs.device import Strike
 from tests.simulation.violation import Violation
 
-from klamm.metadata.entries import apply
-from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
+from klamm.metadata.image import MetadataImage, PartitionImage
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import BrokerId, Offset, TopicPartition
 
@@ -37,6 +45,13 @@ __all__ = ["ReplicaWorld"]
 
 _REPLICAS: Final = 3
 _REPLICATE_MS: Final = 5_000
+_SOME_RECORDS: Final = 8
+_SHORTEST_TIMEOUT_MS: Final = 40
+"""The shortest timeout of sessions."""
+_UNLIMITED_CHANCE: Final = 0.4
+_UNREGISTRATION_CHANCE: Final = 0.3
+_SETTLE_MS: Final = 10_000
+"""How long a world with unlimited faults waits at the end for all replicas."""
 
 
 def make_replica_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
@@ -49,10 +64,20 @@ def make_replica_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, Cluste
         has_kills=plan.has_kills or not has_power,
         topic_config=replace(plan.topic_config, min_insync_replicas=random.choice((1, 2, 2, 2))),
     )
-    cluster = cluster._replace(has_moves=False)
-    if sizes.random() < 0.5:
+    # Between two faults there must be time for some records: the metadata take up to 100 ms for a new leader.
+    cluster = cluster._replace(
+        has_moves=False, duration_ms=sizes.choice((600, 1_000, 2_000)), trouble_ms=sizes.choice((60, 150, 300))
+    )
+    kind = sizes.random()
+    if kind < 0.15:
+        plan = plan._replace(
+            fsync="os", has_power_failures=True, topic_config=replace(plan.topic_config, min_insync_replicas=2)
+        )
+        return plan, cluster._replace(has_blackouts=True)
+    if kind < 0.3:
         return plan, cluster
     return plan, cluster._replace(
+        has_blackouts=kind > 0.8,
         has_ambushes=sizes.random() < 0.8,
         has_reassignments=sizes.random() < 0.4,
         has_min_isr_changes=sizes.random() < 0.4,
@@ -60,14 +85,55 @@ def make_replica_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, Cluste
     )
 
 
+def without_limit(random: Random, plan: BrokerPlan, cluster: ClusterPlan) -> tuple[BrokerPlan, ClusterPlan]:
+    """Returns the plans with unlimited faults. Where acknowledged records may be lost, there are only producers: what
+    other clients have seen may be gone."""
+    cluster = cluster._replace(
+        faults=UNLIMITED,
+        has_cuts=True,
+        has_ambushes=True,
+        has_reassignments=random.random() < 0.5,
+        has_min_isr_changes=random.random() < 0.5,
+    )
+    if plan.fsync == "ack" or not plan.has_power_failures:
+        return plan, cluster
+    plan = plan._replace(
+        transactional=(), readers=0, streams=0, members=0, producers=3, has_lookups=False, has_committer=False
+    )
+    return plan, cluster._replace(has_new_topics=False)
+
+
 class ReplicaWorld(ClusterWorld):
     """The world of one seed."""
 
-    make_plan = staticmethod(make_replica_plan)
+    def __init__(
+        self,
+        seed: int,
+        *,
+        listener: Callable[[str], None] | None = None,
+        sums: bool = False,
+        faults: str | None = None,
+    ) -> None:
+        """Draws the plans. `faults`: `MAJORITY` or `UNLIMITED`, None if the seed decides."""
+        self._of_mode = Random(f"faults of {seed}")
+        drawn = UNLIMITED if self._of_mode.random() < _UNLIMITED_CHANCE else MAJORITY
+        self._faults = faults or drawn
+        self._has_unregistrations = Random(f"unregistrations of {seed}").random() < _UNREGISTRATION_CHANCE
+        super().__init__(seed, listener=listener, sums=sums)
+        self.is_unlimited = self.cluster.faults == UNLIMITED
+        self.may_lose = self.is_unlimited and self.plan.fsync != "ack" and self.plan.has_power_failures
+        """Whether acknowledged records may be lost, if the metadata record it."""
+
+    def make_plans(self, random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
+        plans = make_replica_plan(random, sizes)
+        plan, cluster = without_limit(self._of_mode, *plans) if self._faults == UNLIMITED else plans
+        return plan, cluster._replace(has_unregistrations=self._has_unregistrations)
 
     administrator: ReplicaAdministrator | None = None
     has_healed = False
     """Whether the faults are over."""
+    has_settled = True
+    """False if brokers and replicas were not in order again some time after unlimited faults had ended."""
     max_lag_ms: int
 
     def config_of(self, number: BrokerId, folder: str) -> BrokerConfig:
@@ -84,6 +150,9 @@ class ReplicaWorld(ClusterWorld):
             replica_fetch_max_bytes=draw.choice((300, 2_000, 100_000)),
             replica_fetch_response_max_bytes=draw.choice((1_000, 100_000)),
         )
+
+    def reader_kind(self) -> type[Reader]:
+        return self.loop.random.choice((Reader, FollowerReader))
 
     # Checks
 
@@ -111,11 +180,15 @@ class ReplicaWorld(ClusterWorld):
                     self._check_leader(partition, True)
 
     def _check_leader(self, partition: Partition, is_leader: bool) -> None:
-        """Checks that a new leader has all records that a client knows (I3)."""
+        """Checks that a new leader has all committed records, and all that a client knows (I3)."""
         where = TopicPartition(partition.topic, partition.index)
         if not is_leader or not partition.accepts_writes:
             return
         self.life += 1
+        try:
+            self.checks.begins_to_lead(partition)
+        except Violation as violation:
+            self.fail(violation)
         epoch, end = partition.leader_epoch, partition.log.log_end_offset
         self.notes.add("%s is led in epoch %d from offset %d", str(where), epoch, end)
         model = self.model.partitions.get(where)
@@ -125,8 +198,23 @@ class ReplicaWorld(ClusterWorld):
         if epoch == self._image().topics[where.topic].partitions[where.partition].leader_epoch and end <= known:
             self.fail(Violation(3, f"{where} ends at {end} in leader epoch {epoch}, and offset {known} is known"))
 
+    def check_session(self, partition: Partition) -> None:
+        """Checks that no broker commits a record after its session has timed out (I6)."""
+        for number, machine in self.machines.items():
+            if machine.logs.get(partition.log.topic_partition) is partition.log:
+                session = self._sessions[number]
+                if session.has_timed_out:
+                    raise Violation(6, f"the session of {session.name} has timed out, and it commits in {partition}")
+
+    def acknowledged(self, batch: Batch, first_offset: int) -> None:
+        """Records an acknowledgement. A leader that has lost its place may acknowledge what is lost later, so that the
+        model can't tell what must remain: `ReplicaChecks` does."""
+        if not self.may_lose:
+            super().acknowledged(batch, first_offset)
+
     def _look(self) -> None:
         super()._look()
+        self.checks.look()
         for where in self.partitions:
             for partition in self._copies(where):
                 if partition.leads:
@@ -145,37 +233,54 @@ class ReplicaWorld(ClusterWorld):
         self._high_watermarks: dict[tuple[TopicPartition, int], Offset] = {}
         self._has_lost_power = False
         self._ambushes = Ambushes(self)
+        self._unlimited = UnlimitedFaults(self)
+        self.checks = ReplicaChecks(self)
+        self.metadata.watcher = self.checks.written
         if self.cluster.has_ambushes:
-            self.metadata.watcher = self._ambushes.written
+            self.checks.observers.append(self._ambushes.written)
+            self.metadata.courier = self._ambushes.sent
         draw = Random(f"damage of {self.seed}")
-        with damaging(draw, self.notes.add, lambda: 0.0 if self.has_healed else self.cluster.damage_rate):
+        with (
+            damaging(draw, self.notes.add, lambda: 0.0 if self.has_healed else self.cluster.damage_rate),
+            self.checks.attached(),
+        ):
             super().run()
 
     def _make_clients(self) -> None:
         super()._make_clients()
-        if self.cluster.has_reassignments or self.cluster.has_min_isr_changes:
+        cluster = self.cluster
+        if cluster.has_reassignments or cluster.has_min_isr_changes or cluster.has_unregistrations:
             self.administrator = ReplicaAdministrator(self, "administrator")
 
     def _trouble(self) -> None:
         super()._trouble()
         if self.cluster.has_ambushes and self.cluster.has_min_isr_changes and self.max_lag_ms < 1_000:
             self._ambushes.lower()
-        if self.cluster.has_ambushes and self.plan.fsync != "ack" and self._may_lose_power():
-            self._ambushes.take_power()
+        if self.cluster.has_blackouts and self._all_serve() and self._has_records() and self._has_all_logs():
+            self._ambushes.black_out(self._most_dark())
+        if self.cluster.has_ambushes and self.cluster.has_reassignments:
+            self._ambushes.return_replica()
+        if self.cluster.has_ambushes:
+            self._ambushes.restart_one()
+        if self.is_unlimited and not self._ambushes.is_under_way:
+            self._unlimited.strike()
 
     @property
     def lacks_power(self) -> bool:
-        """Whether a broker that has lost records in a power failure does not serve yet."""
-        return self._has_lost_power and not self._all_serve()
+        """Whether a broker that has lost records in a power failure does not serve yet, and a majority must remain."""
+        return not self.is_unlimited and self._has_lost_power and not self._all_serve()
 
     def come_back(self, number: BrokerId, after_ms: float) -> None:
         """Ends the session of a broker that is dead, and starts it again soon."""
-        self.metadata.end(self._sessions[number])
+        if number in self._sessions:
+            self.metadata.end(self._sessions[number])
         self._due[number] = self.loop.now_ms + after_ms
 
     def _heal(self) -> None:
         self.has_healed = True
         super()._heal()
+        for machine in self.machines.values():
+            machine.go_on()
 
     def break_watch(self, number: BrokerId, duration_ms: float) -> None:
         """Breaks a broker's watch of the metadata store."""
@@ -186,7 +291,7 @@ class ReplicaWorld(ClusterWorld):
         self._die(number, strike)
 
     def _image(self) -> MetadataImage:
-        return apply(EMPTY_IMAGE, self.metadata.revision, self.metadata.entries)
+        return self.checks.image
 
     def _replicated(self) -> Iterator[tuple[TopicPartition, PartitionImage]]:
         for topic in self._image().topics.values():
@@ -209,49 +314,128 @@ class ReplicaWorld(ClusterWorld):
         fault would leave no majority of replicas."""
         if self._has_lost_power and self._all_serve() and self.is_settled():
             self._has_lost_power = False
-        return self._has_lost_power
+        return self._has_lost_power and not self.is_unlimited
 
     def _die(self, number: BrokerId, strike: Strike | None) -> None:
-        if strike is Strike.POWER and self.plan.fsync != "ack":
+        if strike is Strike.POWER and self.plan.fsync != "ack" and not self.is_unlimited:
             self._has_lost_power = True
             for machine in self.machines.values():
                 machine.device.disarm()
         super()._die(number, strike)
 
+    def cut_off(self, number: BrokerId, duration_ms: float) -> None:
+        """Lets a broker not reach the metadata store for some time."""
+        self.metadata.cut_off(f"broker {number}", duration_ms, max(self.cluster.lease_ms, _SHORTEST_TIMEOUT_MS))
+
+    def heal_links(self) -> None:
+        if not self._ambushes.is_under_way:
+            super().heal_links()
+
     def lose_session(self, number: BrokerId) -> None:
-        if not self._is_recovering():
+        if self._survives_kills or not self._is_recovering():
             super().lose_session(number)
 
     def _some_strike(self) -> Strike | None:
-        if self._is_recovering():
+        if self._ambushes.is_under_way or not self._has_all_logs():
             return None
+        if self._is_recovering():
+            return Strike.KILL if self._survives_kills and self.plan.has_kills else None
         strike = super()._some_strike()
         if strike is Strike.POWER and self.plan.fsync != "ack":
             return Strike.POWER if self._may_lose_power() else Strike.KILL
         return strike
 
+    def _has_records(self) -> bool:
+        """Returns whether clients know enough records for a loss to be seen."""
+        return any(len(model.known) >= _SOME_RECORDS for model in self.model.partitions.values())
+
+    def _most_dark(self) -> int:
+        """Returns how many brokers may lose their power together with all others being killed."""
+        may_lose_power = self.plan.has_power_failures and self._survives_kills and not self._is_recovering()
+        return self.plan.topic_config.min_insync_replicas - 1 if may_lose_power else 0
+
+    @property
+    def _survives_kills(self) -> bool:
+        """Whether no record is lost if any number of brokers are killed while one that has lost power is not in sync.
+
+        With `min.insync.replicas` of one, the broker may be the only one in sync until its session has ended.
+        """
+        return self.plan.topic_config.min_insync_replicas > 1 and not self.cluster.has_min_isr_changes
+
+    def _has_all_logs(self) -> bool:
+        """Returns whether all replicas that run have their logs. Brokers fail earlier only with unlimited faults."""
+        if self.is_unlimited:
+            return True
+        running = {number: machine.logs for number, machine in self.machines.items() if machine.is_serving}
+        return all(
+            where in running[number]
+            for where, partition in self._replicated()
+            for number in partition.replicas
+            if number in running
+        )
+
+    def some_strike(self) -> Strike | None:
+        """Returns how a broker may fail now; None if it may not."""
+        return self._some_strike()
+
+    def may_take_power_of(self, number: BrokerId) -> bool:
+        """Returns whether a broker that is about to join in-sync replicas may lose power."""
+        if not self.machines[number].is_alive or not self.plan.has_power_failures:
+            return False
+        if self.is_unlimited or self.plan.fsync == "ack":
+            return True
+        # Another replica of each partition holds all committed records.
+        has_others = all(set(partition.isr) - {number} for _, partition in self._replicated())
+        return has_others and self._all_serve() and not self._ambushes.is_busy and not self._is_recovering()
+
+    def may_leave(self, number: BrokerId) -> bool:
+        """Returns whether an administrator may remove a running broker: all replicas are in sync. The next run of a
+        removed broker has no places, so a power failure of the only other replica in sync could take records."""
+        is_safe = self._all_serve() and self.is_settled() and not self._ambushes.is_busy
+        return self.machines[number].is_serving and is_safe and not self._is_recovering() and not self.has_healed
+
+    def has_committed(self, leader: BrokerId) -> None:
+        """Notes that a leader has raised its high watermark."""
+        if self.cluster.has_ambushes:
+            self._ambushes.committed(leader)
+
     def _may_lose_power(self) -> bool:
+        if self.is_unlimited:
+            return self.plan.has_power_failures
         is_safe = self._all_serve() and not self._ambushes.is_busy
         return self.plan.has_power_failures and is_safe and self.is_settled()
 
     def arm(self, number: BrokerId, strike: Strike, calls: int) -> None:
-        if strike is Strike.POWER and self.plan.fsync != "ack":
+        if strike is Strike.POWER and self.plan.fsync != "ack" and not self.is_unlimited:
             strike = Strike.KILL  # nobody knows whether all replicas are in sync when it occurs
         super().arm(number, strike, calls)
 
     def _end(self) -> None:
+        if self.is_unlimited and not self._settles():
+            return
         super()._end()
         if not self._run(_REPLICATE_MS, self._is_copied):
             raise Violation(26, f"the replicas do not end at the same offset after {_REPLICATE_MS} ms")
         for where in self.partitions:
             self._compare(where)
 
+    def _settles(self) -> bool:
+        """Ends all faults, and returns whether all brokers and replicas are in order again some time later."""
+        self._heal()
+        self.has_settled = self._run(_SETTLE_MS, lambda: self._all_serve() and self.is_settled())
+        if not self.has_settled:
+            self.notes.add("the world does not settle: %s", self.why_unsettled())
+        return self.has_settled
+
     def _logs(self, where: TopicPartition) -> list[Log]:
+        """Returns the logs of the replicas. A replica that has just been added may have none yet."""
         replicas = self._image().topics[where.topic].partitions[where.partition].replicas
-        return [self.machines[number].logs[where] for number in replicas]
+        return [log for number in replicas if (log := self.machines[number].logs.get(where)) is not None]
 
     def _is_copied(self) -> bool:
-        return all(len({log.log_end_offset for log in self._logs(where)}) == 1 for where in self.partitions)
+        return self.is_settled() and all(
+            len({log.log_end_offset for log in self._logs(where)}) == 1 for where in self.partitions
+        )
 
     def _compare(self, where: TopicPartition) -> None:
         """Compares the bytes of all replicas (I2)."""

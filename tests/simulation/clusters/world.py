@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 from shutil import rmtree
 from typing import TYPE_CHECKING, Final
+from unittest.mock import patch
 
 from tests.simulation.brokers.asyncio_loop import ProcessLoop
 from tests.simulation.brokers.client_world import ClientWorld
@@ -33,6 +34,7 @@ from tests.simulation.brokers.clients.topics import create_topics
 from tests.simulation.brokers.clients.transactional import TransactionalProducer
 from tests.simulation.brokers.groups import GroupLedger
 from tests.simulation.brokers.machine import Machine, replaced
+from tests.simulation.brokers.plan import BrokerPlan
 from tests.simulation.brokers.surroundings import listening, undisturbed
 from tests.simulation.clusters.client import ClusterClient
 from tests.simulation.clusters.clients.commit_reader import CommitReader
@@ -40,16 +42,17 @@ from tests.simulation.clusters.clients.new_topics import NewTopics, NewTopicsLed
 from tests.simulation.clusters.disks import attached
 from tests.simulation.clusters.metadata_store import Faults, Session, SharedMetadata
 from tests.simulation.clusters.moves import Moves
-from tests.simulation.clusters.plan import cluster_config, make_cluster_plan
+from tests.simulation.clusters.plan import ClusterPlan, cluster_config, make_cluster_plan
 from tests.simulation.clusters.watching import watching
 from tests.simulation.logs.device import Device, Strike
 from tests.simulation.loop import EventLoop
 from tests.simulation.violation import Violation
 
-from klamm.metadata.brokers import BrokerIsLive
+from klamm.core.replication.run_mark import PageCache
 from klamm.metadata.metadata_store import MetadataStoreError
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import BrokerId, TopicPartition
+from klamm.storage import run_record
 
 if TYPE_CHECKING:
     from klamm.client.config import ClientConfig
@@ -62,7 +65,6 @@ __all__ = ["ClusterWorld"]
 _MEMORY: Final = Path("/dev/shm")
 _START_MS: Final = 30_000
 """Longest duration of a start, of a stop, and of a move without faults."""
-_TROUBLE_MS: Final = 60
 _AWAY_MS: Final = 200
 """Longest time from the end of a broker's process to the next start."""
 _LOOK_MS: Final = 7.0
@@ -72,11 +74,9 @@ _LOOK_MS: Final = 7.0
 class ClusterWorld(ClientWorld):
     """The world of one seed."""
 
-    make_plan = staticmethod(make_cluster_plan)
-
     def __init__(self, seed: int, *, listener: Callable[[str], None] | None = None, sums: bool = False) -> None:
         loop, sizes = EventLoop(seed), Random(f"sizes of {seed}")
-        plan, self.cluster = self.make_plan(loop.random, sizes)
+        plan, self.cluster = self.make_plans(loop.random, sizes)
         super().__init__(seed, plan, loop, listener, sums=sums)
         self.sizes = sizes
         self.addresses = tuple((f"broker-{number}", 9092) for number in range(1, self.cluster.brokers + 1))
@@ -99,6 +99,10 @@ class ClusterWorld(ClientWorld):
         """When brokers that are away start again."""
         self._stopping: set[BrokerId] = set()
 
+    def make_plans(self, random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
+        """Draws the plans."""
+        return make_cluster_plan(random, sizes)
+
     def run(self) -> None:
         """Runs the world. Raises Violation."""
         folder = tempfile.mkdtemp(prefix="klamm-simulation-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None)
@@ -111,6 +115,7 @@ class ClusterWorld(ClientWorld):
                 stack.enter_context(undisturbed(self.seed))
                 stack.enter_context(listening(self.fail))
                 stack.enter_context(replaced(self.loop, disks, self.plan.step_ms))
+                stack.enter_context(patch.object(run_record, "identify_page_cache", self._page_cache))
                 stack.enter_context(self._moves.attached())
                 stack.enter_context(watching(self.loop, self.cluster.load_step_ms))
                 self._run_to_the_end(folder)
@@ -144,6 +149,12 @@ class ClusterWorld(ClientWorld):
             connect=partial(self._connect, number),
         )
         machine.thread_ms = self._thread_ms
+        machine.unregistered = partial(self._leave, number)
+
+    def _page_cache(self, folder: Path) -> PageCache:
+        """Returns the page cache of a machine: only a power failure ends it."""
+        (device,) = (machine.device for machine in self.machines.values() if machine.device.is_mine(folder))
+        return PageCache(f"boot {device.boots}", device=1, folder=1, root=1, mount=1, disk=1)
 
     def config_of(self, number: BrokerId, folder: str) -> BrokerConfig:
         """Returns the configuration of one of the brokers."""
@@ -222,20 +233,25 @@ class ClusterWorld(ClientWorld):
             CommitReader(self, "commit-reader", Committer(self, "committer"))
         for number in range(plan.readers):
             is_committed = bool(plan.transactional) and number == 0
-            Reader(self, f"reader-{number}", "read_committed" if is_committed else "read_uncommitted")
+            kind = self.reader_kind()
+            kind(self, f"reader-{number}", "read_committed" if is_committed else "read_uncommitted")
         for number in range(plan.streams):
             StreamReader(self, f"stream-{number}", "read_committed" if self.loop.chance(0.5) else "read_uncommitted")
-        ledger, kind = GroupLedger(self), ConsumerMember if plan.has_consumer_protocol else ClassicMember
+        ledger, member = GroupLedger(self), ConsumerMember if plan.has_consumer_protocol else ClassicMember
         for number in range(plan.members):
-            kind(self, f"member-{number}", ledger)
+            member(self, f"member-{number}", ledger)
         if self.cluster.has_new_topics:
             NewTopics(self, "new-topics")
             TopicWatcher(self, "topic-watcher")
 
+    def reader_kind(self) -> type[Reader]:
+        """Returns the kind of the next reader."""
+        return Reader
+
     def _live(self) -> None:
         until_ms = self.loop.now_ms + self.cluster.duration_ms
         while self.loop.now_ms < until_ms:
-            self._run(self.loop.random.random() * _TROUBLE_MS)
+            self._run(self.loop.random.random() * self.cluster.trouble_ms)
             self._trouble()
 
     def _end(self) -> None:
@@ -303,8 +319,9 @@ class ClusterWorld(ClientWorld):
                 raise Violation(3, f"{where} ends at {log.log_end_offset}, and offset {max(model.known)} is known")
 
     def _failed(self, number: BrokerId, error: BaseException) -> None:
+        # Not BrokerIsLive: a broker is the only process with its id, and recognizes the sessions of its earlier runs.
         machine = self.machines[number]
-        if not machine.is_serving and isinstance(error, BrokerIsLive | MetadataStoreError | KafkaError):
+        if not machine.is_serving and isinstance(error, MetadataStoreError | KafkaError):
             self.notes.add("broker %d does not start: %s", number, str(error)[:60])
             self._refused.add(number)
             return
@@ -324,6 +341,11 @@ class ClusterWorld(ClientWorld):
         self.notes.add("broker %d is told to stop", number)
         self._stopping.add(number)
         self.machines[number].stop(partial(self._stopped, number))
+
+    def _leave(self, number: BrokerId) -> None:
+        """Stops a broker that was unregistered, as its process does. It is started again, as by a supervisor."""
+        if number not in self._stopping:
+            self._stop(number)
 
     def _stopped(self, number: BrokerId) -> None:
         self._refused.add(number)
@@ -347,6 +369,8 @@ class ClusterWorld(ClientWorld):
         for number, session in self._sessions.items():
             if session.is_over:
                 self._check_nothing_is_acknowledged(self.machines[number], session)
+                # Until its process ends, it may answer reads from the time before. A real broker disconnects at once.
+                self.life += self.machines[number].is_alive
         for number, machine in self.machines.items():
             if machine.is_alive and (machine.device.is_gone or number in self._refused):
                 self._die(number, None)
@@ -401,7 +425,11 @@ class ClusterWorld(ClientWorld):
                 self.notes.add("broker %d does not reach broker %d", one, other)
                 self.network.cut(loop, self.machines[other].address)
         elif self.network.cuts and chance(0.3):
-            self.network.heal()
+            self.heal_links()
+
+    def heal_links(self) -> None:
+        """Lets all brokers reach each other again."""
+        self.network.heal()
 
     def lose_session(self, number: BrokerId) -> None:
         """Ends the session of a broker that runs."""
@@ -414,6 +442,7 @@ class ClusterWorld(ClientWorld):
     def _heal(self) -> None:
         self.network.heal()
         self.faults.unknown_rate = 0.0
+        self.metadata.heal()
         for machine in self.machines.values():
             machine.device.disarm()
 

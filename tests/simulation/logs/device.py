@@ -86,6 +86,8 @@ class Device:
         self._is_passing = False
         self._is_gone = False
         self.calls = 0
+        self.boots = 0
+        """How often the machine has lost its power, and its page cache."""
         self._strike: tuple[int, Strike] | None = None
         self.image: Image | None = None
         """The data that are left after a power failure."""
@@ -159,6 +161,7 @@ class Device:
         """Lets the process die now, between two calls; its later calls have no effect."""
         self._strike = None
         self._is_gone = True
+        self.boots += strike is Strike.POWER
         self.image = self._survivors() if strike is Strike.POWER else None
 
     def begin_life(self) -> None:

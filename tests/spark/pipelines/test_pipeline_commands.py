@@ -15,10 +15,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.find_spark_home import _find_spark_home as find_spark_home
+from tests.support.patience import Limit
 from tests.support.short_lived_spark import SHORT_LIVED_JVM
 from tests.support.spark_topics import Topic
 
 from klamm.spark.java import find_java
+
+# Each command starts Spark anew, with executors of its own in one test. On a busy machine that takes minutes.
+pytestmark = pytest.mark.timeout(900)
 
 _ROOT = Path(__file__).resolve().parents[3]
 _PROGRAM = "src/pyspark_klamm.py"
@@ -87,6 +91,15 @@ class Commands:
         submit = Path(find_spark_home(), "bin", "spark-submit")
         words = [str(submit), "--master", master, "--conf", "spark.sql.shuffle.partitions=3", str(_ROOT / _PROGRAM)]
         return self._start([*words, *self._words("run", more)[3:]], **java)
+
+    def status_of(self, process: subprocess.Popen[str]) -> int:
+        """Returns the exit status of a command when it has ended."""
+        limit = Limit(_PATIENCE_S)
+        while (status := process.poll()) is None and not limit.is_over:
+            time.sleep(0.1)
+        if status is None:
+            pytest.fail(f"the command does not end: {(self.folder / 'run.err').read_text()[-4000:]}")
+        return status
 
     def _start(self, words: list[str], **environment: str) -> subprocess.Popen[str]:
         with (self.folder / "run.out").open("a") as out, (self.folder / "run.err").open("a") as errors:
@@ -177,7 +190,7 @@ def test_a_pipeline_is_watched_and_stopped_from_another_process(commands: Comman
     assert f"process {running.pid} on" in second.stderr
     stop = commands.run("stop")
     assert (stop.returncode, stop.stdout) == (0, "flow even: stopped\n")
-    assert running.wait(_PATIENCE_S) == 0
+    assert commands.status_of(running) == 0
     assert commands.status()["state"] == "stopped"
 
     lines = [json.loads(line) for line in (commands.folder / "run.out").read_text().splitlines()]
@@ -212,10 +225,10 @@ def test_a_pipeline_goes_on_after_kill_9_and_ends_in_order_on_sigterm(commands: 
     commands.topic.produce([json.dumps({"number": number}) for number in range(120, 130)])
     commands.wait_until_read(20)
     second.send_signal(signal.SIGTERM)
-    assert second.wait(_PATIENCE_S) == 0
+    assert commands.status_of(second) == 0
     assert commands.status()["state"] == "stopped"
 
-    assert commands.start("--once").wait(_PATIENCE_S) == 0
+    assert commands.status_of(commands.start("--once")) == 0
     assert commands.written() == Counter(range(0, 130, 2))
 
 
@@ -225,7 +238,7 @@ def test_a_pipeline_on_a_cluster_with_spark_submit(commands: Commands) -> None:
 
     submitted = commands.submit("local-cluster[2,1,1024]", "--once")
 
-    assert submitted.wait(_PATIENCE_S) == 0, (commands.folder / "run.err").read_text()
+    assert commands.status_of(submitted) == 0, (commands.folder / "run.err").read_text()
     assert commands.written() == Counter(range(0, 10, 2))
     checkpoint = commands.folder / "klamm-pipelines" / "test" / "numbers" / "even" / "checkpoint"
     assert '"spark.sql.shuffle.partitions":"3"' in (checkpoint / "offsets" / "0").read_text()
@@ -239,7 +252,7 @@ def test_the_end_of_the_jvm_is_told(commands: Commands) -> None:
 
     commands.kill_jvm()
 
-    assert running.wait(_PATIENCE_S) == 1
+    assert commands.status_of(running) == 1
     assert "Spark's JVM has ended" in (commands.folder / "run.err").read_text()
     status = commands.status()
     assert status["state"] == "failed"

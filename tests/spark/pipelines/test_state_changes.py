@@ -14,7 +14,6 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from tests.spark.pipelines.conftest import Runs
-from tests.support.share_of_gate import share_of_gate
 from tests.support.spark_topics import Topic
 
 from klamm.pipelines import Pipeline, json, to_format, topic
@@ -26,7 +25,6 @@ Function = Callable[["DataFrame"], "DataFrame"]
 
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_PARTS_OF_GATE: Final = 3
 
 
 def windows(
@@ -137,13 +135,13 @@ def run_both(runs: Runs, name: str, records: Topic, before: Function, after: Fun
     return has_succeeded, str(flow.message), flow.queries["flow"].restarts.total
 
 
-@pytest.mark.parametrize("change", share_of_gate(_POSSIBLE, _PARTS_OF_GATE))
+@pytest.mark.parametrize("change", _POSSIBLE)
 def test_what_may_change(runs: Runs, name: str, new_topic: Callable[..., Topic], change: str) -> None:
     """The flow goes on with its checkpoint."""
     assert run_both(runs, name, new_topic(), *_POSSIBLE[change]) == (True, "None", 0)
 
 
-@pytest.mark.parametrize("change", share_of_gate(_REFUSED, _PARTS_OF_GATE))
+@pytest.mark.parametrize("change", _REFUSED)
 def test_what_spark_refuses(runs: Runs, name: str, new_topic: Callable[..., Topic], change: str) -> None:
     """The flow stops without restarts, with a message that says what to do."""
     has_succeeded, message, restarts = run_both(runs, name, new_topic(), *_REFUSED[change])

@@ -279,15 +279,27 @@ def test_broker_ids_are_allocated_once() -> None:
     run(scenario())
 
 
-def test_only_a_broker_that_is_not_live_is_unregistered() -> None:
-    """The registration of a stopped broker is removed; a live and an unknown broker are refused."""
+def test_brokers_are_unregistered() -> None:
+    """The registration of a live or of a stopped broker is removed; an unknown broker is refused. A live one keeps its
+    session and is about to stop, so that others lead; nobody finds its address any more."""
 
     async def scenario() -> None:
         async with brokers(1, 2) as (one, two):
-            with pytest.raises(KafkaError, match="INVALID_REQUEST"):
-                await one.unregister_broker(BrokerId(2))
             with pytest.raises(KafkaError, match="Broker ID 7 is not currently registered"):
                 await one.unregister_broker(BrokerId(7))
+            before = one.image.brokers[BrokerId(2)]
+            await one.unregister_broker(BrokerId(2))
+            assert one.image.registrations.keys() == {1}
+            after = one.image.brokers[BrokerId(2)]
+            assert (after.epoch, after.incarnation) == (before.epoch, before.incarnation)
+            assert (before.is_stopping, after.is_stopping) == (False, True)
+            assert before.endpoints
+            assert not after.endpoints
+            with pytest.raises(KafkaError, match="Broker ID 2 is not currently registered"):
+                await one.unregister_broker(BrokerId(2))
+            await two.close()
+            assert one.image.brokers.keys() == {1}
+        async with brokers(1, 2) as (one, two):
             await two.close()
             await one.unregister_broker(BrokerId(2))
             assert one.image.registrations.keys() == {1}

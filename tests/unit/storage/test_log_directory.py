@@ -9,7 +9,8 @@ import pytest
 from tests.support.log_folder import NOW_MS, ORDERS, TOPIC_ID, LogFolder, append, batch, read_all
 
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
-from klamm.storage.log_directory import InconsistentDataDirectory, LogDirectory
+from klamm.storage.log_directory import LogDirectory
+from klamm.storage.meta_properties import InconsistentDataDirectory
 
 OTHER_ID = TopicId(bytes(reversed(range(16))))
 
@@ -20,17 +21,17 @@ def _now() -> Millis:
 
 def test_a_folder_of_another_cluster_is_refused(folder: LogFolder) -> None:
     """A data directory of another cluster is refused."""
-    assert folder.directory.cluster_id is None
-    folder.directory.write_meta_properties(cluster_id="c1", node_id=1, broker_epoch=7)
+    assert folder.directory.owner.cluster_id is None
+    folder.directory.owner.write_meta_properties(cluster_id="c1", node_id=1, broker_epoch=7)
     folder.restart()
-    assert folder.directory.cluster_id == "c1"
+    assert folder.directory.owner.cluster_id == "c1"
     with pytest.raises(InconsistentDataDirectory):
-        folder.directory.write_meta_properties(cluster_id="c2", node_id=1)
+        folder.directory.owner.write_meta_properties(cluster_id="c2", node_id=1)
 
 
 def test_the_mark_of_a_clean_stop_has_the_broker_epoch(folder: LogFolder) -> None:
     """The mark of a clean stop has the broker epoch, which KIP-966 reads."""
-    folder.directory.write_meta_properties(cluster_id="c1", node_id=1, broker_epoch=7)
+    folder.directory.owner.write_meta_properties(cluster_id="c1", node_id=1, broker_epoch=7)
     folder.directory.close()
     assert (folder.path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":7}'
     folder.start()
@@ -45,7 +46,7 @@ def test_a_start_that_is_refused_leaves_the_directory_as_it_was(folder: LogFolde
     before = {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
     assert "recovery-point-offset-checkpoint" in before
     locked = LogDirectory(folder.path, clock=_now)
-    locked.lock()
+    locked.owner.lock()
     locked.close()
     assert {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
     folder.start()

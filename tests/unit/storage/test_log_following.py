@@ -342,3 +342,27 @@ def test_follower_becomes_equal_to_any_leader(
     assert read_bytes(folders[1].log()) == read_bytes(leader)
     for folder in folders:
         folder.close()
+
+
+@pytest.mark.parametrize("later_epoch", [None, 5])
+def test_an_epoch_that_was_never_written_to_is_forgotten_after_a_crash(
+    folders: tuple[LogFolder, LogFolder], later_epoch: int | None
+) -> None:
+    """A broker led in epoch 3 without a record, and its checkpoint has the epoch. As a follower it then got a record of
+    an earlier epoch at that offset. After a crash the checkpoint may still be the old one; the records decide."""
+    _, folder = folders
+    log = folder.log()
+    for offset in range(6):
+        log.following.append(sent(offset, 0), NOW_MS)
+    log.assign_leader_epoch(LeaderEpoch(3))
+    log.flush()
+    assert log.leader_epochs == ((0, 0), (3, 6))
+    log.following.truncate_to_leader(LeaderEpoch(0), Offset(7), NOW_MS)
+    log.following.append(sent(6, 0), NOW_MS)
+    expected = [(0, 0)]
+    if later_epoch is not None:
+        log.following.append(sent(7, later_epoch), NOW_MS)
+        expected.append((later_epoch, 7))
+    before = log.leader_epochs
+    folder.crash()
+    assert folder.log().leader_epochs == before == tuple(expected)

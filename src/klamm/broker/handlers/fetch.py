@@ -25,9 +25,10 @@ from klamm.broker.partitions.fetch_answers import (
     leaders_of,
     news_of,
 )
-from klamm.broker.partitions.fetch_read import FetchRead, PartitionAnswer, ReadResult
+from klamm.broker.partitions.fetch_read import FetchRead, Readable
 from klamm.broker.partitions.fetch_sessions import CachedPartition, FetchSession, partitions_of
 from klamm.broker.partitions.leader_hints import endpoints_of
+from klamm.broker.partitions.read_result import PartitionAnswer, ReadResult
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchTopicResponse
 from klamm.protocol.fetch_request_decoder import decode_fetch_request
@@ -37,7 +38,6 @@ from klamm.protocol.types import Offset, TopicId
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
     from klamm.broker.network.dispatch import Body, PendingBody
-    from klamm.broker.partitions.partition import Partition
 
 __all__ = ["handle_frame"]
 
@@ -138,7 +138,7 @@ class _Fetch:
         self._minimum_bytes = min(request.min_bytes, maximum_bytes)
         self._read = FetchRead.of_request(context, request, maximum_bytes)
         self._missing_bytes = 0
-        self._observed: list[Partition] = []
+        self._observed: list[Readable] = []
         self._future: asyncio.Future[Body | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_scheduled = False

@@ -1,4 +1,4 @@
-"""UnregisterBroker: removes from the cluster a broker that will not come back (KIP-631).
+"""UnregisterBroker: removes a broker from the cluster (KIP-631).
 
 Version 0 only.
 """
@@ -20,11 +20,13 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: UnregisterBrokerRequest) -> Work[UnregisterBrokerResponse]:
-    """Removes the registration of a broker that is not live.
+    """Removes the registration of a broker.
 
-    Raises BROKER_ID_NOT_REGISTERED for a broker that does not exist, and INVALID_REQUEST for a live broker: it must be
-    stopped first. Kafka's `ReplicationControlManager.unregisterBroker` removes it, because its controller then refuses
-    the broker's heartbeats. Here nothing would end the session that allows the broker to write.
+    A live broker hands its partitions over and stops when it sees this. In Kafka the controller takes the partitions of
+    such a broker away (`ReplicationControlManager.handleBrokerUnregistered`) and refuses its heartbeats, and the broker
+    runs on without work.
+
+    Raises BROKER_ID_NOT_REGISTERED for a broker that does not exist, and INVALID_REQUEST for a single broker.
     """
     yield from wait_for(context.broker.metadata.unregister_broker(BrokerId(request.broker_id)))
     return UnregisterBrokerResponse()

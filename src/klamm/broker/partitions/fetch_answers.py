@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.partitions.fetch_read import PartitionAnswer, size_of
 from klamm.broker.partitions.fetch_sessions import FetchSession
+from klamm.broker.partitions.read_result import PartitionAnswer, size_of
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext

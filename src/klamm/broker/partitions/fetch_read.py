@@ -7,12 +7,16 @@ Kafka cuts the last batch of a partition at the limit. klamm leaves out the part
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
+from klamm.broker.partitions.closest_replica import FIRST_VERSION_WITH_RACK, ClosestReplica
+from klamm.broker.partitions.divergence import diverging_epoch
+from klamm.broker.partitions.followed_partition import FollowedPartition
+from klamm.broker.partitions.quiet_read import QuietRead, has_no_news
+from klamm.broker.partitions.read_result import Reading, ReadResult, end_of, size_of
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest
-from klamm.protocol.record_batch import iterate_batches
-from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId
+from klamm.protocol.types import BrokerId, Offset, TopicId
 from klamm.storage.stored_batches import StoredBatches
 
 if TYPE_CHECKING:
@@ -23,56 +27,31 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.led_topic import LedTopic
     from klamm.broker.partitions.partition import AppendObserver, Partition
     from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.broker.partitions.read_result import PartitionAnswer
     from klamm.broker.partitions.warm_reads import WarmReads
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.storage.log import Log
 
-__all__ = ["FetchRead", "PartitionAnswer", "ReadResult", "Reading", "size_of"]
+__all__ = ["FetchRead", "Readable"]
 
 READ_COMMITTED: Final = 1
 _NO_OFFSET: Final = -1
+_MANY: Final = 32
+"""With fewer partitions in a read, it costs more to remember what was read than to read it again."""
 _BEYOND_ALL_MINIMA: Final = 2**63
 _FIRST_VERSION_WITH_LEADERS: Final = 16
 """First version whose response names the leader if the client has a wrong leader or leader epoch (KIP-951)."""
 _CODES_WITH_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
-PartitionAnswer: TypeAlias = "tuple[CachedPartition, FetchPartitionResponse]"
-
-
-class ReadResult(NamedTuple):
-    """The answers of one read, and the values that decide whether the request waits for more."""
-
-    answers: list[PartitionAnswer]
-    size_bytes: int
-    is_final: bool
-    """Whether the request must not wait: a read failed, a client's log diverges, or there is no partition to read."""
-
-
-class Reading:
-    """The state of a read that proceeds some partitions at a time."""
-
-    __slots__ = ("answers", "is_final", "nameless", "size_bytes", "unknown")
-
-    def __init__(self) -> None:
-        self.answers: list[PartitionAnswer] = []
-        self.nameless: list[PartitionAnswer] = []
-        self.unknown: list[PartitionAnswer] = []
-        self.size_bytes = 0
-        self.is_final = False
-
-    def result(self) -> ReadResult:
-        """Returns all answers; unknown topic ids and unknown partitions come last."""
-        is_final = self.is_final or not self.answers
-        answers = self.answers
-        if self.nameless or self.unknown:
-            answers = [*answers, *self.nameless, *self.unknown]
-        return ReadResult(answers, self.size_bytes, is_final)
+Readable: TypeAlias = "Partition | FollowedPartition"
+"""A partition that a consumer may read here."""
 
 
 class FetchRead:
     """The reads of one request. The same partitions may be read again after more records arrive."""
 
     __slots__ = (
+        "_closest_replica",
         "_maximum_bytes",
         "_partitions",
         "_quotas",
@@ -95,10 +74,15 @@ class FetchRead:
         *,
         sender: BrokerId | None = None,
         quotas: ReplicationQuotas | None = None,
+        closest_replica: ClosestReplica | None = None,
     ) -> None:
-        """Begins a read. `sender`: the broker that sends the request; None: a client. `quotas` throttle followers."""
+        """Begins a read. `sender`: the broker that sends the request; None: a client. `quotas` throttle followers.
+
+        `closest_replica` is given for a consumer that may be told to read from a follower.
+        """
         self._sender = sender
         self._quotas = quotas
+        self._closest_replica = closest_replica
         self._told: set[Partition] = set()
         """The partitions whose follower's progress this request has told. It tells it once: after it has waited for
         records, it still says where the follower was before (`updateFetchState` in `ReplicaManager.readFromLog`)."""
@@ -122,13 +106,22 @@ class FetchRead:
             maximum_bytes,
             sender=context.connection.broker_id,
             quotas=broker.replication_quotas,
+            closest_replica=ClosestReplica.of_request(context, request),
         )
 
-    def find(self, cached: CachedPartition) -> Partition | None:
-        """Returns the partition, or None if this broker does not lead it."""
+    def find(self, cached: CachedPartition) -> Readable | None:
+        """Returns the partition, or None if this request can't read it here."""
         led = self._led_topic(cached)
         index = cached.request.index
-        return led.partitions[index] if led is not None and 0 <= index < len(led.partitions) else None
+        if led is None or not 0 <= index < len(led.partitions):
+            return None
+        return led.partitions[index] or self._find_followed(led, index)
+
+    def _find_followed(self, led: LedTopic, index: int) -> FollowedPartition | None:
+        """Returns a partition that this broker follows, if the request may be answered by a follower."""
+        if self.is_of_follower or self._version < FIRST_VERSION_WITH_RACK:
+            return None
+        return self._partitions.unled.find_followed(led, index)
 
     def read(self, wanted: Sequence[CachedPartition], *, to_send: bool = False) -> ReadResult:
         """Reads every partition once, in order.
@@ -145,6 +138,7 @@ class FetchRead:
         read_bytes = reading.size_bytes
         left_bytes = max(0, self._maximum_bytes - read_bytes)
         is_final = reading.is_final
+        remembers = len(wanted) >= _MANY and self._closest_replica is None
         for cached in wanted:
             led = self._led_topic(cached)
             if led is None or not 0 <= cached.request.index < len(led.partitions):
@@ -157,17 +151,26 @@ class FetchRead:
                     last.append((cached, _unknown(cached.request, code)))
                 continue
             try:
-                partition = led.get(cached.request.index, cached.request.current_leader_epoch)
+                index = cached.request.index
+                partition: Readable | None = led.partitions[index] or self._find_followed(led, index)
+                if partition is None:
+                    partition = led.get(index, cached.request.current_leader_epoch)
+                if remembers and cached.quiet is not None and self._is_still_quiet(cached.quiet, partition, cached):
+                    reading.quiet += 1
+                    continue
                 response = self._read_partition(partition, cached.request, left_bytes, not read_bytes, to_send)
-                is_final = is_final or response.diverging_epoch is not None
+                is_final = is_final or response.diverging_epoch is not None or response.preferred_read_replica >= 0
                 if (
                     self.is_of_follower
                     and response.high_watermark > cached.request.high_watermark
                     and not self._is_held_back(partition)
                 ):
                     is_final = True  # the follower learns the new high watermark at once (KIP-1166)
+                elif remembers:
+                    cached.quiet = self._remember(partition, cached, response)
             except KafkaError as error:
                 response = self._failed(cached.request, error, led)
+                cached.quiet = None
                 is_final = True
             size_bytes = size_of(response)
             read_bytes += size_bytes
@@ -176,9 +179,32 @@ class FetchRead:
         reading.size_bytes = read_bytes
         reading.is_final = is_final
 
-    def observe(self, partition: Partition, observer: AppendObserver) -> None:
+    def _is_still_quiet(self, quiet: QuietRead, partition: Readable, cached: CachedPartition) -> bool:
+        """Returns whether the partition needs no read; notes the progress of a follower that asks for it again."""
+        if isinstance(partition, FollowedPartition):
+            return False
+        if self.is_of_follower:
+            self._check_follower(partition, cached.request)
+            self._note_progress(partition, cached.request)
+        return quiet.still_holds(partition, cached.request)
+
+    def _remember(
+        self, partition: Readable, cached: CachedPartition, response: FetchPartitionResponse
+    ) -> QuietRead | None:
+        """Returns the state of a partition about which the session's client knows everything; None for another one."""
+        if isinstance(partition, FollowedPartition):
+            return None
+        wanted, log = cached.request, partition.log
+        # The next request of a consumer may have another isolation level, so open transactions count as records, too.
+        end = log.log_end_offset if self.is_of_follower else log.high_watermark
+        if wanted.fetch_offset < end or not has_no_news(cached, response):
+            return None
+        return QuietRead.of(partition, wanted)
+
+    def observe(self, partition: Readable, observer: AppendObserver) -> None:
         """Notifies `observer` of records that this request may read, until `partition.release`."""
         if self.is_of_follower:
+            assert not isinstance(partition, FollowedPartition)
             if not self._is_held_back(partition):
                 partition.observe_end(observer)
         else:
@@ -205,7 +231,7 @@ class FetchRead:
                 continue
             size_bytes = size_of(response)
             try:
-                end = _end_of(response, wanted.fetch_offset)
+                end = end_of(response, wanted.fetch_offset)
             except OSError:
                 return _BEYOND_ALL_MINIMA  # the next request gets the error
             if end < upper_bound:
@@ -224,14 +250,17 @@ class FetchRead:
         if self._quotas is None or not self.is_of_follower:
             return
         for cached, response in answers:
-            if response.records and (partition := self.find(cached)) is not None:
+            led = self._led_topic(cached)
+            partition = None if led is None else led.partitions[cached.request.index]
+            if response.records and partition is not None:
                 self._quotas.sent(partition, size_of(response))
 
-    def _is_held_back(self, partition: Partition) -> bool:
+    def _is_held_back(self, partition: Readable) -> bool:
         """Returns whether the request is of a follower that is throttled in this partition now."""
         return (
             self.is_of_follower
             and self._quotas is not None
+            and not isinstance(partition, FollowedPartition)
             and self._quotas.holds_back(partition, BrokerId(self._request.replica_id))
         )
 
@@ -259,14 +288,27 @@ class FetchRead:
         return ErrorCode.INCONSISTENT_TOPIC_ID
 
     def _read_partition(
-        self, partition: Partition, wanted: FetchPartition, left_bytes: int, is_first: bool, to_send: bool
+        self, partition: Readable, wanted: FetchPartition, left_bytes: int, is_first: bool, to_send: bool
     ) -> FetchPartitionResponse:
         if wanted.current_leader_epoch >= 0:
             partition.check_leader_epoch(wanted.current_leader_epoch)
-        if self.is_of_follower:
-            self._check_follower(partition, wanted)
         log = partition.log
-        diverging = None if wanted.last_fetched_epoch < 0 else _diverging_epoch(log, wanted)
+        led = None if isinstance(partition, FollowedPartition) else partition
+        if led is not None:
+            if self.is_of_follower:
+                self._check_follower(led, wanted)
+            elif self._closest_replica is not None:
+                closest = self._closest_replica.follower(led, Offset(wanted.fetch_offset))
+                if closest is not None:
+                    return FetchPartitionResponse(
+                        wanted.index,
+                        0,
+                        log.high_watermark,
+                        log.last_stable_offset,
+                        log.log_start_offset,
+                        preferred_read_replica=closest,
+                    )
+        diverging = None if wanted.last_fetched_epoch < 0 else diverging_epoch(log, wanted)
         records: bytes | memoryview | StoredBatches = b""
         aborted: list[tuple[int, int]] | None = [] if self.is_read_committed else None
         if diverging is None:
@@ -274,9 +316,13 @@ class FetchRead:
             upper_bound = self._upper_bound(log)
             if self._is_held_back(partition):
                 upper_bound = Offset(min(upper_bound, wanted.fetch_offset))
-            warm = None if self.is_of_follower else partition.warm_read
-            if warm is not None and warm.serves(partition, wanted.fetch_offset, maximum_bytes, upper_bound):
-                records = self._warm_reads.take(partition, warm)
+            warm = None if led is None or self.is_of_follower else led.warm_read
+            if (
+                led is not None
+                and warm is not None
+                and warm.serves(led, wanted.fetch_offset, maximum_bytes, upper_bound)
+            ):
+                records = self._warm_reads.take(led, warm)
             else:
                 read = log.read_to_send if to_send else log.read
                 records = read(
@@ -287,14 +333,8 @@ class FetchRead:
                     (transaction.producer_id, transaction.first_offset)
                     for transaction in log.aborted_transactions(Offset(wanted.fetch_offset), len(records))
                 ]
-            if self.is_of_follower and partition not in self._told:
-                self._told.add(partition)
-                partition.follower_fetched(
-                    BrokerId(self._request.replica_id),
-                    self._request.replica_epoch,
-                    Offset(wanted.fetch_offset),
-                    Offset(wanted.log_start_offset),
-                )
+            if led is not None and self.is_of_follower:
+                self._note_progress(led, wanted)
         return FetchPartitionResponse(
             wanted.index,
             0,
@@ -305,6 +345,16 @@ class FetchRead:
             records=records,
             diverging_epoch=diverging,
         )
+
+    def _note_progress(self, partition: Partition, wanted: FetchPartition) -> None:
+        if partition not in self._told:
+            self._told.add(partition)
+            partition.follower_fetched(
+                BrokerId(self._request.replica_id),
+                self._request.replica_epoch,
+                Offset(wanted.fetch_offset),
+                Offset(wanted.log_start_offset),
+            )
 
     def _check_follower(self, partition: Partition, wanted: FetchPartition) -> None:
         """Raises the error for a request with a replica id that is not of a follower of the partition."""
@@ -335,41 +385,6 @@ class FetchRead:
         )
 
 
-def size_of(response: FetchPartitionResponse) -> int:
-    """Returns the bytes of the records in an answer that this module read."""
-    records = response.records
-    return 0 if records is None or isinstance(records, list) else len(records)
-
-
 def _unknown(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
     # An empty list of aborted transactions instead of null, as in Kafka's empty response.
     return FetchPartitionResponse(wanted.index, code, _NO_OFFSET, _NO_OFFSET, _NO_OFFSET, [])
-
-
-def _diverging_epoch(log: Log, wanted: FetchPartition) -> tuple[int, int] | None:
-    """Returns the epoch and end offset where the client's log diverges from this log; None if it doesn't (KIP-595).
-
-    Raises OFFSET_OUT_OF_RANGE if the end of the client's last epoch is unknown, or if the fetch offset is below the log
-    start offset.
-    """
-    epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wanted.last_fetched_epoch))
-    if epoch < 0 or end_offset < 0:
-        raise KafkaError(
-            ErrorCode.OFFSET_OUT_OF_RANGE, f"where epoch {wanted.last_fetched_epoch} of {log} ended is not known"
-        )
-    if wanted.fetch_offset < log.log_start_offset:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{log} begins at {log.log_start_offset}")
-    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-        return epoch, end_offset
-    return None
-
-
-def _end_of(response: FetchPartitionResponse, fetch_offset: int) -> int:
-    end = fetch_offset
-    records = response.records
-    if isinstance(records, StoredBatches):
-        records = records.read()
-    if isinstance(records, bytes | memoryview):
-        for _, header in iterate_batches(records):
-            end = header.next_offset
-    return end

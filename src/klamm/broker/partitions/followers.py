@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from klamm.core.replication.closest_follower import closest_follower
 from klamm.core.replication.follower_progress import NEVER_MS, UNKNOWN_OFFSET, FollowerProgress
 from klamm.core.replication.in_sync_replicas import is_eligible, maximal, may_join, out_of_sync
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -63,6 +64,7 @@ class Followers:
     """The followers of one partition, while this broker leads it in one leader epoch."""
 
     __slots__ = (
+        "_ends_with",
         "_epoch_start_offset",
         "_image",
         "_joining",
@@ -82,7 +84,9 @@ class Followers:
         """Followers that are caught up but not in sync yet. The high watermark waits for them, too: otherwise it would
         be ahead of them for as long as records arrive, and they could never join."""
         self._proposed: tuple[BrokerId, ...] | None = None
-        """The in-sync replicas that were proposed, until the outcome is known."""
+        """The in-sync replicas that were proposed, until the outcome is known and `follow` has taken it over."""
+        self._ends_with: int | None = None
+        """The partition epoch with which a proposal ends whose outcome is known."""
         self.end_offsets: tuple[Offset, ...] = ()
         """How far the followers hold the records for which the high watermark waits."""
         self.follow(image)
@@ -105,6 +109,8 @@ class Followers:
             del self._progress[broker_id]
         self._joining &= self._progress.keys()
         self._joining -= set(image.isr)
+        if self._ends_with is not None and image.partition_epoch >= self._ends_with:
+            self.end_proposal(image)
         self._collect()
 
     def check_replica(self, broker_id: BrokerId, broker_epoch: int, knows_leader_epoch: bool) -> None:
@@ -133,11 +139,13 @@ class Followers:
     ) -> None:
         """Records the progress of a follower, and proposes it for the in-sync replicas once it holds enough."""
         progress = self._progress[broker_id]
-        log = partition.log
+        log, before = partition.log, progress.end_offset
         progress.fetched(end_offset, log_start_offset, log.log_end_offset, broker_epoch, self._port.now_ms())
         if broker_id not in self._image.isr:
             self._consider(partition, broker_id, progress)
-        self._collect()
+            self._collect()
+        elif end_offset != before:
+            self._collect()
 
     def _consider(self, partition: Partition, broker_id: BrokerId, progress: FollowerProgress) -> None:
         log = partition.log
@@ -149,6 +157,13 @@ class Followers:
             self._joining -= {broker_id}
         if self._proposed is None and may_join(progress, live_epoch, log.high_watermark, self._epoch_start_offset):
             self._port.propose(partition)
+
+    def closest(self, rack: str, rack_of: Callable[[BrokerId], str | None], fetch_offset: Offset) -> BrokerId | None:
+        """Returns the follower from which a consumer in `rack` should read the offset; None: from the leader."""
+        in_sync = {
+            broker_id: progress for broker_id, progress in self._progress.items() if broker_id in self._image.isr
+        }
+        return closest_follower(rack, rack_of, self._port.node_id, in_sync, fetch_offset)
 
     def give_up(self, partition: Partition) -> None:
         """Asks for another leader, because this broker can't write to its log."""
@@ -194,8 +209,16 @@ class Followers:
             return -1 if live_epoch is None else live_epoch
         return self._progress[broker_id].broker_epoch
 
-    def end_proposal(self) -> None:
-        """Ends a proposal whose outcome is known. `follow` has been called before, if the metadata accepted it."""
+    def end_proposal(self, after: PartitionImage | None) -> None:
+        """Ends a proposal whose outcome is known. `after` is the partition in the metadata then; None: it is gone.
+
+        Until `follow` has been called with it, or with a later one, the proposal stays: otherwise records could be
+        committed that a replica lacks which has joined.
+        """
+        if after is not None and after.partition_epoch > self._image.partition_epoch:
+            self._ends_with = after.partition_epoch
+            return
+        self._ends_with = None
         self._proposed = None
         self._joining -= set(self._image.isr)
         self._collect()

@@ -144,7 +144,7 @@ class PartitionRegistry:
             self.by_name[topic.name] = led
             self.by_id[topic.topic_id] = led
             return
-        self.unled.stop_outdated(topic)
+        self.unled.stop_outdated(led.image, topic)
         resigned = led.follow(topic)
         if not resigned:
             return

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from klamm.broker.partitions.departed_logs import DepartedLogs
+from klamm.broker.partitions.followed_partition import FollowedPartition, FollowerReads
 from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
 from klamm.broker.partitions.role import Role, role_in
 from klamm.metadata.image import NO_BROKER
@@ -36,6 +37,7 @@ class UnledLogs:
         """Creates the state for a broker without partitions. `run` runs some steps on the event loop, soon."""
         self.followed = ReplicaLogs()
         self.departed = DepartedLogs(log_directory, run)
+        self.reads = FollowerReads()
         self._node_id = node_id
         self._log_directory = log_directory
 
@@ -44,34 +46,53 @@ class UnledLogs:
         log = self._log_directory.get(TopicPartition(led.name, PartitionIndex(index)))
         return log if log is not None and log.topic_id in (led.topic_id, ZERO_TOPIC_ID) else None
 
+    def find_followed(self, led: LedTopic, index: int) -> FollowedPartition | None:
+        """Returns a partition of which this broker has a follower's log, for consumers; None if it has none."""
+        image = led.image.partitions[index]
+        log = self.find(led, index) if role_in(image, self._node_id) is Role.FOLLOWER else None
+        return None if log is None else FollowedPartition(led.topic_id, image, log, self.reads)
+
     def take(self, topic: TopicImage, index: PartitionIndex) -> None:
         """Takes a partition out of use here: this broker leads it now, or its topic is deleted."""
         self.followed.leave((topic.topic_id, index))
+        self.reads.end((topic.topic_id, index))
         self.departed.keep(TopicPartition(topic.name, index))
 
     def stop_following(self, topic_partition: TopicPartition) -> None:
         """Stops following one partition, whose log is offline. Does nothing if it is not followed."""
         log = self._log_directory.get(topic_partition)
         if log is not None:
-            self.followed.leave((log.topic_id, topic_partition.partition))
+            key = log.topic_id, topic_partition.partition
+            self.followed.leave(key)
+            self.reads.end(key)
 
     def stop_all(self, topic: TopicImage) -> None:
         """Stops following all partitions of a topic that is deleted. Nothing is appended to their logs from now on."""
-        if self.followed:
+        if self.followed or self.reads:
             for image in topic.partitions:
-                self.followed.leave((topic.topic_id, image.index))
+                key = topic.topic_id, image.index
+                self.followed.leave(key)
+                self.reads.end(key)
 
-    def stop_outdated(self, topic: TopicImage) -> None:
+    def stop_outdated(self, old: TopicImage, topic: TopicImage) -> None:
         """Stops following the partitions that have another leader or leader epoch in the new image.
 
-        Nothing is appended to their logs from now on; `follow` begins again.
+        Nothing is appended to their logs from now on; `follow` begins again. Consumers that wait at this follower read
+        again, and hear of the change. If this broker leads now, they wait until it does.
         """
-        if not self.followed:
+        if not self.followed and not self.reads:
             return
         for image in topic.partitions:
-            followed = self.followed.get((topic.topic_id, image.index))
+            key = topic.topic_id, image.index
+            followed = self.followed.get(key)
             if followed is not None and not self._is_followed_in(image, followed):
-                self.followed.leave(followed.key)
+                self.followed.leave(key)
+            if key in self.reads and image.leader != self._node_id and self._is_changed(old, image):
+                self.reads.end(key)
+
+    def _is_changed(self, old: TopicImage, image: PartitionImage) -> bool:
+        before = old.partitions[image.index]
+        return image.leader_epoch != before.leader_epoch or role_in(image, self._node_id) is not Role.FOLLOWER
 
     def _is_followed_in(self, image: PartitionImage, followed: FollowedLog) -> bool:
         return (

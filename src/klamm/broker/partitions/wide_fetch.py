@@ -21,9 +21,10 @@ from klamm.broker.partitions.fetch_answers import (
     leaders_of,
     news_of,
 )
-from klamm.broker.partitions.fetch_read import FetchRead, PartitionAnswer, Reading, ReadResult
+from klamm.broker.partitions.fetch_read import FetchRead, Readable
 from klamm.broker.partitions.fetch_sessions import CachedPartition, FetchSession, PartitionKey
 from klamm.broker.partitions.leader_hints import endpoints_of
+from klamm.broker.partitions.read_result import PartitionAnswer, Reading, ReadResult
 from klamm.broker.time_slices import Progress, Work, as_work, begin_large, free_later, wait_for
 from klamm.protocol.codec_in_steps import decode_in_steps, encode_in_steps
 from klamm.protocol.errors import ErrorCode
@@ -40,7 +41,6 @@ from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
     from klamm.broker.network.dispatch import Body, PendingBody
-    from klamm.broker.partitions.partition import Partition
 
 __all__ = ["begin_wide_fetch", "begin_wide_read"]
 
@@ -186,7 +186,7 @@ class _WideFetch:
         maximum_bytes = min(request.max_bytes, broker.config.fetch_max_bytes, broker.unsent_answers.room_bytes)
         self._minimum_bytes = min(request.min_bytes, maximum_bytes)
         self._read = FetchRead.of_request(context, request, maximum_bytes)
-        self._observed: list[Partition] = []
+        self._observed: list[Readable] = []
         self._arrived_bytes = 0
         """Bytes appended since the last read began. That read may have included some of them."""
         self._missing_bytes = 0

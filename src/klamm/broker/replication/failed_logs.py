@@ -34,19 +34,31 @@ class FailedLogs:
         self._spawn = spawn
         self._waiting: dict[TopicPartition, None] = {}
         self._is_giving_up = False
+        self._must_distrust = False
 
     def add(self, topic_partition: TopicPartition) -> None:
         """Gives up this broker's places in a partition soon. Tries until the metadata can be written."""
         self._waiting[topic_partition] = None
+        self._begin()
+
+    def distrust_run(self) -> None:
+        """Removes this run from the broker's registration soon, so that the next one is no eligible leader replica."""
+        self._must_distrust = True
+        self._begin()
+
+    def _begin(self) -> None:
         if not self._is_giving_up:
             self._is_giving_up = True
             self._spawn(self._give_up_all())
 
     async def _give_up_all(self) -> None:
         try:
-            while self._waiting and not self._metadata.is_closed:
+            while (self._waiting or self._must_distrust) and not self._metadata.is_closed:
                 failed = list(self._waiting)
                 try:
+                    if self._must_distrust:
+                        await self._metadata.replicas.distrust_run()
+                        self._must_distrust = False
                     count = await self._metadata.replicas.give_up(failed)
                 except KafkaError as error:
                     _logger.warning("%d failed replicas keep their places so far: %s", len(failed), error)

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from klamm.metadata.replicas.isr_changes import IsrProposal
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import BrokerId
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions.followers import Followers, InSyncMember
+    from klamm.broker.partitions.followers import Followers
     from klamm.broker.partitions.partition import Partition
     from klamm.broker.replication.failed_logs import FailedLogs
     from klamm.config.broker_config import BrokerConfig
+    from klamm.metadata.image import MetadataImage, PartitionImage
+    from klamm.metadata.replicas.isr_changes import IsrOutcome
     from klamm.metadata.service import MetadataService
     from klamm.protocol.types import TopicId
     from klamm.runtime.ports import Spawn
@@ -27,11 +31,22 @@ __all__ = ["InSyncProposals"]
 
 _logger = logging.getLogger(__name__)
 
+_PARTITIONS_AT_ONCE: Final = 50
+"""Number of partitions whose proposals are in progress together: most often one transaction holds their changes."""
+
 TopicIds: TypeAlias = Callable[[str], "TopicId | None"]
 
 
+class _Begun(NamedTuple):
+    """A proposal in progress. Until its end, the partition's high watermark waits for the old and the new replicas."""
+
+    partition: Partition
+    followers: Followers
+    proposal: IsrProposal
+
+
 class InSyncProposals:
-    """The proposals of all partitions that this broker leads, one after the other. Implements `ReplicationPort`."""
+    """The proposals of all partitions that this broker leads, some at a time. Implements `ReplicationPort`."""
 
     def __init__(
         self,
@@ -84,34 +99,58 @@ class InSyncProposals:
     async def _propose_all(self) -> None:
         try:
             while self._waiting:
-                partition = next(iter(self._waiting))
-                del self._waiting[partition]
-                followers = partition.followers
-                topic_id = self._topic_ids(partition.topic)
-                if followers is None or topic_id is None or not partition.accepts_writes:
-                    continue
-                members = followers.begin_proposal(partition)
-                if members is not None:
-                    await self._propose(partition, followers, topic_id, members)
+                begun = list(islice(self._begin_waiting(), _PARTITIONS_AT_ONCE))
+                if begun:
+                    await self._propose(begun)
         finally:
             self._is_proposing = False
 
-    async def _propose(
-        self, partition: Partition, followers: Followers, topic_id: TopicId, members: Sequence[InSyncMember]
-    ) -> None:
-        before = partition.image
-        try:
-            image = await self._metadata.replicas.alter_isr(
-                topic_id,
-                before.index,
-                leader_epoch=partition.leader_epoch,
-                partition_epoch=before.partition_epoch,
-                new_isr=members,
+    def _begin_waiting(self) -> Iterator[_Begun]:
+        """Begins the proposals that are due now."""
+        while self._waiting:
+            partition = next(iter(self._waiting))
+            del self._waiting[partition]
+            followers = partition.followers
+            topic_id = self._topic_ids(partition.topic)
+            if followers is None or topic_id is None or not partition.accepts_writes:
+                continue
+            members = followers.begin_proposal(partition)
+            if members is None:
+                continue
+            image = partition.image
+            proposal = IsrProposal(
+                topic_id, image.index, self.node_id, partition.leader_epoch, image.partition_epoch, members
             )
-            _logger.info("%s: the in-sync replicas change from %s to %s", partition, list(before.isr), list(image.isr))
+            yield _Begun(partition, followers, proposal)
+
+    async def _propose(self, begun: Sequence[_Begun]) -> None:
+        before = [each.partition.image.isr for each in begun]
+        outcomes: Sequence[IsrOutcome]
+        try:
+            outcomes = await self._metadata.replicas.alter_isr([each.proposal for each in begun])
         except KafkaError as error:
-            # The metadata have changed meanwhile, or can't be written. The next Fetch or check of the lag tries again.
-            _logger.info("%s: the in-sync replicas stay %s: %s", partition, list(before.isr), error)
-        finally:
-            followers.end_proposal()
-            partition.reconsider_high_watermark()
+            outcomes = [error] * len(begun)
+        # If the broker stops meanwhile, the outcome stays unknown, and the high watermark waits for the replicas of
+        # both sets. Otherwise the image has the outcome. The partition may follow it later, because a broker follows
+        # its metadata in steps.
+        image = self._metadata.image
+        for each in begun:
+            each.followers.end_proposal(_partition(image, each.proposal))
+            each.partition.reconsider_high_watermark()
+        for each, isr, outcome in zip(begun, before, outcomes, strict=True):
+            if isinstance(outcome, KafkaError):
+                # The metadata have changed meanwhile, or can't be written. The next Fetch or check of the lag tries
+                # again.
+                _logger.info("%s: the in-sync replicas stay %s: %s", each.partition, list(isr), outcome)
+            else:
+                _logger.info(
+                    "%s: the in-sync replicas change from %s to %s", each.partition, list(isr), list(outcome.isr)
+                )
+
+
+def _partition(image: MetadataImage, proposal: IsrProposal) -> PartitionImage | None:
+    """Returns the partition of a proposal; None if it is gone."""
+    topic = image.topics_by_id.get(proposal.topic_id)
+    if topic is None or proposal.index >= len(topic.partitions):
+        return None
+    return topic.partitions[proposal.index]

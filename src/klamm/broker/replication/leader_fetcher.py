@@ -24,6 +24,7 @@ from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from klamm.broker.partitions.followed_partition import FollowerReads
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.storage.log import Log
@@ -39,6 +40,8 @@ _BATCHES_AT_ONCE: Final = 100
 _SHORTEST_WAIT_MS: Final = 1.0
 _FIRST_DELAY_MS: Final = 50
 """Delay after the first failure of a partition. Most often the leader has not received the newest metadata yet."""
+_WARN_AT: Final = 5
+"""Failures in a row, within two seconds, before a partition is worth a line in the log."""
 
 Synced = Callable[[Collection["Log"]], Awaitable[None]]
 """Returns when these logs are on the disk up to their ends."""
@@ -54,6 +57,7 @@ class LeaderFetcher:
         logs: ReplicaLogs,
         peers: Peers,
         *,
+        reads: FollowerReads,
         limits: FetchLimits,
         backoff_ms: int,
         own_epoch: Callable[[], int],
@@ -64,6 +68,7 @@ class LeaderFetcher:
     ) -> None:
         """Creates the fetcher without partitions.
 
+        Tells `reads`, which wait for records, what is copied and committed.
         `own_epoch` returns the epoch of this broker's run. `synced` is given if a record counts only when it is on the
         disk (`klamm.fsync=ack`). `give_up` is called with a partition whose log can't be written to, so that no commit
         waits for this replica.
@@ -72,6 +77,7 @@ class LeaderFetcher:
         self._leader = leader
         self._node_id = node_id
         self._logs = logs
+        self._reads = reads
         self._peers = peers
         self._backoff_ms = backoff_ms
         self._own_epoch = own_epoch
@@ -84,6 +90,8 @@ class LeaderFetcher:
         """Partitions to fetch once their logs are synced."""
         self._failures: dict[PartitionKey, int] = {}
         """Number of failures in a row of each partition that failed last."""
+        self._failing: list[str] = []
+        """What is to be logged of partitions that fail again and again."""
         self._lags: dict[PartitionKey, int] = {}
         self._behind: dict[PartitionKey, None] = {}
         """Partitions of which this broker lacks committed records, or may lack them."""
@@ -202,6 +210,14 @@ class LeaderFetcher:
                     step_ends = monotonic() + STEP_S
         for key, position in behind:
             await self._find_offset(key, position)
+        if self._failing:
+            failing, self._failing = self._failing, []
+            _logger.warning(
+                "%d partition(s) can't be fetched from broker %d; the first is %s",
+                len(failing),
+                self._leader,
+                failing[0],
+            )
 
     async def _apply_partition(self, key: PartitionKey, data: PartitionData) -> bool:
         """Applies the answer for one partition. Returns whether its fetch offset is outside the leader's log."""
@@ -261,12 +277,17 @@ class LeaderFetcher:
                 left, self._clock(), leader_epoch=followed.leader_epoch, most_batches=_BATCHES_AT_ONCE
             )
             left = left[done:]
+            if done:
+                self._reads.copied(followed.key, log.log_end_offset, done)
             if not done or not left:
                 break
             await asyncio.sleep(0)
             if self._logs.get(followed.key) is not followed or self._fetch.answered(followed.key) != position:
                 return False
+        before = log.high_watermark
         log.advance_high_watermark(Offset(data.high_watermark))
+        if log.high_watermark > before:
+            self._reads.committed(followed.key, log.high_watermark)
         log.following.raise_log_start_offset(Offset(data.log_start_offset))
         return True
 
@@ -293,8 +314,9 @@ class LeaderFetcher:
             return
         count = self._failures.get(followed.key, 0)
         self._failures[followed.key] = count + 1
-        level = logging.DEBUG if count < 2 else logging.WARNING
-        _logger.log(level, "%s can't be fetched from broker %d: %s", followed.log, self._leader, reason)
+        _logger.debug("%s can't be fetched from broker %d: %s", followed.log, self._leader, reason)
+        if count == _WARN_AT:
+            self._failing.append(f"{followed.log}: {reason}")
         delay_ms = min(self._backoff_ms, _FIRST_DELAY_MS << min(count, 8))
         self._fetch.delay(followed.key, self._now_ms() + delay_ms)
 

@@ -12,6 +12,7 @@ from klamm.broker.services.peers import OpenPeerConnection, PeerConnection, Peer
 from klamm.core.replication.follower_fetch import FetchLimits
 
 if TYPE_CHECKING:
+    from klamm.broker.partitions.followed_partition import FollowerReads
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
@@ -30,6 +31,7 @@ class ReplicaFetchers:
         self,
         config: BrokerConfig,
         logs: ReplicaLogs,
+        reads: FollowerReads,
         metadata: MetadataService,
         open_peer_connection: OpenPeerConnection,
         *,
@@ -40,10 +42,11 @@ class ReplicaFetchers:
     ) -> None:
         """Creates the fetchers. `fsync_batcher` is given if a record counts only when it is on the disk.
 
-        `give_up`: see `LeaderFetcher`.
+        `reads`, `give_up`: see `LeaderFetcher`.
         """
         self._config = config
         self._logs = logs
+        self._reads = reads
         self._metadata = metadata
         self._open_peer_connection = open_peer_connection
         self._quotas = quotas
@@ -100,6 +103,7 @@ class ReplicaFetchers:
             config.node_id,
             self._logs,
             peers,
+            reads=self._reads,
             limits=FetchLimits(
                 config.replica_fetch_wait_max_ms,
                 config.replica_fetch_min_bytes,

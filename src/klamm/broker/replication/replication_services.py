@@ -53,6 +53,7 @@ class ReplicationServices:
         self.fetchers = ReplicaFetchers(
             present,
             partitions.unled.followed,
+            partitions.unled.reads,
             metadata,
             open_peer_connection,
             quotas=quotas,

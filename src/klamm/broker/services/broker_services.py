@@ -25,7 +25,7 @@ from klamm.broker.handler_context import BrokerContext
 from klamm.broker.partitions.fetch_sessions import FetchSessionCache
 from klamm.broker.replication.replication_quotas import ReplicationQuotas
 from klamm.broker.replication.replication_services import ReplicationServices
-from klamm.broker.services.broker_registration import register_broker
+from klamm.broker.services.broker_registration import register_broker, watch_registration
 from klamm.broker.services.coordinator_services import CoordinatorServices
 from klamm.broker.services.dynamic_broker_config import DynamicBrokerConfig
 from klamm.broker.services.housekeeping import Housekeeping
@@ -40,6 +40,7 @@ from klamm.broker.services.traffic_meter import TrafficMeter
 from klamm.broker.services.transaction_services import LoopTasks
 from klamm.errors import KlammError
 from klamm.exchange.data_directory_owner import refuse_kafka_directory
+from klamm.metadata.image import EMPTY_IMAGE
 from klamm.metadata.service import MetadataService
 from klamm.protocol.errors import KafkaError
 from klamm.storage.log_directory import LogDirectory
@@ -72,10 +73,12 @@ class BrokerServices:
         *,
         open_files: int | None = None,
         open_peer_connection: OpenPeerConnection = no_connection,
+        on_unregistered: Callable[[], None] | None = None,
     ) -> None:
         """Creates the services. `open_files` bounds the descriptors of log files; None: half of the process's limit.
 
-        `open_peer_connection` opens connections to other brokers.
+        `open_peer_connection` opens connections to other brokers. `on_unregistered` is called when the running broker
+        was removed from the cluster: the caller must stop it. A single broker never is.
         """
         self.context: BrokerContext | None = None
         self.replication: ReplicationServices | None = None
@@ -88,6 +91,7 @@ class BrokerServices:
         )
         self._clock = clock
         self._open_peer_connection = open_peer_connection
+        self._on_unregistered = on_unregistered
         self._replication_quotas = ReplicationQuotas(config)
         self._closes_files_only = False
         self._has_handed_over = False
@@ -122,6 +126,7 @@ class BrokerServices:
         replication = self.replication = self._make_replication(partitions, metadata)
         if replication is not None:
             failures.give_up = replication.failed_logs.add
+            failures.distrust_run = replication.failed_logs.distrust_run
         coordinators.start()
         self._follow_metadata(context)
         if replication is not None:
@@ -129,6 +134,8 @@ class BrokerServices:
         self._start_traffic_meter(partitions, coordinators)
         self._start_log_cleaning()
         self._start_housekeeping(housekeeping, partitions, context)
+        if self._on_unregistered is not None:
+            watch_registration(metadata, self.config.node_id, self._on_unregistered)
         return context
 
     async def stop(self, *, is_kill: bool = False) -> None:
@@ -160,9 +167,9 @@ class BrokerServices:
 
     def _lock_data_directory(self) -> None:
         self._stops.push_async_callback(self._close_log_directory)
-        self.log_directory.lock()
+        self.log_directory.owner.lock()
         refuse_kafka_directory(self.log_directory.path)
-        self.log_directory.check_node(self.config.node_id)
+        self.log_directory.owner.check_node(self.config.node_id)
 
     async def _close_log_directory(self) -> None:
         await asyncio.to_thread(self.log_directory.close, not self._closes_files_only)
@@ -189,7 +196,7 @@ class BrokerServices:
         if not metadata.image.cluster_id:
             refuse_lost_metadata(self.log_directory.path, is_shared=metadata.is_shared)
         # Before a folder of the directory is touched: every topic of another cluster would look like a deleted one.
-        metadata.check_cluster(self.log_directory.cluster_id or self.config.cluster_id)
+        metadata.check_cluster(self.log_directory.owner.cluster_id or self.config.cluster_id)
         if not metadata.is_shared:
             refuse_other_brokers(metadata.image, (self.config.node_id,))
             if self.config.default_replication_factor != 1:
@@ -286,10 +293,13 @@ class BrokerServices:
         self._replication_quotas.use(self.config, self.config)
         self.dynamic_config.on_change(use_config)
         self.dynamic_config.on_change(self._replication_quotas.use)
+        # Settings may have changed since the store was opened.
+        self.dynamic_config.on_metadata_update(EMPTY_IMAGE, metadata.image)
         partitions.apply(None, metadata.image)
         metadata.before_creation(partitions.free_names)
-        metadata.subscribe(partitions.apply)
+        # A leader that learns at once that it is alone in sync, and that more are required, must commit nothing.
         metadata.subscribe(self.dynamic_config.on_metadata_update)
+        metadata.subscribe(partitions.apply)
         metadata.subscribe(context.groups.on_metadata_update)
 
     def _start_traffic_meter(self, partitions: PartitionServices, coordinators: CoordinatorServices) -> None:

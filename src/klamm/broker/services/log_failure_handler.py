@@ -24,6 +24,8 @@ class LogFailureHandler:
     def __init__(self, log_directory: LogDirectory, partitions: PartitionRegistry) -> None:
         self.give_up: Callable[[TopicPartition], None] = lambda topic_partition: None
         """Lets other replicas of a partition lead. Does nothing on a single broker."""
+        self.distrust_run: Callable[[], None] = lambda: None
+        """Notes elsewhere than on the disk that this run may have lost records. Does nothing on a single broker."""
         self._log_directory = log_directory
         self._partitions = partitions
         self._loop = asyncio.get_running_loop()
@@ -44,4 +46,6 @@ class LogFailureHandler:
     def _resign(self, topic_partition: TopicPartition) -> None:
         if not self._is_stopped:
             self._partitions.resign(topic_partition)
+            if self._log_directory.owner.run.is_stuck:
+                self.distrust_run()
             self.give_up(topic_partition)

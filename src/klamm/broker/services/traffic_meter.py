@@ -1,6 +1,6 @@
 """Measures how fast partitions grow, from their high watermarks every few seconds.
 
-A broker with many thousands of partitions measures some hundred of them in one step of the event loop. It reports a
+A broker with many thousands of partitions measures a hundred of them in one step of the event loop. It reports a
 snapshot only when the snapshot is complete.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TrafficMeter"]
 
-_PARTITIONS_IN_A_STEP: Final = 200
+_PARTITIONS_IN_A_STEP: Final = 100
 _MEMORY_S: Final = 30.0
 """A rate measured this many seconds ago has a third of the weight of the current rate."""
 
@@ -74,6 +74,10 @@ class TrafficMeter:
                 self._handle = self._loop.call_soon(self._step, partitions, traffic, seen)
                 return
         self._seen = seen
+        # All shards hear of it at once, which is a step of its own.
+        self._handle = self._loop.call_soon(self._end, traffic)
+
+    def _end(self, traffic: _Traffic) -> None:
         self._handle = self._loop.call_later(self._interval_s, self._look)
         self._report(traffic)
 

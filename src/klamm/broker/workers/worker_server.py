@@ -29,7 +29,8 @@ def worker_server(config: BrokerConfig, waits_for: int, metadata_socket: Path, s
 
     It serves when `waits_for` workers are alive, or after ten seconds: topics that clients create are then spread over
     all of them. When the supervisor is gone, the server answers nothing more, and `stopped` is set: the worker must
-    stop, and is killed if it does not. When it is set, the worker waits no longer.
+    stop, and is killed if it does not. It is set, too, when the worker was unregistered: the supervisor starts it
+    again. When it is set, the worker waits no longer.
     """
 
     def lost() -> None:
@@ -57,5 +58,5 @@ def worker_server(config: BrokerConfig, waits_for: int, metadata_socket: Path, s
         for task in waiting:
             task.cancel()
 
-    server = BrokerServer(config, open_store=open_store, before_serving=wait_for_others)
+    server = BrokerServer(config, open_store=open_store, before_serving=wait_for_others, on_unregistered=stopped.set)
     return server

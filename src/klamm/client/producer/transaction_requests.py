@@ -5,6 +5,7 @@ handlers in `TransactionManager` of Apache Kafka 4.3.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
@@ -73,7 +74,7 @@ class Priority(IntEnum):
     END = 3
 
 
-class TransactionRequest:
+class TransactionRequest(ABC):
     """Base class: one request, and the operation of the application that waits for it, if any."""
 
     priority = Priority.ADD
@@ -104,13 +105,13 @@ class TransactionRequest:
         """
         return self.priority is not Priority.ADD or (self.starts_transaction and self.may_be_applied)
 
+    @abstractmethod
     def build(self, version: int) -> Message:
         """Returns the request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answered(self, manager: TransactionManager, answer: Message, now: Millis) -> None:
         """Applies the response."""
-        raise NotImplementedError
 
     def end(self, error: Exception | None = None) -> None:
         """Ends the operation that waits for the request."""

@@ -91,6 +91,14 @@ class LeaderEpochs:
             entries.pop()
         return len(entries) != before
 
+    def forget_unwritten(self, epoch: LeaderEpoch, offset: Offset) -> None:
+        """Drops epochs above `epoch` that begin below `offset`: the last record below `offset` has `epoch`.
+
+        A broker that leads without a record assigns such an epoch. If it then follows another leader, the record at
+        that offset may be of an earlier epoch.
+        """
+        self._entries = [entry for entry in self._entries if entry.epoch <= epoch or entry.start_offset >= offset]
+
     def truncate_from_start(self, start_offset: Offset) -> bool:
         """Drops what is below `start_offset`, where its epoch begins from now on; returns whether anything changed."""
         entries = self._entries

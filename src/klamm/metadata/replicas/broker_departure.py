@@ -72,22 +72,25 @@ def without_run_of(
     rules: ReplicaRules,
     broker_id: BrokerId,
     *,
-    is_clean_stop: bool,
+    has_kept_all: bool,
     has_log: bool = True,
 ) -> PartitionImage:
     """Returns the partition after the broker's latest run has lost its places: the next run has not fetched yet.
 
-    Otherwise the next run could be elected although a power failure took records that it had acknowledged. After a
-    clean stop it holds what it held, so it stays an eligible leader replica. It does not become one here: `plan_upkeep`
+    Otherwise the next run could be elected although a power failure took records that it had acknowledged. If it has
+    kept all of them (`has_kept_all`), it stays an eligible leader replica. It does not become one here: `plan_upkeep`
     decides this before, with the guard that this needs.
+
+    No other leader is elected here, because the registration does not depend on the runs of other brokers:
+    `plan_upkeep` does it as soon as the broker is live.
 
     Without a log (`has_log`) the broker holds nothing, however it stopped: its disk was replaced, for example. Then it
     is not the last known leader either. Apache Kafka would elect it with an empty log.
     """
     others_may_lead = rules.may_lead
-    rules = replace(rules, may_lead=lambda other: other != broker_id and others_may_lead(other))
+    rules = replace(rules, may_lead=lambda other: other == partition.leader != broker_id and others_may_lead(other))
     isr = tuple(each for each in partition.isr if each != broker_id)
-    may_be_eligible = is_clean_stop and has_log and broker_id not in partition.isr
+    may_be_eligible = has_kept_all and has_log and broker_id not in partition.isr
     changed = change_partition(partition, rules, isr=isr, unclean_stops=() if may_be_eligible else (broker_id,))
     if has_log or changed.last_known_leader != broker_id:
         return changed

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from klamm.metadata.entries import live_key, put_partition, topic_key
+from klamm.metadata.entries import live_key, put_broker, put_partition, topic_key
 from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
 from klamm.metadata.replicas.eligible_leaders import guard_change, makes_eligible
@@ -20,7 +20,7 @@ from klamm.metadata.replicas.partition_change import ReplicaRules, change_partit
 from klamm.metadata.replicas.replica_rules import rules_of
 from klamm.protocol.types import BrokerId, TopicPartition
 
-__all__ = ["KEYS_OF_A_FAILURE", "plan_failed_replicas"]
+__all__ = ["KEYS_OF_A_FAILURE", "plan_distrust", "plan_failed_replicas"]
 
 KEYS_OF_A_FAILURE: Final = 3
 """The keys that the change of a partition needs at most: its own, its topic, and the run of its new leader.
@@ -63,6 +63,17 @@ def plan_failed_replicas(
         return Plan(0)
     reads[live_key(broker_id)] = None
     return Plan(len(changes), [*changes, *([guard_change(image)] if needs_guard else [])], list(reads))
+
+
+def plan_distrust(image: MetadataImage, broker_id: BrokerId, incarnation: str) -> Plan[None]:
+    """Plans that the broker's registration names no run, so that the next start counts as one after a power failure.
+
+    Does nothing if the broker is not live with this incarnation.
+    """
+    live, registered = image.live.get(broker_id), image.registrations.get(broker_id)
+    if live is None or live.incarnation != incarnation or registered is None or not registered.latest_run:
+        return Plan(None)
+    return Plan(None, [put_broker(broker_id, registered.endpoints, registered.rack)], [live_key(broker_id)])
 
 
 def _without(partition: PartitionImage, rules: ReplicaRules, broker_id: BrokerId) -> PartitionImage:

@@ -8,20 +8,23 @@ KIP-903): a replica that has started again since its last Fetch may have lost re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from klamm.metadata.entries import live_key, put_partition, topic_key
 from klamm.metadata.image import MetadataImage, PartitionImage
-from klamm.metadata.metadata_store import Plan
+from klamm.metadata.metadata_store import Change, Plan
 from klamm.metadata.replicas.eligible_leaders import guard_change, makes_eligible
 from klamm.metadata.replicas.partition_change import change_partition
 from klamm.metadata.replicas.replica_rules import rules_of
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 
-__all__ = ["IsrProposal", "plan_isr_change"]
+__all__ = ["IsrOutcome", "IsrProposal", "plan_isr_change", "plan_isr_changes"]
 
 _ANY_EPOCH = -1
+
+IsrOutcome: TypeAlias = "PartitionImage | KafkaError"
+"""The partition after the change, or the reason for which it does not change."""
 
 
 class IsrProposal(NamedTuple):
@@ -33,6 +36,34 @@ class IsrProposal(NamedTuple):
     leader_epoch: LeaderEpoch
     partition_epoch: int
     isr: Sequence[tuple[BrokerId, int]]
+
+
+def plan_isr_changes(image: MetadataImage, proposals: Sequence[IsrProposal], room: int) -> Plan[list[IsrOutcome]]:
+    """Plans as many of the changes, in order, as one transaction of `room` keys can hold: one at least.
+
+    The result has an outcome for each proposal that is decided. No proposal depends on the others. Two proposals for a
+    partition need two plans.
+    """
+    outcomes: list[IsrOutcome] = []
+    changes: dict[str, Change] = {}
+    keys: set[str] = set()
+    partitions: set[tuple[TopicId, int]] = set()
+    for proposal in proposals:
+        if (proposal.topic_id, proposal.index) in partitions:
+            break
+        partitions.add((proposal.topic_id, proposal.index))
+        try:
+            plan = plan_isr_change(image, proposal)
+        except KafkaError as error:
+            outcomes.append(error)
+            continue
+        needed = keys.union((change.key for change in plan.changes), plan.reads)
+        if len(needed) > room and changes:
+            break
+        keys = needed
+        changes |= {change.key: change for change in plan.changes}
+        outcomes.append(plan.result)
+    return Plan(outcomes, list(changes.values()), [key for key in keys if key not in changes])
 
 
 def plan_isr_change(image: MetadataImage, proposal: IsrProposal) -> Plan[PartitionImage]:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from klamm.metadata.brokers import plan_stop
 from klamm.metadata.replicas.broker_departure import plan_upkeep
 from klamm.metadata.replicas.elections import ElectionOutcome, plan_elections
-from klamm.metadata.replicas.failed_replicas import KEYS_OF_A_FAILURE, plan_failed_replicas
-from klamm.metadata.replicas.isr_changes import IsrProposal, plan_isr_change
+from klamm.metadata.replicas.failed_replicas import KEYS_OF_A_FAILURE, plan_distrust, plan_failed_replicas
+from klamm.metadata.replicas.isr_changes import IsrOutcome, IsrProposal, plan_isr_changes
 from klamm.metadata.replicas.reassignments import Reassignment, plan_reassignments
 
 if TYPE_CHECKING:
-    from klamm.metadata.image import MetadataImage, PartitionImage
+    from klamm.metadata.image import MetadataImage
     from klamm.metadata.metadata_store import Plan, Planning
     from klamm.metadata.replicas.partition_change import Election
     from klamm.protocol.errors import KafkaError
-    from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
+    from klamm.protocol.types import BrokerId, TopicPartition
 
 __all__ = ["ReplicaChanges"]
 
@@ -52,21 +52,18 @@ class ReplicaChanges:
         self._broker_id = broker_id
         self._incarnation = incarnation
 
-    async def alter_isr(
-        self,
-        topic_id: TopicId,
-        index: PartitionIndex,
-        *,
-        leader_epoch: LeaderEpoch,
-        partition_epoch: int,
-        new_isr: Sequence[tuple[BrokerId, int]],
-    ) -> PartitionImage:
-        """Changes the in-sync replicas of a partition that this broker leads; returns the partition after the change.
+    async def alter_isr(self, proposals: Sequence[IsrProposal]) -> list[IsrOutcome]:
+        """Changes the in-sync replicas of partitions that this broker leads; returns the outcome of each, in order.
 
-        `new_isr` has the epoch of each broker's run, -1 to skip its check. Raises the errors of `plan_isr_change`.
+        As many changes as one transaction can hold share it, because a transaction of a cluster waits for the disks of
+        its store: after the restart of a broker, all partitions that it follows change at about the same time.
         """
-        proposal = IsrProposal(topic_id, index, self._broker_id, leader_epoch, partition_epoch, new_isr)
-        return await self._change(lambda image: plan_isr_change(image, proposal))
+        outcomes: list[IsrOutcome] = []
+        while len(outcomes) < len(proposals):
+            left = proposals[len(outcomes) :]
+            made = await self._change(partial(plan_isr_changes, proposals=left, room=self._room))
+            outcomes += made
+        return outcomes
 
     async def keep_leaders(self) -> int:
         """Elects leaders for the partitions whose brokers have gone, stop, or are back. Returns how many changed."""
@@ -105,6 +102,10 @@ class ReplicaChanges:
             count = await self._change(plan)
             total += count
         return total
+
+    async def distrust_run(self) -> None:
+        """Removes this run from the broker's registration: no directory proves that its records are all there."""
+        await self._change(lambda image: plan_distrust(image, self._broker_id, self._incarnation))
 
     async def _in_parts(self, wanted: Sequence[T], keys: int) -> AsyncIterator[Sequence[T]]:
         """Yields some partitions at a time, so that one transaction has room for their changes, of `keys` keys each.

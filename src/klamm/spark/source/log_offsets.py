@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from klamm.client.cluster import Cluster
 from klamm.client.list_offsets import EARLIEST, LATEST, latest_offsets, list_offsets
 from klamm.client.topic_listing import list_topics
-from klamm.protocol.types import ZERO_TOPIC_ID, Millis, TopicId, TopicPartition
+from klamm.protocol.types import ZERO_TOPIC_ID, LeaderEpoch, Millis, TopicId, TopicPartition
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.offsets import PartitionOffsets
 from klamm.spark.source.options import SourceOptions
@@ -81,6 +81,10 @@ class SubscribedOffsets:
     def topic_id(self, topic: str) -> TopicId | None:
         """Returns the topic's id when it was first seen; None if brokers give none."""
         return self._topic_ids.get(topic)
+
+    def leader_epoch(self, topic_partition: TopicPartition) -> LeaderEpoch:
+        """Returns the newest known leader epoch of the partition; -1 if none is known."""
+        return self._cluster.epoch_of(topic_partition)
 
     def made_anew(self) -> Collection[str]:
         """Returns the topics that have another id than when they were first seen. Takes one round trip.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source.errors import OptionError
 
 __all__ = [
@@ -36,6 +36,7 @@ EARLIEST_OFFSET: Final = Offset(-2)
 """In an option's JSON: the start of the log."""
 
 _MAXIMUM_OFFSET: Final = 2**63 - 1
+_UNKNOWN_EPOCH: Final = LeaderEpoch(-1)
 
 
 class OffsetRange(NamedTuple):
@@ -46,6 +47,8 @@ class OffsetRange(NamedTuple):
     end: Offset
     topic_id: TopicId | None = None
     """The id of the planned topic; a topic recreated with the same name has another id. None if the topic has no id."""
+    leader_epoch: LeaderEpoch = _UNKNOWN_EPOCH
+    """The newest leader epoch of the partition that the planner knew; an older leader may not have all offsets."""
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, Offset]) -> dict[str, dict[str, int]]:

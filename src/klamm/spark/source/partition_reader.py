@@ -24,7 +24,7 @@ from klamm.spark.source.planner import OffsetRange
 from klamm.spark.source.spark_batches import SparkBatches
 from klamm.spark.source.tables import TableBuilder
 
-__all__ = ["is_planned_topic", "read_range", "shared_cluster"]
+__all__ = ["expect_planned_leader", "is_older_than_plan", "is_planned_topic", "read_range", "shared_cluster"]
 
 _clusters: dict[tuple[int, ClientConfig], Cluster] = {}
 
@@ -65,9 +65,9 @@ def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> No
         return
     name = offsets.topic_partition.topic
     cluster.ensure([name])
-    if not is_planned_topic(cluster, offsets):
-        # The cached metadata may be older than the plan.
+    if is_older_than_plan(cluster, offsets):
         cluster.refresh([name])
+        expect_planned_leader(cluster, offsets)
         if not is_planned_topic(cluster, offsets):
             loss.report(
                 f"The topic {name} was deleted and created again after the read was planned: it has another topic id"
@@ -81,6 +81,21 @@ def is_planned_topic(cluster: Cluster, offsets: OffsetRange) -> bool:
     """
     topic = cluster.topic(offsets.topic_partition.topic)
     return offsets.topic_id is None or topic is None or topic.topic_id == offsets.topic_id
+
+
+def is_older_than_plan(cluster: Cluster, offsets: OffsetRange) -> bool:
+    """Returns whether the cached metadata have another topic than the planned one, or an older leader."""
+    return not is_planned_topic(cluster, offsets) or cluster.epoch_of(offsets.topic_partition) < offsets.leader_epoch
+
+
+def expect_planned_leader(cluster: Cluster, offsets: OffsetRange) -> None:
+    """Lets the client read the range only from the leader that the planner knew, or from a newer one.
+
+    An older leader that still answers may lack offsets of the range, and they would seem to be lost. Brokers refuse a
+    newer leader epoch than theirs (UNKNOWN_LEADER_EPOCH), which the client retries.
+    """
+    if offsets.topic_id is not None and is_planned_topic(cluster, offsets):
+        cluster.expect_epoch(offsets.topic_partition, offsets.leader_epoch)
 
 
 def _read_tables(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
-from klamm.protocol.types import Millis, Offset, TopicId, TopicPartition
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 from klamm.spark.source.errors import LossPolicy, OptionError
 from klamm.spark.source.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetRange, PartitionOffsets
 from klamm.spark.source.options import OffsetRetries
@@ -64,6 +64,9 @@ class LogOffsets(Protocol):
 
     def topic_id(self, topic: str) -> TopicId | None:
         """Returns the topic's id when it was first seen; None if brokers give none."""
+
+    def leader_epoch(self, topic_partition: TopicPartition) -> LeaderEpoch:
+        """Returns the newest known leader epoch of the partition; -1 if none is known."""
 
     def made_anew(self) -> Collection[str]:
         """Returns the topics that were deleted and recreated since they were first seen, each only once."""
@@ -314,7 +317,8 @@ class Planner:
                     "2) the kafka topic-partition is deleted and re-created"
                 )
             elif begin < until:
-                ranges.append(OffsetRange(topic_partition, begin, until, self._log.topic_id(topic_partition.topic)))
+                topic_id, epoch = self._log.topic_id(topic_partition.topic), self._log.leader_epoch(topic_partition)
+                ranges.append(OffsetRange(topic_partition, begin, until, topic_id, epoch))
         return ranges
 
 

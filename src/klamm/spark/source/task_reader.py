@@ -19,6 +19,8 @@ from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.offsets import OffsetRange
 from klamm.spark.source.partition_reader import (
+    expect_planned_leader,
+    is_older_than_plan,
     is_planned_topic,
     read_range,
     shared_cluster,
@@ -87,6 +89,8 @@ def _read_together(
 def _learn_topics(cluster: Cluster, task: Sequence[OffsetRange]) -> None:
     """Fetches the metadata of topics that are not cached, or whose cached metadata are older than the plan."""
     cluster.ensure({offsets.topic_partition.topic for offsets in task})
-    others = {offsets.topic_partition.topic for offsets in task if not is_planned_topic(cluster, offsets)}
-    if others:
-        cluster.refresh(others)
+    older = [offsets for offsets in task if is_older_than_plan(cluster, offsets)]
+    if older:
+        cluster.refresh({offsets.topic_partition.topic for offsets in older})
+        for offsets in older:
+            expect_planned_leader(cluster, offsets)

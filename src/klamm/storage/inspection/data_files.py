@@ -25,6 +25,7 @@ from klamm.storage.log_files import (
 )
 from klamm.storage.meta_properties import META_PROPERTIES_FILE
 from klamm.storage.metadata_files import BOOTSTRAP_FILE, METADATA_FILE, parse_snapshot_name
+from klamm.storage.run_record import RUN_MARK_FILE
 
 __all__ = ["FileKind", "data_files", "is_data_directory", "kind_of", "partition_folders"]
 
@@ -57,6 +58,7 @@ _BY_NAME: Final = {
     PARTITION_METADATA_FILE: FileKind.TEXT,
     META_PROPERTIES_FILE: FileKind.TEXT,
     CLEAN_SHUTDOWN_FILE: FileKind.TEXT,
+    RUN_MARK_FILE: FileKind.TEXT,
     _QUORUM_STATE_FILE: FileKind.TEXT,
     BOOTSTRAP_FILE: FileKind.METADATA_SNAPSHOT,
     METADATA_FILE: FileKind.METADATA_STORE,

@@ -34,6 +34,7 @@ from klamm.storage.log_files import (
     file_name,
     parse_offset,
 )
+from klamm.storage.run_record import RunRecord
 
 __all__ = [
     "log_start_after",
@@ -185,8 +186,8 @@ def raise_log_start_offsets(directory: Path, offsets: dict[TopicPartition, int])
 
 
 def lower_recovery_points(directory: Path, offsets: dict[TopicPartition, int]) -> None:
-    """Lowers the recovery points of partitions to these offsets, and removes producer snapshots above them and the mark
-    of a clean shutdown.
+    """Lowers the recovery points of partitions to these offsets, and removes producer snapshots above them, the mark of
+    a clean shutdown and that of the latest run.
 
     The next start then checks the repaired logs, and does not report the lost records as missing. Raises OSError.
     """
@@ -204,5 +205,6 @@ def lower_recovery_points(directory: Path, offsets: dict[TopicPartition, int]) -
         if topic_partition in points:
             points[topic_partition] = Offset(min(points[topic_partition], offset))
     (directory / CLEAN_SHUTDOWN_FILE).unlink(missing_ok=True)
+    RunRecord(directory).distrust()
     write_atomically(path, encode_offsets(points))
     sync_directory(directory)

@@ -201,7 +201,7 @@ def test_held_partition_refuses_after_the_resignation(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_replica", [False, True])
 def test_requests_for_a_partition_that_is_led_elsewhere(tmp_path: Path, is_replica: bool) -> None:
     """Each API refuses with Kafka's code: NOT_LEADER_OR_FOLLOWER, but WriteTxnMarkers UNKNOWN_TOPIC_OR_PARTITION on a
-    broker without a replica. A replica compares the leader epoch of the client first."""
+    broker without a replica. A replica serves Fetch (KIP-392), and compares the leader epoch of the client first."""
 
     async def scenario(brokers: TwoBrokers) -> None:
         await brokers.create(TOPIC)
@@ -212,6 +212,7 @@ def test_requests_for_a_partition_that_is_led_elsewhere(tmp_path: Path, is_repli
         codes = await _codes_of_each_api(brokers, -1)
         assert codes.pop("WriteTxnMarkers") == (NOT_LEADER if is_replica else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         assert codes.pop("DescribeProducers") == (ErrorCode.NONE if is_replica else NOT_LEADER)
+        assert codes.pop("Fetch") == (ErrorCode.NONE if is_replica else NOT_LEADER)
         assert set(codes.values()) == {NOT_LEADER}
         fenced = ErrorCode.FENCED_LEADER_EPOCH if is_replica else NOT_LEADER
         codes = await _codes_of_each_api(brokers, epoch)
@@ -272,7 +273,7 @@ async def _codes_of_each_api(brokers: TwoBrokers, epoch: int) -> dict[str, Error
     )
     marked = await brokers.ask(1, WriteTxnMarkersResponse, 1, WriteTxnMarkersRequest(markers=[marker]))
     produced = await brokers.produce(1, 9, produce_request(batch()))
-    fetched = await brokers.fetch(1, 12, fetch_request(epoch=epoch))
+    fetched = await brokers.fetch(1, 12, fetch_request(epoch=epoch, wait_ms=0))
     codes = {
         "Produce": produced.topics[0].partitions[0].error_code,
         "Fetch": fetched.topics[0].partitions[0].error_code,

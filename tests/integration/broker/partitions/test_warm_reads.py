@@ -300,10 +300,17 @@ def test_the_pages_that_will_be_read_are_brought_in(broker: Broker) -> None:
         pages[0] = pages[0][start // mmap.PAGESIZE :]  # Earlier pages may be in memory: a read searches for its batch.
         return pages
 
-    wanted = [[True] * len(pages) for pages in in_memory()]
-    wanted[2] = [page * mmap.PAGESIZE < last_end for page in range(len(wanted[2]))]
-    wanted[3] = [False] * len(wanted[3])
+    last_page = -(-last_end // mmap.PAGESIZE)
+
+    def wanted() -> list[bool]:
+        pages = in_memory()
+        return pages[0] + pages[1] + pages[2][:last_page]
+
+    # The kernel reads ahead as well as it can, and may reclaim a page at any time: two of 2,050 were missing once.
+    few = len(wanted()) // 100
     deadline = time.monotonic() + 30
-    while in_memory() != wanted and time.monotonic() < deadline:
+    while wanted().count(False) > few and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert in_memory() == wanted
+    assert wanted().count(False) <= few
+    others = in_memory()
+    assert not any(others[2][last_page:] + others[3])

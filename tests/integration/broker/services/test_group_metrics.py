@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from tests.support.patience import Limit
 from tests.support.wire import Wire
 
 from klamm.cli.main import main
@@ -19,6 +20,7 @@ from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
 from klamm.testing import Broker
 
+PATIENCE_S = 20
 LINE = re.compile(r"port (\d+) of ")
 
 
@@ -69,21 +71,22 @@ def test_lag_and_members_of_a_group_are_on_the_page(
     )
     consumer.subscribe(["events"])
     for _ in range(40):
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
         assert message.error() is None
     consumer.commit(asynchronous=False)
-    deadline = time.monotonic() + 20
-    while figure(address, "klamm_group_lag_records") != 60 and time.monotonic() < deadline:
+    limit = Limit(PATIENCE_S)
+    while figure(address, "klamm_group_lag_records") != 60 and not limit.is_over:
         time.sleep(0.1)
     assert figure(address, "klamm_group_lag_records") == 60
     assert figure(address, "klamm_group_members") == 1
     assert figure(address, "klamm_group_members_needed") is None
     for _ in range(60):
-        assert consumer.poll(10) is not None
+        assert consumer.poll(60) is not None
     time.sleep(1)  # The broker reads commits at most once a second.
     consumer.commit(asynchronous=False)
-    while figure(address, "klamm_group_members_needed") is None and time.monotonic() < deadline:
+    limit = Limit(PATIENCE_S)
+    while figure(address, "klamm_group_members_needed") is None and not limit.is_over:
         time.sleep(0.1)
     assert figure(address, "klamm_group_members_needed") == 1
     assert figure(address, "klamm_group_lag_records") == 0

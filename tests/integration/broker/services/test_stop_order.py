@@ -22,11 +22,11 @@ from klamm.broker.services.partition_services import PartitionServices
 from klamm.broker.services.traffic_meter import TrafficMeter
 from klamm.errors import KlammError
 from klamm.metadata.service import MetadataService
-from klamm.storage.log_directory import LogDirectory
+from klamm.storage.directory_owner import DirectoryOwner
 from klamm.testing import Broker
 
 COMPONENTS: list[tuple[type, str, str]] = [
-    (LogDirectory, "lock", "close"),
+    (DirectoryOwner, "lock", "unlock"),
     (PartitionServices, "__init__", "stop"),
     (MetadataService, "__init__", "close"),
     (LogFailureHandler, "start", "stop"),

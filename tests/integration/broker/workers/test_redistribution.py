@@ -34,6 +34,7 @@ from klamm.storage.cleaner.checkpoint import CLEANER_OFFSET_FILE
 from klamm.storage.file_lock import FileLock
 from klamm.storage.lost_metadata import MetadataLost
 from klamm.storage.meta_properties import MetaProperties
+from klamm.storage.run_record import RunRecord
 from klamm.storage.worker_directories import worker_directory
 
 CLUSTER = "a-cluster"
@@ -218,11 +219,14 @@ def test_a_folder_of_an_older_topic_is_set_aside(data: _Data) -> None:
 
 
 def test_an_unclean_stop_is_not_forgotten(data: _Data) -> None:
-    """A directory that gets logs of a worker which was killed is looked through by the next start."""
+    """A directory that gets logs of a worker which was killed is looked through by the next start. It holds more than
+    its own run has written."""
     data.make({"a": [1, 2]}, 2)
     (data.worker(2) / CLEAN_SHUTDOWN_FILE).unlink()
+    RunRecord(data.path).begin("run", kept="", recorded="")
     data.redistribute(1)
     assert not (data.path / CLEAN_SHUTDOWN_FILE).exists()
+    assert RunRecord(data.path).kept_runs(None) == frozenset()
 
 
 def test_a_new_worker_trusts_logs_that_were_closed_cleanly(data: _Data) -> None:

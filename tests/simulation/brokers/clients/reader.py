@@ -81,7 +81,7 @@ class Reader(Participant):
                     await self.client.run(self.client.refreshing(world.plan.topics))
                     await self._validate()
                     is_fresh = True
-                for connection, wheres in await self.client.connections(self.positions):
+                for connection, wheres in await self.connections():
                     await self._fetch(connection, wheres)
             except (ConnectionFailed, Passing) as error:
                 is_fresh = False
@@ -102,6 +102,15 @@ class Reader(Participant):
         self._is_paused = {where for where in self.world.partitions if self.random.random() < 0.3}
 
     # Fetching
+
+    async def connections(self) -> list[tuple[ClientConnection, Collection[TopicPartition]]]:
+        """Returns connections to brokers, each with the partitions to read there."""
+        return await self.client.connections(self.positions)
+
+    def check_epoch(self, where: TopicPartition, epoch: int, newest: int) -> None:
+        """Checks that no leader answers in a leader epoch before the newest one that a broker knew."""
+        if 0 <= epoch < newest:
+            raise Violation(6, f"a fetch from {where} was answered in leader epoch {epoch}, and {newest} was known")
 
     async def _fetch(self, connection: ClientConnection, wheres: Collection[TopicPartition]) -> None:
         session = self._sessions.get(connection)
@@ -134,10 +143,8 @@ class Reader(Participant):
         session.told = wanted if answer.session_id else {}
         for where, partition in self._partitions_of(answer):
             epoch = wanted[where].current_leader_epoch
-            if partition.error_code == ErrorCode.NONE and version >= _WITH_EPOCH and 0 <= epoch < newest[where]:
-                raise Violation(
-                    6, f"a fetch from {where} was answered in leader epoch {epoch}, and {newest[where]} was known"
-                )
+            if partition.error_code == ErrorCode.NONE and version >= _WITH_EPOCH:
+                self.check_epoch(where, epoch, newest[where])
         errors = [error for each in self._partitions_of(answer) if (error := self._take(*each)) is not None]
         if errors:
             raise Passing(*errors)

@@ -10,10 +10,13 @@ from klamm.client.errors import ConnectionFailed
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
 from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
+from klamm.protocol.schema.metadata_request import MetadataRequest
+from klamm.protocol.schema.metadata_response import MetadataResponse
 from klamm.protocol.types import TopicId
 
 if TYPE_CHECKING:
     from tests.simulation.brokers.client_world import ClientWorld
+    from tests.simulation.brokers.clients.client import Client
 
 __all__ = ["create_topics"]
 
@@ -38,7 +41,22 @@ async def create_topics(world: ClientWorld) -> None:
             if topic.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
                 await asyncio.sleep(0.01)  # not all brokers have registered yet
                 continue
+            if topic.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                await _find_ids(world, client)  # the answer to the first request was lost
+                continue
             if topic.error_code:
                 raise KafkaError(ErrorCode(topic.error_code), topic.error_message or "")
             world.topic_ids[topic.name] = TopicId(topic.topic_id)
     client.disconnect()
+
+
+async def _find_ids(world: ClientWorld, client: Client) -> None:
+    """Stores the ids of the world's topics that the metadata have, after a while."""
+    await asyncio.sleep(0.01)
+    try:
+        answer = await client.ask(MetadataRequest(topics=None), MetadataResponse)
+    except ConnectionFailed:
+        return
+    for topic in answer.topics:
+        if topic.name in world.plan.topics and topic.error_code == ErrorCode.NONE:
+            world.topic_ids[topic.name] = TopicId(topic.topic_id)

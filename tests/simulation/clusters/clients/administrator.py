@@ -1,8 +1,9 @@
-"""An administrator who changes replicas, leaders and `min.insync.replicas` while faults happen."""
+"""An administrator who changes replicas, leaders and `min.insync.replicas`, and removes brokers, during faults."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.brokers.clients.base import PASSING, Participant
@@ -27,7 +28,9 @@ from klamm.protocol.schema.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from klamm.protocol.schema.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-from klamm.protocol.types import TopicPartition
+from klamm.protocol.schema.unregister_broker_request import UnregisterBrokerRequest
+from klamm.protocol.schema.unregister_broker_response import UnregisterBrokerResponse
+from klamm.protocol.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from tests.simulation.clusters.replicated import ReplicaWorld
@@ -53,6 +56,7 @@ _REASSIGNED: Final = frozenset(
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     }
 )
+_UNREGISTERED: Final = frozenset({ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
 
 class ReplicaAdministrator(Participant):
@@ -64,14 +68,19 @@ class ReplicaAdministrator(Participant):
         super().__init__(world, name)
         self.lowered: list[str] = []
         """Topics whose `min.insync.replicas` are lowered to 1 next."""
+        self.assigned: list[tuple[TopicPartition, list[BrokerId]]] = []
+        """Replicas that partitions get next, in order."""
 
     async def live(self) -> None:
         changes = [self._reassign, self._elect, self._cancel] * self.world.cluster.has_reassignments
         changes += [self._change_min_isr] * self.world.cluster.has_min_isr_changes
+        changes += [self._unregister] * self.world.cluster.has_unregistrations
         while not self.world.is_ending:
             await asyncio.sleep(self.random.random() * _LONGEST_PAUSE_S)
             while self.lowered:
                 await self._set_min_isr(ResourceType.TOPIC, self.lowered.pop(), 1)
+            while self.assigned:
+                await self._assign(*self.assigned.pop(0))
             await self.random.choice(changes)()
         self.is_finished = True
 
@@ -85,9 +94,11 @@ class ReplicaAdministrator(Participant):
     async def _cancel(self) -> None:
         await self._assign(self._some_partition(), None)
 
-    async def _assign(self, where: TopicPartition, replicas: list[int] | None) -> None:
+    async def _assign(self, where: TopicPartition, replicas: Sequence[int] | None) -> None:
         self.note("assigns %s to %s", where, replicas)
-        partition = ReassignablePartition(partition_index=where.partition, replicas=replicas)
+        partition = ReassignablePartition(
+            partition_index=where.partition, replicas=None if replicas is None else list(replicas)
+        )
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=5_000, topics=[ReassignableTopic(name=where.topic, partitions=[partition])]
         )
@@ -125,6 +136,15 @@ class ReplicaAdministrator(Participant):
         answer = await self._ask(request, IncrementalAlterConfigsResponse)
         if answer is not None:
             self._check("change of a config", [each.error_code for each in answer.responses], {ErrorCode.NONE})
+
+    async def _unregister(self) -> None:
+        number = self.random.choice(sorted(self.world.machines))
+        if not self.world.may_leave(number):
+            return
+        self.note("unregisters broker %d", number)
+        answer = await self._ask(UnregisterBrokerRequest(broker_id=number), UnregisterBrokerResponse)
+        if answer is not None:
+            self._check("removal of a broker", [answer.error_code], _UNREGISTERED)
 
     async def _ask(self, request: Message, answer: type[Any]) -> Any:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.brokers.clients.base import PASSING, Participant
+from tests.simulation.clusters.plan import UNLIMITED
 from tests.simulation.violation import Violation
 
 from klamm.client.cluster_view import error_code
@@ -134,7 +135,8 @@ class TopicWatcher(Participant):
     def __init__(self, world: ClusterWorld, name: str) -> None:
         super().__init__(world, name)
         self._ledger = world.new_topics
-        self._may_be_late = world.plan.has_stalled_links
+        # With unlimited faults brokers stand still for a while.
+        self._may_be_late = world.plan.has_stalled_links or world.cluster.faults == UNLIMITED
 
     async def live(self) -> None:
         last_ms = 0.0

@@ -242,7 +242,7 @@ def test_a_partition_whose_leader_is_gone_has_none(serve_metadata: Serve) -> Non
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
             await broker.metadata.create_topics([NewTopic("a")])
-            await broker.store.transact({}, [Change("brokers/1", None)])
+            await broker.store.transact({}, [Change("brokers/1", None), Change("live/1", None)])
             for version, replicas in ((12, [1]), (0, [])):
                 response = await ask(broker, version, topics=by_name("a"))
                 partition = response.topics[0].partitions[0]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @in_loop
-async def test_unknown_and_live_brokers_are_refused(serve_metadata: ServeMetadata) -> None:
-    """A broker that does not exist and a live broker are refused, with different errors."""
+async def test_unknown_and_single_brokers_are_refused(serve_metadata: ServeMetadata) -> None:
+    """A broker that does not exist and a broker that is not part of a cluster are refused, with different errors."""
     async with serve_metadata(BrokerConfig()) as broker:
         for broker_id, code in ((77, ErrorCode.BROKER_ID_NOT_REGISTERED), (1, ErrorCode.INVALID_REQUEST)):
             request = UnregisterBrokerRequest(broker_id=broker_id)

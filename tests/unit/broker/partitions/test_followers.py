@@ -144,9 +144,31 @@ def test_follower_that_lags_is_proposed_to_leave(folder: LogFolder) -> None:
     led.partition.reconsider_high_watermark()
     assert led.committed == 0
     led.show(ONE, TWO)
-    led.followers.end_proposal()
+    led.followers.end_proposal(led.partition.image)
     led.partition.reconsider_high_watermark()
     assert led.committed == 1
+
+
+def test_high_watermark_waits_until_the_partition_follows_the_outcome(folder: LogFolder) -> None:
+    """A broker follows the metadata in steps. So the outcome may be known before the partition has the new in-sync
+    replicas: until then, the high watermark waits for the replicas of both sets, and nothing else is proposed."""
+    led = Led(folder, (ONE, TWO), 1)
+    led.fetch(TWO, 0)
+    led.fetch(THREE, 0)
+    assert led.followers.begin_proposal(led.partition) == [(ONE, 1), (TWO, 2), (THREE, 3)]
+    after = replace(led.partition.image, isr=(ONE, TWO, THREE), partition_epoch=1)
+    led.followers.end_proposal(after)
+    led.append()
+    led.fetch(TWO, 1)
+    led.port.ms = LAG_MS + 1
+    led.followers.check_lag(led.partition)
+    assert led.committed == 0
+    assert led.followers.begin_proposal(led.partition) is None
+    led.partition.follow(after, led.log.config)
+    led.partition.reconsider_high_watermark()
+    assert led.committed == 0
+    assert led.followers.begin_proposal(led.partition) == [(ONE, 1), (TWO, 2)]
+    led.followers.end_proposal(None)
 
 
 def test_follower_that_caught_up_is_proposed_to_join(folder: LogFolder) -> None:

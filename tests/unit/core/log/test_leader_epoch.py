@@ -82,3 +82,12 @@ def test_the_epoch_of_an_offset_is_the_last_that_began_before_it() -> None:
     """The epoch of an offset is the last one that begins at or before the offset, and -1 before the first epoch."""
     epochs = _epochs((2, 5), (4, 10))
     assert [epochs.epoch_for_offset(Offset(offset)) for offset in (4, 5, 9, 10, 99)] == [-1, 2, 2, 4, 4]
+
+
+def test_an_epoch_that_the_records_contradict_is_forgotten() -> None:
+    """The last record before offset 7 is of epoch 1, so no later epoch began before it. One may begin at offset 7."""
+    epochs = _epochs((1, 0), (3, 6), (4, 7))
+    epochs.forget_unwritten(LeaderEpoch(1), Offset(7))
+    assert epochs.entries == ((1, 0), (4, 7))
+    epochs.forget_unwritten(LeaderEpoch(4), Offset(9))
+    assert epochs.entries == ((1, 0), (4, 7))

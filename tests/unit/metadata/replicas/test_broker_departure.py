@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from tests.support.metadata_brokers import ENDPOINTS, connect
 
 from klamm.metadata.brokers import Registration, plan_registration, plan_stop
+from klamm.metadata.directory_content import DirectoryContent
 from klamm.metadata.entries import apply
 from klamm.metadata.image import (
     NO_BROKER,
@@ -28,6 +28,7 @@ from klamm.metadata.service import NewTopic
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
 
 TOPIC_ID = TopicId(bytes(range(16)))
+FIRST = TopicPartition("orders", PartitionIndex(0))
 
 
 def ids(*numbers: int) -> tuple[BrokerId, ...]:
@@ -48,7 +49,9 @@ def image(
     topic = TopicImage("orders", TOPIC_ID, partitions, overrides)
     known = {
         BrokerId(each): BrokerImage(BrokerId(each), "h", 9092, None, each if each in live else -1)._replace(
-            incarnation=f"run-{each}" if each in live else "", is_stopping=each in stopping
+            incarnation=f"run-{each}" if each in live else "",
+            is_stopping=each in stopping,
+            latest_run=f"run-{each}",
         )
         for each in (1, 2, 3, 4)
     }
@@ -145,7 +148,11 @@ def test_unclean_election_needs_the_setting(override: str | None, default: bool,
 
 
 def register(
-    before: MetadataImage, broker: int, *, is_clean_stop: bool = False, held: Collection[TopicPartition] | None = None
+    before: MetadataImage,
+    broker: int,
+    *,
+    has_kept_all: bool = False,
+    **content: Any,
 ) -> MetadataImage:
     wanted = Registration(
         broker_id=BrokerId(broker),
@@ -153,38 +160,47 @@ def register(
         rack=None,
         incarnation="new",
         cluster_id="cluster",
-        is_clean_stop=is_clean_stop,
         is_shared=True,
-        held=held,
+        content=DirectoryContent(kept_runs=(f"run-{broker}",) if has_kept_all else ("an earlier run",), **content),
     )
     return after(before, plan_registration(before, wanted))
 
 
 def test_new_run_loses_its_places() -> None:
     """The new run has not fetched yet: a power failure may have taken what the old one had acknowledged."""
-    result = register(image(2, 3), 1)
-    assert roles(result) == (2, (2, 3), ())
     result = register(image(1, 3), 2)
     assert roles(result) == (1, (1, 3), ())
 
 
-@pytest.mark.parametrize(("is_clean_stop", "elr", "last"), [(True, (1,), 1), (False, (), 1)])
-def test_last_replica_in_sync_is_eligible_only_after_a_clean_stop(
-    is_clean_stop: bool, elr: tuple[int, ...], last: int
+def test_new_run_elects_nobody() -> None:
+    """The registration does not depend on the runs of other brokers, which may be over by then. Once the broker is
+    live, the controller elects a leader, and depends on its run."""
+    result = register(image(2, 3), 1)
+    assert roles(result) == (NO_BROKER, (2, 3), ())
+    assert result.topics["orders"].partitions[0].last_known_leader == 1
+    result, plan = kept(result)
+    assert roles(result) == (2, (2, 3), ())
+    assert list(plan.reads) == ["live/2"]
+
+
+@pytest.mark.parametrize(("has_kept_all", "elr", "last"), [(True, (1,), 1), (False, (), 1)])
+def test_last_replica_in_sync_is_eligible_only_with_all_records(
+    has_kept_all: bool, elr: tuple[int, ...], last: int
 ) -> None:
-    """After an unclean stop it is only the last known leader, whose election is recorded as one with loss."""
+    """If it may lack records of its latest run, it is only the last known leader, whose election is recorded as one
+    with loss. A data directory that holds the records of an earlier run proves nothing."""
     before = image(4)
     topic = before.topics["orders"]
     topic = replace(topic, partitions=(replace(topic.partitions[0], isr=ids(1)),))
     before = replace(before, topics={"orders": topic}, topics_by_id={TOPIC_ID: topic})
     result, _ = kept(before)
     assert roles(result) == (NO_BROKER, (), (1,))
-    result = register(result, 1, is_clean_stop=is_clean_stop)
+    result = register(result, 1, has_kept_all=has_kept_all)
     assert roles(result) == (NO_BROKER, (), elr)
     assert result.topics["orders"].partitions[0].last_known_leader == last
     result, _ = kept(result)
     assert roles(result) == (1, (1,), ())
-    assert result.topics["orders"].partitions[0].is_recovering is not is_clean_stop
+    assert result.topics["orders"].partitions[0].is_recovering is not has_kept_all
 
 
 @pytest.mark.parametrize("others", [(2, 3), (3, 2)])
@@ -212,17 +228,36 @@ def test_replica_without_its_log_loses_all_places() -> None:
         before = image(2, 3)
         topic = replace(before.topics["orders"], partitions=(places,))
         before = replace(before, topics={"orders": topic}, topics_by_id={TOPIC_ID: topic})
-        result, _ = kept(register(before, 1, is_clean_stop=True, held=()))
+        result, _ = kept(register(before, 1, has_kept_all=True, held=(), unread=[FIRST]))
         assert roles(result) == (NO_BROKER, (), ())
         found = result.topics["orders"].partitions[0]
         assert found.last_known_leader == NO_BROKER
         assert found.partition_epoch == places.partition_epoch + 1
 
 
-@pytest.mark.parametrize(("is_clean_stop", "elr"), [(True, (2,)), (False, ())])
-def test_start_decides_about_the_places_of_the_earlier_run(is_clean_stop: bool, elr: tuple[int, ...]) -> None:
-    """A broker that starts before the controller has seen it go leaves the in-sync replicas by itself. After a clean
-    stop it is an eligible leader replica, because fewer than required are in sync without it."""
+def test_brokers_that_all_die_before_they_have_made_a_new_log() -> None:
+    """The partition is new, so nothing can be committed without them, and any of them may lead."""
+    before, _ = kept(replace(image(), brokers={}, live={}))
+    result, _ = kept(register(before, 1, has_kept_all=True, held=()))
+    assert roles(result) == (1, (1,), (2, 3))
+
+
+def test_log_that_never_reached_a_disk_does_not_end_its_partition() -> None:
+    """All brokers lose power before a new log is on a disk. The last known leader leads with an empty one, because its
+    directory is that of its latest run: the log has lost what each log loses, and is not on another disk."""
+    result, _ = kept(replace(image(), brokers={}, live={}))
+    for broker in (2, 3, 1):
+        assert kept(result)[1].result == 0
+        result = register(result, broker, held=(), recorded_runs=[f"run-{broker}"])
+    result, _ = kept(result)
+    assert roles(result) == (1, (1,), ())
+    assert result.topics["orders"].partitions[0].is_recovering
+
+
+@pytest.mark.parametrize(("has_kept_all", "elr"), [(True, (2,)), (False, ())])
+def test_start_decides_about_the_places_of_the_earlier_run(has_kept_all: bool, elr: tuple[int, ...]) -> None:
+    """A broker that starts before the controller has seen it go leaves the in-sync replicas by itself. With all records
+    of its latest run it is an eligible leader replica, because fewer than required are in sync without it."""
 
     async def scenario() -> None:
         metadata = MemoryMetadata()
@@ -232,7 +267,9 @@ def test_start_decides_about_the_places_of_the_earlier_run(is_clean_stop: bool, 
         await one.create_topics([NewTopic("orders", assignments=[(0, [2, 1])], configs={"min.insync.replicas": "2"})])
         store.inner.lose()
         again, _ = await connect(metadata, 2)
-        await again.start_broker(ENDPOINTS, is_clean_stop=is_clean_stop)
+        kept_runs = (two.incarnation, "another") if has_kept_all else ("another",)
+        await again.start_broker(ENDPOINTS, content=DirectoryContent(kept_runs=kept_runs))
+        await again.replicas.keep_leaders()
         assert roles(again.image) == (1, (1,), elr)
         await one.close()
         await again.close()

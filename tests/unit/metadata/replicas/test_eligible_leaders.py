@@ -16,6 +16,7 @@ from klamm.metadata.image import MetadataImage, PartitionImage, ResourceType, To
 from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.metadata_store import Plan
 from klamm.metadata.replicas.eligible_leaders import makes_eligible
+from klamm.metadata.replicas.isr_changes import IsrProposal
 from klamm.metadata.service import NewTopic
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 
@@ -108,9 +109,8 @@ def test_no_replica_becomes_eligible_by_an_earlier_value(resource: tuple[int, st
 
         def shrink() -> Coroutine[Any, Any, Any]:
             members = [(BrokerId(2), -1)]
-            return two.replicas.alter_isr(
-                created.topic_id, PartitionIndex(0), leader_epoch=LeaderEpoch(0), partition_epoch=0, new_isr=members
-            )
+            wanted = IsrProposal(created.topic_id, PartitionIndex(0), BrokerId(2), LeaderEpoch(0), 0, members)
+            return two.replicas.alter_isr([wanted])
 
         first, second, late = (lower, shrink, two_store) if is_config_first else (shrink, lower, one_store)
         late.held_at[late.transactions + 1] = asyncio.Event()

@@ -13,7 +13,7 @@ from tests.unit.metadata.replicas.test_broker_departure import after, ids, image
 from klamm.metadata.image import NO_BROKER, MetadataImage
 from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.metadata_store import Plan
-from klamm.metadata.replicas.failed_replicas import plan_failed_replicas
+from klamm.metadata.replicas.failed_replicas import plan_distrust, plan_failed_replicas
 from klamm.metadata.service import NewTopic
 from klamm.protocol.types import BrokerId, PartitionIndex, TopicPartition
 
@@ -114,3 +114,25 @@ def test_many_replicas_give_up_in_several_transactions() -> None:
             await service.close()
 
     asyncio.run(scenario())
+
+
+def test_a_run_whose_disk_fails_can_be_distrusted() -> None:
+    """The disk may refuse to remove the mark of the run. Then the registration names no run, and no mark fits it."""
+
+    async def scenario() -> None:
+        service, _ = await connect(MemoryMetadata(), 1)
+        before = await service.start_broker(ENDPOINTS)
+        assert before.latest_run == service.incarnation
+        for _ in range(2):
+            await service.replicas.distrust_run()
+            assert service.image.brokers[BrokerId(1)] == before._replace(latest_run="")
+        await service.close()
+
+    asyncio.run(scenario())
+
+
+def test_only_the_live_run_is_distrusted() -> None:
+    """The next run has its own places, and its own mark."""
+    before = image(1, 2, 3)
+    assert not plan_distrust(before, BrokerId(1), "an earlier run").changes
+    assert not plan_distrust(before, BrokerId(4), "run-4").changes

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from klamm.metadata.replicas.isr_changes import IsrProposal, plan_isr_change
+from klamm.metadata.replicas.isr_changes import IsrProposal, plan_isr_change, plan_isr_changes
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 
@@ -81,6 +81,49 @@ def test_broker_that_stops_or_has_gone_cannot_join() -> None:
     gone = replace(gone, brokers={each: broker for each, broker in gone.brokers.items() if each != THREE})
     with pytest.raises(KafkaError, match="not live"):
         plan_isr_change(gone, proposal(1, 2, 3))
+
+
+def wide_image(count: int) -> MetadataImage:
+    """Returns the image with a topic of so many partitions."""
+    small = image()
+    (topic,) = small.topics.values()
+    partitions = tuple(replace(topic.partitions[0], index=PartitionIndex(index)) for index in range(count))
+    topic = replace(topic, partitions=partitions)
+    return replace(small, topics={"orders": topic}, topics_by_id={TOPIC_ID: topic})
+
+
+def at(index: int, *isr: int, **others: Any) -> IsrProposal:
+    return proposal(*isr, index=PartitionIndex(index), **others)
+
+
+def test_changes_of_several_partitions_share_a_transaction() -> None:
+    """A key that several changes need is in the transaction once. A refused proposal does not hinder the others."""
+    wanted = [at(0, 1, 2, 3), at(1, 1), at(2, 1, 2, 3, partition_epoch=5), at(3, 1, 2), at(4, 1)]
+    plan = plan_isr_changes(wide_image(5), wanted, room=20)
+    assert [each.isr if isinstance(each, PartitionImage) else each.code for each in plan.result] == [
+        (ONE, TWO, THREE),
+        (ONE,),
+        ErrorCode.INVALID_UPDATE_VERSION,
+        (ONE, TWO),
+        (ONE,),
+    ]
+    keys = [change.key for change in plan.changes]
+    assert len(keys) == len(set(keys)) == 4  # three partitions, and the configs that guard eligible replicas
+    assert sorted(plan.reads) == ["live/1", "live/3", "topics/orders"]
+
+
+@pytest.mark.parametrize(("room", "decided"), [(1, 1), (3, 1), (4, 2), (11, 9), (12, 10), (99, 10)])
+def test_transaction_takes_as_many_changes_as_it_has_room_for(room: int, decided: int) -> None:
+    """The others follow in the next transactions. A change that is alone too large is left to the store."""
+    plan = plan_isr_changes(wide_image(10), [at(index, 1, 2, 3) for index in range(10)], room)
+    assert len(plan.result) == len(plan.changes) == decided
+    assert sorted(plan.reads) == ["live/1", "live/3"]
+
+
+def test_second_proposal_for_a_partition_is_left_for_the_next_transaction() -> None:
+    """It must be decided on the image that the first one leads to."""
+    plan = plan_isr_changes(image(), [proposal(1, 2, 3), proposal(1)], room=20)
+    assert len(plan.result) == 1
 
 
 def replace_broker(**fields: Any) -> BrokerImage:

@@ -181,6 +181,11 @@ class KnownTopic:
     def topic(self, name: str) -> TopicMetadata:
         return TopicMetadata(name, self.ids[0], ())
 
+    def epoch_of(self, topic_partition: TopicPartition) -> LeaderEpoch:
+        return LeaderEpoch(-1)
+
+    def expect_epoch(self, topic_partition: TopicPartition, epoch: LeaderEpoch) -> None: ...
+
 
 def test_another_topic_of_the_same_name_is_not_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic that was recreated after planning is not read. Metadata older than the plan is refreshed before that

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, LessThan
 
-from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source.errors import DataLoss, LossPolicy, MissingTopic, OptionError
 from klamm.spark.source.offsets import PartitionOffsets
 from klamm.spark.source.options import OffsetRetries
@@ -35,6 +35,7 @@ class FakeLog:
         self.answers: list[PartitionOffsets] = []
         self.misses: list[tuple[str | TopicPartition, ...]] = []
         self.ids: dict[str, TopicId] = {}
+        self.epochs: dict[TopicPartition, LeaderEpoch] = {}
         self.anew: list[str] = []
         self.last_ends: PartitionOffsets = {}
 
@@ -61,6 +62,9 @@ class FakeLog:
 
     def topic_id(self, topic: str) -> TopicId | None:
         return self.ids.get(topic)
+
+    def leader_epoch(self, topic_partition: TopicPartition) -> LeaderEpoch:
+        return self.epochs.get(topic_partition, LeaderEpoch(-1))
 
     def made_anew(self) -> Collection[str]:
         return self.anew
@@ -373,3 +377,13 @@ def test_a_target_that_stays_before_the_query_is_believed() -> None:
     """A target that stays before the query's position is accepted, and planning reports the loss, as for a lost
     partition."""
     assert planner(FakeLog([5])).not_before(offsets(8, 8), offsets(4)) == offsets(5)
+
+
+def test_ranges_name_the_leader_epochs_of_the_plan() -> None:
+    """A range has the leader epoch that the planner knew, so that no task reads it from an older leader."""
+    log = FakeLog([10, 20])
+    log.epochs = {tp(1): LeaderEpoch(7)}
+
+    ranges = planner(log).stream_ranges(offsets(0, 0), offsets(10, 20))
+
+    assert [each.leader_epoch for each in ranges] == [-1, 7]

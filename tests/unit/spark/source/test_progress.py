@@ -9,7 +9,7 @@ import pytest
 
 from klamm.client.committed_offsets import Commit
 from klamm.client.errors import GaveUp
-from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source.errors import DataLoss, LossPolicy, MissingTopic
 from klamm.spark.source.followed_checkpoint import FollowedCheckpoint
 from klamm.spark.source.group_commits import GroupCommits
@@ -63,6 +63,9 @@ class World:
 
     def topic_id(self, topic: str) -> TopicId | None:
         return None
+
+    def leader_epoch(self, topic_partition: TopicPartition) -> LeaderEpoch:
+        return LeaderEpoch(-1)
 
     def made_anew(self) -> Collection[str]:
         return ()

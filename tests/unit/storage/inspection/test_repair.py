@@ -21,6 +21,7 @@ from klamm.storage.inspection.repair import (
     will_be_looked_through,
 )
 from klamm.storage.inspection.verification import KnownOfPartition, verify_missing, verify_partition
+from klamm.storage.run_record import RunRecord
 
 
 def _filled(path: Path, segment_bytes: int = 1500) -> LogFolder:
@@ -222,13 +223,15 @@ def test_a_sound_directory_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_recovery_points_are_only_ever_lowered(tmp_path: Path) -> None:
-    """A repair only lowers recovery points, and removes the mark of a clean stop, so that the next start runs a
-    recovery.
+    """A repair only lowers recovery points. It removes the mark of a clean stop, so that the next start runs a
+    recovery, and that of the latest run, whose records may be gone.
 
     If the checkpoint cannot be read, the next start reads the whole log.
     """
     folder = _filled(tmp_path)
+    RunRecord(tmp_path).begin("run", kept="", recorded="")
     lower_recovery_points(tmp_path, {ORDERS: 1000})
+    assert RunRecord(tmp_path).kept_runs(None) == frozenset()
     assert read_offsets(tmp_path / RECOVERY_POINT_FILE) == {ORDERS: 60}
     assert not (tmp_path / CLEAN_SHUTDOWN_FILE).exists()
     lower_recovery_points(tmp_path, {ORDERS: 4})

@@ -1,0 +1,314 @@
+"""The properties of replication that are checked at each moment: at each change in the metadata store, whenever a high
+watermark rises, and whenever a log is truncated.
+
+They are those of Vanlightly's TLA+ specification of KIP-966. A world that waits until a replica without committed
+records is elected needs several faults in a row to see a bug. These checks see the moment at which it becomes possible:
+a replica may be elected and lacks a committed record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
+from zlib import crc32
+
+from tests.simulation.clusters.metadata_rules import (
+    changed_partitions,
+    check_change,
+    check_new_runs,
+    check_sets,
+    is_unclean,
+)
+from tests.simulation.violation import Violation
+
+from klamm.broker.partitions.followers import Followers
+from klamm.broker.partitions.partition import Partition
+from klamm.metadata.entries import apply
+from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
+from klamm.metadata.metadata_store import Versioned
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, Offset, TopicPartition
+from klamm.storage.log_truncation import LogTruncation
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers.machine import Machine
+    from tests.simulation.clusters.replicated import ReplicaWorld
+
+    from klamm.storage.log import Log
+
+__all__ = ["ReplicaChecks"]
+
+Committed = Callable[[MetadataImage, MetadataImage], None]
+
+
+class _Batch(NamedTuple):
+    """A committed batch."""
+
+    base_offset: int
+    next_offset: int
+    checksum: int
+
+
+class ReplicaChecks:
+    """The checks of a world. They report to the world, and never disturb the broker in which they run."""
+
+    def __init__(self, world: ReplicaWorld) -> None:
+        self._world = world
+        self.image: MetadataImage = EMPTY_IMAGE
+        """The metadata at the newest revision."""
+        self.observers: list[Committed] = []
+        """Are called with the metadata before and after each commit."""
+        self.committed: dict[TopicPartition, int] = {}
+        """The highest high watermark that a leader has had: every record below it is committed."""
+        self._batches: dict[TopicPartition, list[_Batch]] = {}
+        self._matched: dict[Log, int] = {}
+        """Up to which offset the committed part of a log was compared."""
+        self._fetched: dict[tuple[TopicPartition, int, BrokerId], int] = {}
+        """By leader epoch and follower, the epoch of the follower's run that fetched last."""
+        self._recovering: set[TopicPartition] = set()
+        """Partitions whose next leader may lack committed records, as the metadata have recorded."""
+        self._has_lost: set[TopicPartition] = set()
+        """Partitions that have lost committed records as recorded."""
+        self._seen_images: dict[BrokerId, tuple[int, str]] = {}
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Watches high watermarks, fetches and truncations while the context is open."""
+        rise, fetched, truncate = Partition._raise_high_watermark, Followers.fetched, LogTruncation.truncate_to
+
+        def watched_rise(partition: Partition, held: Offset) -> None:
+            before = partition.log.high_watermark
+            rise(partition, held)
+            if partition.log.high_watermark != before:
+                self._report(lambda: self._has_moved(partition, before))
+
+        def watched_fetch(followers: Followers, partition: Partition, broker_id: BrokerId, *arguments: Any) -> None:
+            where = partition.log.topic_partition
+            self._fetched[where, partition.leader_epoch, broker_id] = arguments[0]
+            fetched(followers, partition, broker_id, *arguments)
+
+        def watched_truncation(truncation: LogTruncation, offset: Offset, *arguments: Any) -> bool:
+            is_cut = truncate(truncation, offset, *arguments)
+            if is_cut:
+                self._report(lambda: self._check_candidates(truncation._log.topic_partition, "a log was truncated"))
+            return is_cut
+
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(Partition, "_raise_high_watermark", watched_rise))
+            stack.enter_context(patch.object(Followers, "fetched", watched_fetch))
+            stack.enter_context(patch.object(LogTruncation, "truncate_to", watched_truncation))
+            yield
+
+    def _report(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except Violation as violation:
+            self._world.fail(violation)
+
+    # The metadata
+
+    def written(self, revision: int, entries: Mapping[str, Versioned | None]) -> None:
+        """Checks a commit of the metadata store."""
+        before, self.image = self.image, apply(self.image, revision, entries)
+        self._report(lambda: self._check_commit(before, self.image))
+        for observer in self.observers:
+            observer(before, self.image)
+
+    def _check_commit(self, before: MetadataImage, after: MetadataImage) -> None:
+        for name in before.topics:
+            if before.topics[name] is not after.topics.get(name):
+                old, new = before.topics[name], after.topics.get(name)
+                if new is None or new.topic_id != old.topic_id:
+                    self._forget(name)
+        if before.topics is not after.topics or before.configs is not after.configs:
+            check_sets(after)
+        check_new_runs(before, after, lambda where: self.committed.get(where, 0) > 0)
+        for where, earlier, partition in changed_partitions(before, after):
+            if earlier is not None:
+                joined = check_change(after, where, earlier, partition)
+                for number in sorted(joined):
+                    self._check_has_fetched(where, earlier, number)
+                if is_unclean(earlier, partition) and self._world.may_lose:
+                    self._recovering.add(where)
+            self._check_candidates(where, "the metadata have changed")
+
+    def _check_has_fetched(self, where: TopicPartition, before: PartitionImage, number: BrokerId) -> None:
+        """Checks that a replica that joins has fetched in this leader epoch, and has not started again since."""
+        run = self._fetched.get((where, before.leader_epoch, number))
+        present = self.image.brokers[number].epoch
+        if run != present:
+            raise Violation(
+                3,
+                f"broker {number} joins the in-sync replicas of {where} in leader epoch {before.leader_epoch}:"
+                f" its run {present} has not fetched, the last fetch was of run {run}",
+            )
+
+    def _forget(self, topic: str) -> None:
+        for state in (self.committed, self._batches):
+            for where in [each for each in state if each.topic == topic]:
+                del state[where]
+
+    # Records
+
+    def _has_moved(self, partition: Partition, before: Offset) -> None:
+        log, where = partition.log, partition.log.topic_partition
+        now = log.high_watermark
+        topic = self.image.topics.get(where.topic)
+        if topic is None or not _is_of(log, topic) or len(partition.image.replicas) == 1:
+            return
+        if now < before:
+            raise Violation(5, f"the high watermark of {where} falls from {before} to {now}")
+        self._world.check_session(partition)
+        is_rightful = topic.partitions[where.partition].leader_epoch == partition.leader_epoch
+        if where in self._has_lost and not is_rightful:
+            return  # It commits nothing more, and holds what is lost.
+        if now > self.committed.get(where, 0):
+            if where in self._world.model.partitions:
+                known = self._batches.setdefault(where, [])
+                start = known[-1].next_offset if known else int(log.log_start_offset)
+                known.extend(_batches(log, start, int(now)))
+            self.committed[where] = int(now)
+        if is_rightful:
+            self._check_synced(partition, int(now))
+        self._check_candidates(where, f"the high watermark rises to {now}")
+        if is_rightful and where in self._world.model.partitions:
+            self._world.has_committed(partition.image.leader)
+
+    def _check_synced(self, partition: Partition, high_watermark: int) -> None:
+        """Checks that a record is on the disk of all in-sync replicas when it is committed (`klamm.fsync=ack`)."""
+        where = partition.log.topic_partition
+        if self._world.plan.fsync != "ack" or where in self._recovering:
+            return
+        for number in self.image.topics[where.topic].partitions[where.partition].isr:
+            log = self._log_of(number, where)
+            if log is not None and log.recovery_point < high_watermark:
+                end = log.recovery_point
+                raise Violation(
+                    4, f"offset {high_watermark - 1} of {where} is committed, and broker {number} has synced {end}"
+                )
+
+    def _check_candidates(self, where: TopicPartition, when: str) -> None:
+        """Checks that all replicas that may be elected hold all committed records (`LeaderCandidateCompleteness`)."""
+        committed = self.committed.get(where, 0)
+        topic = self.image.topics.get(where.topic)
+        if not committed or topic is None or where in self._recovering:
+            return
+        partition = topic.partitions[where.partition]
+        for number in (*partition.isr, *partition.elr):
+            machine = self._world.machines[number]
+            if not self._runs(number, machine):
+                continue
+            log = self._log_of(number, where)
+            end = int(log.log_end_offset) if log is not None and _is_of(log, topic) else -1
+            if end < committed:
+                raise Violation(
+                    3,
+                    f"broker {number} may lead {where} and ends at {end}, and {committed} is committed: {when},"
+                    f" in sync are {list(partition.isr)}, eligible {list(partition.elr)}",
+                )
+
+    def _runs(self, number: BrokerId, machine: Machine) -> bool:
+        """Returns whether the broker's process is the run that the metadata know."""
+        live, services = self.image.live.get(number), machine.services
+        if live is None or services is None or not machine.is_serving or services.context is None:
+            return False
+        return services.context.metadata.incarnation == live.incarnation
+
+    def _log_of(self, number: BrokerId, where: TopicPartition) -> Log | None:
+        machine = self._world.machines[number]
+        return machine.logs.get(where) if self._runs(number, machine) else None
+
+    def begins_to_lead(self, partition: Partition) -> None:
+        """Checks that a new leader holds all committed records (`LeaderCompleteness`, `ConsistentRead`)."""
+        log, where = partition.log, partition.log.topic_partition
+        topic = self.image.topics.get(where.topic)
+        if topic is None or not _is_of(log, topic):
+            return
+        if topic.partitions[where.partition].leader_epoch != partition.leader_epoch:
+            return  # It does not know yet that it does not lead any more.
+        end, committed = int(log.log_end_offset), self.committed.get(where, 0)
+        if where in self._recovering:
+            self._recovering.discard(where)
+            end = min(end, self._common_end(log, where))
+            if end < committed:
+                self._lose(where, end)
+            return
+        if end < committed:
+            epoch = partition.leader_epoch
+            raise Violation(3, f"{where} ends at {end} in leader epoch {epoch}, and {committed} is committed")
+        if where in self._batches:
+            self._compare(log, where, int(log.log_start_offset), committed)
+
+    def _common_end(self, log: Log, where: TopicPartition) -> int:
+        """Returns up to which offset a log has the committed batches. A power failure may also bring back records that
+        were truncated, if the truncation was not on the disk."""
+        start = int(log.log_start_offset)
+        own = frozenset(_batches(log, start, int(log.log_end_offset)))
+        expected = [each for each in self._batches.get(where, ()) if each.base_offset >= start]
+        return next((each.base_offset for each in expected if each not in own), self.committed.get(where, 0))
+
+    def _lose(self, where: TopicPartition, end: int) -> None:
+        """Forgets the records that are lost, as the metadata have recorded."""
+        self._world.notes.add("%s has lost its records from %d on, as the metadata tell", str(where), end)
+        self.committed[where] = end
+        self._has_lost.add(where)
+        known = self._batches.get(where)
+        if known is not None:
+            self._batches[where] = [each for each in known if each.next_offset <= end]
+        if where in self._world.model.partitions:
+            # Producers have lost their place, also if the model knows none of the records.
+            self._world.model.partitions[where].cuts += 1
+            self._world.model.cut(where, end)
+
+    def look(self) -> None:
+        """Compares the committed parts of the replicas (`LogMatching`), and the brokers' metadata with the store's
+        (`MetadataLogMatching`)."""
+        for number, machine in self._world.machines.items():
+            if not self._runs(number, machine):
+                continue
+            for where in self._batches:
+                log = machine.logs.get(where)
+                if log is not None and where not in self._has_lost and where not in self._recovering:
+                    bound = min(int(log.high_watermark), self.committed[where])
+                    start = self._matched.get(log, int(log.log_start_offset))
+                    if bound > start:
+                        self._compare(log, where, start, bound)
+                        self._matched[log] = bound
+            context = machine.context
+            assert context is not None
+            image = context.metadata.image
+            seen = image.revision, context.metadata.incarnation
+            if image.revision == self.image.revision and self._seen_images.get(number) != seen:
+                self._seen_images[number] = seen
+                if image.topics != self.image.topics or image.configs != self.image.configs:
+                    raise Violation(6, f"broker {number} has other metadata than the store at revision {seen[0]}")
+
+    def _compare(self, log: Log, where: TopicPartition, start: int, end: int) -> None:
+        own = [each for each in _batches(log, start, end) if each.base_offset >= start]
+        expected = [each for each in self._batches[where] if each.base_offset >= start and each.next_offset <= end]
+        if own != expected:
+            first = next((each for each in expected if each not in own), expected[-1] if expected else None)
+            raise Violation(2, f"a replica of {where} holds other committed records: {first} is missing")
+
+
+def _is_of(log: Log, topic: TopicImage) -> bool:
+    """Returns whether the log is of the topic; a folder may have lost the file with its id."""
+    return log.topic_id in (topic.topic_id, ZERO_TOPIC_ID)
+
+
+def _batches(log: Log, start: int, end: int) -> list[_Batch]:
+    """Returns the batches between two offsets at which batches begin or end."""
+    found: list[_Batch] = []
+    offset = start
+    while offset < end:
+        part = log.read(Offset(offset), 1_000_000, upper_bound=Offset(end), minimum_one_batch=True)
+        before = offset
+        for position, header in iterate_batches(part):
+            content = bytes(part[position : position + header.size_bytes])
+            found.append(_Batch(int(header.base_offset), int(header.next_offset), crc32(content)))
+            offset = int(header.next_offset)
+        if offset == before:
+            break
+    return found
