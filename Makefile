@@ -10,7 +10,7 @@ TEST_PROCESSES ?= 6
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install checkpoint-jar demo unit test check check-style check-types check-docs check-worlds sim fuzz faults checker bench docs docs-reference schema config-table etcd-messages clean test-spark-on-kafka test-spark-on-workers test-spark-on-4.2
+.PHONY: help install checkpoint-jar demo unit test check check-style check-types check-docs check-worlds sim fuzz faults checker bench docs docs-reference schema config-table etcd-messages clean test-spark-on-kafka test-spark-on-workers test-spark-on-4.2 upgrade
 
 help:
 	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
@@ -21,6 +21,7 @@ help:
 	@echo 'make fuzz     send random and damaged bytes to every decoder: SECONDS=600 for each target'
 	@echo 'make faults   kill the broker and cut its power 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
 	@echo 'make checker  run many clients while brokers, workers and etcd are killed or lose power, and check what they saw: CHECKER_ROUNDS=5 for more'
+	@echo 'make upgrade  upgrade a cluster under load from another commit, and downgrade it again: FROM=COMMIT'
 	@echo 'make bench    compare klamm with Apache Kafka and other brokers'
 	@echo 'make test-spark-on-kafka  run the tests of the Spark source and sink with Apache Kafka as broker'
 	@echo 'make test-spark-on-workers  run them with three workers of `klamm serve` as brokers'
@@ -91,7 +92,7 @@ check-docs: install
 check-worlds: install
 	@for kind in groups log broker delivery; do $(BIN)/python -m tests.simulation --world $$kind --seeds 1..300 || exit 1; done
 	$(BIN)/python -m tests.simulation --world cluster --seeds 1..100
-	$(BIN)/python -m tests.simulation --world replicas --seeds 1..60
+	@for faults in majority unlimited; do $(BIN)/python -m tests.simulation --world replicas --faults $$faults --seeds 1..30 || exit 1; done
 
 # SEEDS=1000 for the first thousand, SEEDS=5000..6000 for those, SEED_OPTIONS='--trace' and more: python -m tests.simulation --help
 SEEDS ?= 10000
@@ -135,6 +136,11 @@ checker: install
 			$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' $$options || status=1; \
 		done; \
 	done; exit $$status
+
+# A cluster under load is upgraded from this commit, one broker after the other, and downgraded again.
+FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
+upgrade: install
+	@KLAMM_UPGRADE_FROM='$(FROM)' $(BIN)/python -m pytest tests/faults/test_rolling_restart.py
 
 bench: install
 	@$(BIN)/python -m bench $(BENCH)
