@@ -45,7 +45,7 @@ class _MissingEnd(BadBatch):
 class _Scan:
     """The progress of the walk over the batches: the lowest offset and leader epoch that the next batch may have."""
 
-    __slots__ = ("_gaps", "_request", "epoch", "expected_offset", "new_gaps")
+    __slots__ = ("_gaps", "_request", "end_of_records", "epoch", "expected_offset", "new_gaps")
 
     def __init__(self, request: LoadRequest, expected_offset: Offset, gaps: Container[int]) -> None:
         """Starts a scan. `gaps` are the end offsets of the noted gaps."""
@@ -53,6 +53,8 @@ class _Scan:
         self._gaps = gaps
         self.expected_offset = expected_offset
         self.epoch = LeaderEpoch(-1)
+        self.end_of_records = Offset(0)
+        """The offset after the last batch. The next batch may begin later, after records that were compacted away."""
         self.new_gaps: list[tuple[Offset, Offset]] = []
         """Gaps between segments that were accepted and are not noted yet."""
 
@@ -134,7 +136,7 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs, i
         sync_directory(request.directory)
         cut = f"; {lost_bytes} bytes from there on were cut away, because of {segment.path.name}: {error}"
         break
-    _forget_unwritten(epochs, scan.epoch, scan.expected_offset)
+    _forget_unwritten(epochs, scan.epoch, scan.end_of_records)
     _note_gaps(request, scan)
     _logger.log(
         logging.WARNING if cut else logging.INFO if read_bytes else logging.DEBUG,
@@ -214,10 +216,10 @@ def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs, start:
             if epoch != scan.epoch or header.base_offset != scan.expected_offset:
                 before = scan.epoch
                 scan.check(position, header.base_offset, epoch)
-                _forget_unwritten(epochs, before, header.base_offset)
+                _forget_unwritten(epochs, before, scan.end_of_records)
                 note_epoch(epochs, epoch, header.base_offset)
             segment.add_to_indexes(position, header.size_bytes, header.last_offset, header.max_timestamp)
-            scan.expected_offset = header.next_offset
+            scan.expected_offset = scan.end_of_records = header.next_offset
     except BadBatch as bad_batch:
         error = bad_batch
     finally:

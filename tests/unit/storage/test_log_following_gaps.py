@@ -27,6 +27,17 @@ def test_gaps_of_the_leader_are_copied(folder: LogFolder, ending: str, cleanup_p
     assert folder.log().log_end_offset == 500
 
 
+def test_an_epoch_whose_first_records_were_compacted_away_is_kept_after_a_crash(folder: LogFolder) -> None:
+    """A record beyond a gap tells nothing of the epochs that began in the gap."""
+    follower = folder.create(cleanup_policy=frozenset({"compact"}))
+    follower.following.append(b"".join(sent(offset, 0) for offset in range(6)), NOW_MS)
+    follower.assign_leader_epoch(LeaderEpoch(3))
+    follower.flush()
+    follower.following.append(sent(8, 3) + sent(9, 5), NOW_MS)
+    folder.crash()
+    assert folder.log().leader_epochs == ((0, 0), (3, 6), (5, 9))
+
+
 @pytest.mark.parametrize("first", [0, 2**33], ids=["behind a batch", "in an empty log"])
 @pytest.mark.parametrize("ending", ["restart", "crash"])
 def test_gap_beyond_the_reach_of_an_index_begins_a_segment(folder: LogFolder, ending: str, first: int) -> None:
