@@ -71,16 +71,16 @@ class OffsetIndex(IndexFile):
         self._cut(index)
 
     def check(self, data: bytearray) -> None:
-        """Raises `CorruptIndex` if the last entry lies below the segment's base offset or below the first entry."""
+        """Raises `CorruptIndex` if the first entry lies below the segment, or the last entry below the first one."""
         if not data:
             return
         first_offset, first_position = _unpack(data, 0)
         last_offset, last_position = _unpack(data, len(data) - 8)
-        if last_offset < 0 or last_position < 0 or last_offset < first_offset or last_position < first_position:
+        if min(first_offset, first_position) < 0 or last_offset < first_offset or last_position < first_position:
             raise CorruptIndex(
                 self.base_offset,
-                f"{self.path} ends with offset {self.base_offset + last_offset} at {last_position}, which is before "
-                f"its beginning",
+                f"{self.path} begins with offset {self.base_offset + first_offset} at {first_position} and ends with "
+                f"offset {self.base_offset + last_offset} at {last_position}",
             )
 
     def _entry(self, data: bytes | bytearray, at: int) -> tuple[Offset, int]:

@@ -89,8 +89,13 @@ def test_it_is_full_at_the_configured_size(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [bytes(7), bytes.fromhex("ffffffff 00000001"), bytes.fromhex("00000009 00000009 00000001 0000000a")],
-    ids=["part of an entry", "below the segment", "falling"],
+    [
+        bytes(7),
+        bytes.fromhex("ffffffff 00000001"),
+        bytes.fromhex("00000001 fffffff1 00000009 0000000a"),
+        bytes.fromhex("00000009 00000009 00000001 0000000a"),
+    ],
+    ids=["part of an entry", "below the segment", "before the file", "falling"],
 )
 def test_a_file_that_can_not_be_an_index_is_reported(path: Path, content: bytes) -> None:
     """A malformed file raises CorruptIndex with the base offset, so that the caller can rebuild the index."""
