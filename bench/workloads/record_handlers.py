@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Mapping
 from typing import Final
 
-from confluent_kafka import Producer
-
 from bench.peers import PeerUnavailable, RunningPeer
 from bench.record_clients import TITLES, available_clients, run_client
+from bench.record_producer import produce, start_producer
 from bench.workload import PARTITIONS, Figure, Load, SteadyWorkload
 
 __all__ = ["WORKLOADS"]
@@ -34,41 +31,17 @@ _LATENCY_SECONDS: Final = 15
 _LOAD: Final = 0.8
 _START_SECONDS: Final = 6
 """How long a client may take to join its group before the paced records come."""
-_SIZE_BYTES: Final = 100
 _WITHOUT: Final = {
     "tansu": "the rows compare clients of one broker",
     "mock": "the rows compare clients of one broker",
 }
 
 
-def _key(number: int) -> bytes:
-    return b"hot" if number % 20 == 0 else b"key-%d" % (number % 100)
-
-
-def _produce(running: RunningPeer, topic: str, count: int, rate: float | None = None) -> None:
-    """Writes records, at once or so many in a second. Raises PeerUnavailable."""
-    producer = Producer({"bootstrap.servers": running.bootstrap_servers, "linger.ms": 0 if rate else 20})
-    began = time.monotonic()
-    for number in range(count):
-        if rate is not None and (wait := began + number / rate - time.monotonic()) > 0:
-            time.sleep(wait)
-        while True:
-            try:
-                producer.produce(topic, bytes(_SIZE_BYTES), _key(number))
-            except BufferError:
-                producer.poll(0.1)
-            else:
-                break
-        producer.poll(0)
-    if producer.flush(60):
-        raise PeerUnavailable(f"the broker did not take all records of {topic}")
-
-
 def _prepare(handler_ms: int, running: RunningPeer, load: Load) -> None:
     available_clients()
     topic = f"handlers-{handler_ms}"
     running.create_topic(topic, PARTITIONS)
-    _produce(running, topic, load.scaled(_COUNTS[handler_ms]))
+    produce(running.bootstrap_servers, topic, load.scaled(_COUNTS[handler_ms]))
 
 
 def _measure(handler_ms: int, running: RunningPeer, load: Load, number: int) -> Mapping[str, float]:
@@ -106,13 +79,7 @@ def _latency(client: str, running: RunningPeer, rate: float, number: int) -> flo
     topic = f"paced-{client}-{number}"
     running.create_topic(topic, PARTITIONS)
     count = int(rate * _LATENCY_SECONDS)
-
-    def produce() -> None:
-        time.sleep(_START_SECONDS)
-        _produce(running, topic, count, rate)
-
-    thread = threading.Thread(target=produce, daemon=True)
-    thread.start()
+    producer = start_producer(running.bootstrap_servers, topic, count, rate, _START_SECONDS)
     try:
         return run_client(
             client,
@@ -124,7 +91,8 @@ def _latency(client: str, running: RunningPeer, rate: float, number: int) -> flo
             has_latency=True,
         )["p99_ms"]
     finally:
-        thread.join()
+        producer.kill()
+        producer.wait()
         running.delete_topic(topic)
 
 
