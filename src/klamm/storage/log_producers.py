@@ -11,7 +11,7 @@ from functools import partial
 from threading import Lock
 
 from klamm.core.log.compaction_batches import LastBatch
-from klamm.core.log.producer_state import ProducerEntry, ProducerSnapshotEntry, ProducerState
+from klamm.core.log.producer_state import ProducerCopy, ProducerEntry, ProducerState
 from klamm.protocol.types import Millis, Offset, ProducerId
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name
 from klamm.storage.log_state import LogState
@@ -107,14 +107,15 @@ class LogProducers:
             write = partial(self._write_snapshot, offset, self.state.snapshot(), self._sync.truncations)
             self._sync.write_later(write, indexed_offset=offset)
 
-    def _write_snapshot(self, offset: Offset, entries: list[ProducerSnapshotEntry], truncations: int) -> None:
+    def _write_snapshot(self, offset: Offset, producers: list[ProducerCopy], truncations: int) -> None:
         with self.snapshot_lock:
             if self._needs_snapshot(offset, truncations):
-                self._write_needed_snapshot(offset, entries, truncations)
+                self._write_needed_snapshot(offset, producers, truncations)
 
-    def _write_needed_snapshot(self, offset: Offset, entries: list[ProducerSnapshotEntry], truncations: int) -> None:
+    def _write_needed_snapshot(self, offset: Offset, producers: list[ProducerCopy], truncations: int) -> None:
         path = self._log.segments.directory / file_name(offset, SNAPSHOT_SUFFIX)
         try:
+            entries = [entry for producer in producers for entry in producer.snapshot_entries()]
             write_snapshot(path, entries, sync=True)
         except OSError as error:
             _logger.warning("the producer snapshot %s can't be written: %s", path, error)

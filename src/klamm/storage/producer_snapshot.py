@@ -5,6 +5,9 @@
     count    4   then for each producer: producer id 8, epoch 2, last sequence 4, last offset 8, offset delta 4,
                  timestamp 8, coordinator epoch 4, first offset of its open transaction 8 (-1 for none)
 
+A producer has an entry for each of its last batches, so that all of them are known after a start. Kafka writes only the
+last one, and uses only the last one when it reads this file (ADR 50).
+
 Source: `ProducerSnapshot.json` and `ProducerStateManager.java` of Apache Kafka 4.3.
 """
 

@@ -13,7 +13,7 @@ from klamm.core.log import producer_state
 from klamm.core.log.compaction_batches import BatchJudge
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.ongoing_transactions import OngoingTransactions
-from klamm.core.log.producer_state import ProducerEntry, ProducerState
+from klamm.core.log.producer_state import ProducerCopy, ProducerEntry, ProducerState
 from klamm.core.log.retention import DeletionPlan, SegmentFacts, plan_deletion
 from klamm.core.log.transaction_checks import check_marker
 from klamm.protocol.control_batch import EndTransactionMarker
@@ -314,6 +314,14 @@ def _keep_half_an_index() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _save_only_the_last_batch() -> Iterator[None]:
+    """A snapshot has only the last batch of each producer, as Apache Kafka's."""
+    entries = ProducerCopy.snapshot_entries
+    with patch.object(ProducerCopy, "snapshot_entries", lambda producer: iter([*entries(producer)][-1:])):
+        yield
+
+
 LOG_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "cut damage silently": _cut_damage_silently,
     "forget to truncate producers": _forget_to_truncate_producers,
@@ -338,4 +346,5 @@ LOG_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "follow an index blindly": _follow_an_index_blindly,
     "take what looks like a batch": _take_what_looks_like_a_batch,
     "keep half an index": _keep_half_an_index,
+    "save only the last batch": _save_only_the_last_batch,
 }

@@ -118,7 +118,7 @@ class PartitionModel:
         """The newest epoch that each producer has used, written or not."""
         self._lost: list[Written] = []
         """Batches that a power failure removed from between others; a log may still know their leader epochs."""
-        self._expiration_ms = producer_id_expiration_ms
+        self.producer_id_expiration_ms = producer_id_expiration_ms
         self.may_start_at = 0
         """The log start that retention was about to set at a crash, if it is above `start`."""
         self.may_end_at: int | None = None
@@ -199,14 +199,14 @@ class PartitionModel:
         """Returns whether the producer has been idle for `producer.id.expiration.ms`; a producer with an open
         transaction is never idle.
         """
-        return producer.first_open < 0 and now_ms - producer.last_timestamp >= self._expiration_ms
+        return producer.first_open < 0 and now_ms - producer.last_timestamp >= self.producer_id_expiration_ms
 
     def batches_may_be_forgotten(self, producer: Producer, now_ms: int) -> bool:
         """Returns whether a start may have left an idle producer out of a snapshot (Kafka's `loadFromSnapshot`). A
         marker after the snapshot then restores its epoch, but not its sequences.
         """
         last_ms = producer.batches[-1].header.max_timestamp if producer.batches else now_ms
-        return producer.first_open < 0 and now_ms - last_ms >= self._expiration_ms
+        return producer.first_open < 0 and now_ms - last_ms >= self.producer_id_expiration_ms
 
     def leader_epochs(self) -> list[tuple[int, int]]:
         """Returns all leader epochs since the first batch, each with its first offset (KIP-101)."""

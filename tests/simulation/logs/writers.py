@@ -220,19 +220,22 @@ class Writers:
         )
 
     def _repeat(self, log: Log, model: PartitionModel, base_offset: int, known: Producer, now_ms: Millis) -> None:
-        """Repeats a batch. After a start the log certainly knows only a producer's last batch; it refuses the earlier
-        ones.
+        """Repeats one of the producer's last five batches.
+
+        The log knows it after a start, too, unless it was deleted or has expired before the start.
         """
         before = model.batch_at(base_offset)
         assert before is not None
+        may_be_forgotten = base_offset < model.loaded_end and (
+            base_offset < log.log_start_offset
+            or now_ms - before.header.max_timestamp >= model.producer_id_expiration_ms
+        )
         info = self._append(
             log,
             model,
             stamped(before.data, 0, -1),
             now_ms,
-            refused=()
-            if before is known.batches[-1] or base_offset >= model.loaded_end
-            else (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_TXN_STATE),
+            refused=(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_TXN_STATE) if may_be_forgotten else (),
             repeats=base_offset,
         )
         if info is not None and info.first_offset != base_offset:

@@ -283,6 +283,27 @@ def test_producers_are_read_from_snapshot_and_batches(folder: LogFolder) -> None
         append(log, batch(sequence=1, producer_id=2, epoch=2))
 
 
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_batches_before_the_last_snapshot_are_recognized_as_retries(folder: LogFolder, *, is_killed: bool) -> None:
+    """I10: after a start, retries of a producer's last five batches get the offsets of these batches, also if a segment
+    was rolled between them, which leaves a snapshot with only the last one."""
+    log = folder.create(segment_bytes=300, index_interval_bytes=100)
+    retries = [batch(2, sequence=2 * number, producer_id=1, epoch=0) for number in range(8)]
+    for records in retries:
+        append(log, records)
+    assert len(folder.log_files()) > 2
+    if is_killed:
+        folder.kill()
+        folder.start()
+    else:
+        folder.restart()
+    log = folder.log()
+    assert [append(log, records).first_offset for records in retries[3:]] == [6, 8, 10, 12, 14]
+    with pytest.raises(KafkaError):
+        append(log, retries[2])
+    assert append(log, batch(2, sequence=16, producer_id=1, epoch=0)).first_offset == 16
+
+
 def test_a_damaged_snapshot_is_passed_over(folder: LogFolder) -> None:
     """Recovery skips a damaged snapshot, and uses an earlier one or the whole log."""
     log = folder.create()

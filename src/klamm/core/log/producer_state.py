@@ -34,7 +34,14 @@ from klamm.protocol.record_batch import (
 )
 from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset, ProducerEpoch, ProducerId
 
-__all__ = ["BATCHES_TO_RETAIN", "ProducerEntry", "ProducerSnapshotEntry", "ProducerState", "WrittenBatch"]
+__all__ = [
+    "BATCHES_TO_RETAIN",
+    "ProducerCopy",
+    "ProducerEntry",
+    "ProducerSnapshotEntry",
+    "ProducerState",
+    "WrittenBatch",
+]
 
 BATCHES_TO_RETAIN: Final = 5
 """A client may have this many requests in flight, so a retry repeats one of the last five batches."""
@@ -64,7 +71,11 @@ class WrittenBatch(NamedTuple):
 
 
 class ProducerSnapshotEntry(NamedTuple):
-    """One producer in a snapshot file; -1 stands for none. It contains only the last of the five batches."""
+    """One producer in a snapshot file; -1 stands for none.
+
+    A producer with several batches has an entry for each of them, oldest first; the last entry describes the producer.
+    Apache Kafka writes only the last entry, and uses only the last one that it reads.
+    """
 
     producer_id: ProducerId
     epoch: ProducerEpoch
@@ -74,6 +85,34 @@ class ProducerSnapshotEntry(NamedTuple):
     timestamp: Millis
     coordinator_epoch: int
     current_transaction_first_offset: Offset
+
+
+class ProducerCopy(NamedTuple):
+    """The state of one producer at one moment, which no longer changes."""
+
+    producer_id: ProducerId
+    epoch: ProducerEpoch
+    batches: tuple[WrittenBatch, ...]
+    last_timestamp: Millis
+    coordinator_epoch: int
+    current_transaction_first_offset: Offset
+
+    def snapshot_entries(self) -> Iterator[ProducerSnapshotEntry]:
+        """Yields the producer's entries in a snapshot file."""
+        none = Offset(_NONE)
+        for batch in self.batches[:-1]:
+            # Kafka leaves expired entries out. The earlier ones must not outlast the last one, which would replace them.
+            timestamp = min(batch.timestamp, self.last_timestamp)
+            yield self._entry(*batch._replace(timestamp=timestamp), none)
+        last = self.batches[-1] if self.batches else WrittenBatch(NO_SEQUENCE, none, 0, self.last_timestamp)
+        yield self._entry(*last._replace(timestamp=self.last_timestamp), self.current_transaction_first_offset)
+
+    def _entry(
+        self, sequence: int, offset: Offset, delta: int, timestamp: Millis, transaction_offset: Offset
+    ) -> ProducerSnapshotEntry:
+        return ProducerSnapshotEntry(
+            self.producer_id, self.epoch, sequence, offset, delta, timestamp, self.coordinator_epoch, transaction_offset
+        )
 
 
 class ProducerEntry:
@@ -305,40 +344,40 @@ class ProducerState:
 
     def expire(self, now_ms: Millis) -> int:
         """Drops producers that have not written for `producer.id.expiration.ms`; returns how many."""
+        if self.verifications:
+            self.verifications.expire(now_ms, self._expiration_ms)
+        return self._drop_expired(now_ms)
+
+    def _drop_expired(self, now_ms: Millis) -> int:
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
-        if self.verifications:
-            self.verifications.expire(now_ms, self._expiration_ms)
         return len(expired)
 
     def _is_expired(self, entry: ProducerEntry, now_ms: Millis) -> bool:
         return entry.current_transaction_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
 
-    def snapshot(self) -> list[ProducerSnapshotEntry]:
+    def snapshot(self) -> list[ProducerCopy]:
         """Returns the content of a snapshot file at `end_offset`."""
-        entries = []
-        for producer_id, entry in self._producers.items():
-            last = entry.batches[-1] if entry.batches else None
-            entries.append(
-                ProducerSnapshotEntry(
-                    ProducerId(producer_id),
-                    entry.epoch,
-                    last.last_sequence if last else NO_SEQUENCE,
-                    last.last_offset if last else Offset(_NONE),
-                    last.offset_delta if last else 0,
-                    entry.last_timestamp,
-                    entry.coordinator_epoch,
-                    entry.current_transaction_first_offset,
-                )
+        return [
+            ProducerCopy(
+                ProducerId(producer_id),
+                entry.epoch,
+                tuple(entry.batches),
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.current_transaction_first_offset,
             )
-        return entries
+            for producer_id, entry in self._producers.items()
+        ]
 
     def load(self, entries: Iterable[ProducerSnapshotEntry], end_offset: Offset, now_ms: Millis) -> None:
         """Replaces the state with a snapshot taken at `end_offset`, without producers that expired meanwhile."""
         self._producers.clear()
         for entry in entries:
-            producer = ProducerEntry(entry.epoch)
+            producer = self._producers.get(entry.producer_id)
+            if producer is None or producer.epoch != entry.epoch:
+                producer = self._producers[entry.producer_id] = ProducerEntry(entry.epoch)
             producer.last_timestamp = entry.timestamp
             producer.coordinator_epoch = entry.coordinator_epoch
             producer.current_transaction_first_offset = entry.current_transaction_first_offset
@@ -346,8 +385,8 @@ class ProducerState:
                 producer.batches.append(
                     WrittenBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
                 )
-            if not self._is_expired(producer, now_ms):
-                self._producers[entry.producer_id] = producer
+                del producer.batches[:-BATCHES_TO_RETAIN]
+        self._drop_expired(now_ms)
         self.transactions.load(
             (entry.current_transaction_first_offset, producer_id)
             for producer_id, entry in self

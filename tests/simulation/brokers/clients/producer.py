@@ -180,7 +180,7 @@ class Producer(Participant):
 
     async def _write(self, where: TopicPartition, unsent: list[Unsent]) -> None:
         """Repeats the batches until all are written, or until the producer has lost its place in the log."""
-        life, count, was_overtaken = self.world.life, len(unsent), False
+        was_overtaken = False
         while unsent:
             try:
                 connection = await self.client.connection(Leader(where))
@@ -191,9 +191,7 @@ class Producer(Participant):
                 await self.rest(error)
                 continue
             unsent, reason = self._sort_out(unsent, outcomes)
-            # After a start the broker knows only the last batch of a producer, as in Kafka. It does not recognise
-            # earlier batches.
-            may_be_lost = self.world.model.partitions[where].cuts > 0 or (self.world.life > life and count > 1)
+            may_be_lost = self.world.model.partitions[where].cuts > 0
             # A broker that begins to lead, or that gets a second in-sync replica, may refuse the first batch and take
             # the next one: an unknown producer may begin with any sequence number, as in Kafka.
             if reason in _NOT_YET and unsent[0].sequence == 0 and ErrorCode.NONE in outcomes:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.log_folder import NOW_MS, batch
 
-from klamm.core.log.producer_state import BATCHES_TO_RETAIN, ProducerState
+from klamm.core.log.producer_state import BATCHES_TO_RETAIN, ProducerSnapshotEntry, ProducerState
 from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import BatchHeader, read_batch_header
-from klamm.protocol.types import Millis, Offset, ProducerId
+from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
 
 DAY_MS = 86_400_000
 LAST_SEQUENCE = 2**31 - 1
@@ -31,6 +31,10 @@ def _written(state: ProducerState, *headers: BatchHeader) -> ProducerState:
         state.record(header, state.end_offset)
         state.end_offset = Offset(state.end_offset + header.records_count)
     return state
+
+
+def _saved(state: ProducerState) -> list[ProducerSnapshotEntry]:
+    return [entry for producer in state.snapshot() for entry in producer.snapshot_entries()]
 
 
 def _refusal(state: ProducerState, header: BatchHeader) -> ErrorCode:
@@ -146,25 +150,38 @@ def test_a_marker_ends_what_the_producer_had_open() -> None:
     assert state.check(_header(0, epoch=2)) is None
 
 
-def test_a_snapshot_holds_the_last_batch_of_each_producer() -> None:
-    """A snapshot has the last batch of each producer, as in Kafka, so only that batch is recognized after a restart."""
-    state = _written(ProducerState(DAY_MS), _header(0, 2), _header(2, 3), _header(0, producer_id=9))
+def test_a_snapshot_holds_the_last_batches_of_each_producer() -> None:
+    """A snapshot has the last five batches of each producer, so retries of them are recognized after a restart."""
+    headers = [_header(2 * number, 2) for number in range(6)]
+    state = _written(ProducerState(DAY_MS), *headers, _header(0, producer_id=9))
     restored = ProducerState(DAY_MS)
-    restored.load(state.snapshot(), state.end_offset, NOW_MS)
-    assert restored.end_offset == 6
-    duplicate = restored.check(_header(2, 3))
-    assert duplicate is not None
-    assert duplicate.first_offset == 2
-    assert _refusal(restored, _header(0, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert restored.check(_header(5)) is None
+    restored.load(_saved(state), state.end_offset, NOW_MS)
+    assert restored.end_offset == 13
+    duplicates = [restored.check(header) for header in headers[1:]]
+    assert [duplicate and duplicate.first_offset for duplicate in duplicates] == [2, 4, 6, 8, 10]
+    assert _refusal(restored, headers[0]) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert restored.check(_header(12)) is None
     assert restored.snapshot() == state.snapshot()
+
+
+def test_apache_kafka_finds_the_last_batch_in_a_snapshot() -> None:
+    """Kafka uses the last entry of each producer, so this entry describes the producer as Kafka's own entry does."""
+    state = _written(ProducerState(DAY_MS), _header(0, 2, timestamp=NOW_MS + 5), _header(2, 3))
+    assert [entry.timestamp for entry in _saved(state)] == [NOW_MS, NOW_MS]  # none expires after the last one
+    last = {entry.producer_id: entry for entry in _saved(state)}
+    entry = ProducerSnapshotEntry(ProducerId(7), ProducerEpoch(0), 4, Offset(4), 2, Millis(NOW_MS), -1, Offset(-1))
+    assert list(last.values()) == [entry]
+    restored = ProducerState(DAY_MS)
+    restored.load(last.values(), state.end_offset, NOW_MS)
+    assert restored.check(_header(2, 3)) is not None
+    assert _refusal(restored, _header(0, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_loading_leaves_out_who_has_expired() -> None:
     """Loading a snapshot leaves out expired producers, because a snapshot may be old."""
     state = _written(ProducerState(DAY_MS), _header(0))
     restored = ProducerState(DAY_MS)
-    restored.load(state.snapshot(), state.end_offset, Millis(NOW_MS + DAY_MS))
+    restored.load(_saved(state), state.end_offset, Millis(NOW_MS + DAY_MS))
     assert len(restored) == 0
 
 
