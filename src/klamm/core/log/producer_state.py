@@ -101,7 +101,7 @@ class ProducerCopy(NamedTuple):
         """Yields the producer's entries in a snapshot file."""
         none = Offset(_NONE)
         for batch in self.batches[:-1]:
-            # Kafka leaves expired entries out. The earlier ones must not outlast the last one, which would replace them.
+            # Kafka leaves expired entries out, and must not take an earlier batch for the last one.
             timestamp = min(batch.timestamp, self.last_timestamp)
             yield self._entry(*batch._replace(timestamp=timestamp), none)
         last = self.batches[-1] if self.batches else WrittenBatch(NO_SEQUENCE, none, 0, self.last_timestamp)
