@@ -1,17 +1,21 @@
-"""Measures a broker process from outside: the time of its first response, its memory, its processor time."""
+"""Measures a broker process from outside: its first response, its memory, its processor time, its requests."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["cpu_seconds", "process_tree", "resident_bytes", "wait_for_first_answer"]
+__all__ = ["cpu_seconds", "process_tree", "received_segments", "resident_bytes", "wait_for_first_answer"]
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAUSE_SECONDS = 0.0005
+_CONNECTION = re.compile(r"ESTAB +\d+ +\d+ +\S+:(\d+) +(\S+).*?(?:data_segs_in:(\d+)|$)")
 
 
 def _ask(connection: socket.socket, api_key: int, api_version: int, body: bytes) -> bytes:
@@ -46,6 +50,22 @@ def wait_for_first_answer(port: int, timeout_seconds: float = 60.0) -> float:
         except (OSError, struct.error):
             time.sleep(_PAUSE_SECONDS)
     raise TimeoutError(f"nothing on port {port} named a broker within {timeout_seconds:g} s")
+
+
+def received_segments(ports: frozenset[int]) -> dict[tuple[int, str], int]:
+    """Returns the number of TCP segments with data that came on each connection to these local ports.
+
+    A small request is one segment. The key is the local port and the address of the other side. Raises OSError if `ss`
+    is not installed.
+    """
+    listed = subprocess.run(["ss", "-tinHO"], capture_output=True, text=True, check=True).stdout
+    return {key: count for key, count in _segments(listed) if key[0] in ports}
+
+
+def _segments(listed: str) -> Iterator[tuple[tuple[int, str], int]]:
+    for line in listed.splitlines():
+        if found := _CONNECTION.match(line):
+            yield (int(found[1]), found[2]), int(found[3] or 0)
 
 
 def process_tree(process_id: int) -> list[int]:

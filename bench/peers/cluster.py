@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from bench.measure import cpu_seconds, resident_bytes
+from bench.measure import cpu_seconds, received_segments, resident_bytes
 
 __all__ = ["CLUSTER_CONFIG", "BrokerOfCluster", "RunningCluster", "write_settings"]
 
@@ -97,6 +97,13 @@ class RunningCluster:
     def resident_bytes(self) -> int:
         """Returns the resident memory of all processes."""
         return sum(map(resident_bytes, self.process_ids))
+
+    def received_segments(self) -> dict[tuple[int, str], int]:
+        """Returns how many segments with data came on each connection to a broker: at rest, requests of followers.
+
+        Raises OSError if `ss` is not installed.
+        """
+        return received_segments(frozenset(int(broker.address.rpartition(":")[2]) for broker in self.brokers))
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Creates a topic with a replica on each broker, and waits until all of them are in sync and lead."""

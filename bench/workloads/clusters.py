@@ -254,13 +254,20 @@ def _at_rest(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
         for number in range(topics):
             running.create_topic(f"resting-{number}", _PARTITIONS_OF_A_TOPIC)
         time.sleep(_SETTLE_S)
-        used, began = running.cpu_seconds(), time.monotonic()
+        asked, used, began = running.received_segments(), running.cpu_seconds(), time.monotonic()
         time.sleep(_REST_S)
-        share = (running.cpu_seconds() - used) / (time.monotonic() - began)
+        seconds = time.monotonic() - began
+        share = (running.cpu_seconds() - used) / seconds
+        requests = sum(count - asked.get(key, 0) for key, count in running.received_segments().items()) / seconds
         filled = running.resident_bytes()
     finally:
         running.stop()
-    return {"empty_megabytes": empty / 1e6, "megabytes": filled / 1e6, "cpu_share": 100 * share}
+    return {
+        "empty_megabytes": empty / 1e6,
+        "megabytes": filled / 1e6,
+        "cpu_share": 100 * share,
+        "requests": requests,
+    }
 
 
 def _life(
@@ -321,6 +328,7 @@ WORKLOADS = (
             Figure("empty_megabytes", "memory, no topics", "MB", less_is_better=True, target=0.33, digits=0),
             Figure("megabytes", "memory, 10,000 partitions", "MB", less_is_better=True, target=0.33, digits=0),
             Figure("cpu_share", "processors, 10,000 partitions at rest", "%", less_is_better=True, target=1.0),
+            Figure("requests", "requests between brokers, 10,000 partitions at rest", "/s", less_is_better=True),
         ),
         _at_rest,
         rounds=2,
