@@ -11,7 +11,8 @@ from functools import partial
 from threading import Lock
 
 from klamm.core.log.compaction_batches import LastBatch
-from klamm.core.log.producer_state import ProducerCopy, ProducerEntry, ProducerState
+from klamm.core.log.producer_entry import ProducerCopy, ProducerEntry
+from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.types import Millis, Offset, ProducerId
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name
 from klamm.storage.log_state import LogState

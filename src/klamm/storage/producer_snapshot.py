@@ -18,7 +18,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final
 
-from klamm.core.log.producer_state import ProducerSnapshotEntry
+from klamm.core.log.producer_entry import ProducerSnapshotEntry
 from klamm.protocol.checksum import crc32c
 from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
 from klamm.storage.atomic_file import write_atomically

@@ -26,7 +26,8 @@ from klamm.core.group.group_store import GroupStore
 from klamm.core.group.offsets.committed_offset import CommittedOffset
 from klamm.core.log import producer_state, transaction_checks
 from klamm.core.log.leader_epoch import EpochEntry
-from klamm.core.log.producer_state import ProducerEntry, ProducerState
+from klamm.core.log.producer_entry import ProducerEntry
+from klamm.core.log.producer_state import ProducerState
 from klamm.core.txn.markers import TransactionMarker
 from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.errors import ErrorCode

@@ -13,7 +13,8 @@ from klamm.core.log import producer_state
 from klamm.core.log.compaction_batches import BatchJudge
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.ongoing_transactions import OngoingTransactions
-from klamm.core.log.producer_state import ProducerCopy, ProducerEntry, ProducerState
+from klamm.core.log.producer_entry import ProducerCopy, ProducerEntry
+from klamm.core.log.producer_state import ProducerState
 from klamm.core.log.retention import DeletionPlan, SegmentFacts, plan_deletion
 from klamm.core.log.transaction_checks import check_marker
 from klamm.protocol.control_batch import EndTransactionMarker

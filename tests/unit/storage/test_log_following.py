@@ -14,7 +14,7 @@ from tests.support.examples import examples
 from tests.support.failing_calls import failing
 from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_bytes, sent
 
-from klamm.core.log.producer_state import ProducerSnapshotEntry
+from klamm.core.log.producer_entry import ProducerSnapshotEntry
 from klamm.core.log.transaction_verification import UNVERIFIED
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.errors import ErrorCode, KafkaError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from klamm.core.log.producer_state import ProducerSnapshotEntry
+from klamm.core.log.producer_entry import ProducerSnapshotEntry
 from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
 from klamm.storage.producer_snapshot import (
     CorruptSnapshot,

@@ -14,7 +14,7 @@ from klamm.protocol.record_batch import NO_PRODUCER_EPOCH, BatchHeader
 from klamm.protocol.types import ProducerEpoch
 
 if TYPE_CHECKING:
-    from klamm.core.log.producer_state import ProducerEntry
+    from klamm.core.log.producer_entry import ProducerEntry
     from klamm.core.log.transaction_verification import Verification
 
 __all__ = ["check_epoch", "check_first_of_transaction", "check_marker", "check_sequence_of_verified"]

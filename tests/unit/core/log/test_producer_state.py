@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.log_folder import NOW_MS, batch
 
-from klamm.core.log.producer_state import BATCHES_TO_RETAIN, ProducerSnapshotEntry, ProducerState
+from klamm.core.log.producer_entry import BATCHES_TO_RETAIN, ProducerSnapshotEntry
+from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import BatchHeader, read_batch_header
