@@ -97,7 +97,7 @@ SEEDS_UNTIL_FOUND = {
     "remove segments too early": 410,
     "forget what belongs to a lost segment": 810,
     "keep half an index": 650,
-    "save only the last batch": 310,
+    "save only the last batch": 750,
     "follow an index blindly": 260,
     "take what looks like a batch": 420,
 }

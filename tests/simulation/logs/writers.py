@@ -222,12 +222,14 @@ class Writers:
     def _repeat(self, log: Log, model: PartitionModel, base_offset: int, known: Producer, now_ms: Millis) -> None:
         """Repeats one of the producer's last five batches.
 
-        The log knows it after a start, too, unless it was deleted or has expired before the start.
+        The log knows it after a start, too, unless it was deleted or has expired before the start. A cleaner removes
+        all of a producer's batches but the last one, so they are known only if a snapshot has outlasted the start.
         """
         before = model.batch_at(base_offset)
         assert before is not None
         may_be_forgotten = base_offset < model.loaded_end and (
             base_offset < log.log_start_offset
+            or (model.is_compacted and before is not known.batches[-1])
             or now_ms - before.header.max_timestamp >= model.producer_id_expiration_ms
         )
         info = self._append(
