@@ -108,6 +108,17 @@ def _eligible_leaders(
     return tuple(each for each in wanted.replicas if each in candidates)
 
 
+def _last_known_leader(before: PartitionImage, wanted: PartitionImage, elr: tuple[BrokerId, ...]) -> BrokerId:
+    """Returns which replica leads if no other one is known to have every committed record.
+
+    A broker that is no replica any more deletes its log, so it is not that replica, also if it is added again.
+    """
+    last = before.last_known_leader if before.leader == NO_BROKER else before.leader
+    if last == NO_BROKER or last in wanted.replicas:
+        return last
+    return next(iter((*wanted.isr, *elr)), NO_BROKER)
+
+
 def _elect(
     before: PartitionImage,
     wanted: PartitionImage,
@@ -127,9 +138,9 @@ def _elect(
             is_recovering = before.is_recovering and led.isr == before.isr and leader == before.leader
             elr = _eligible_leaders(before, led, rules, unclean_stops)
             return replace(led, elr=elr, last_known_leader=NO_BROKER, is_recovering=is_recovering)
-    last = before.last_known_leader if before.leader == NO_BROKER else before.leader
+    last = _last_known_leader(before, wanted, elr)
     leader = NO_BROKER
-    if not holders and last in wanted.replicas and rules.may_lead(last):
+    if not holders and last != NO_BROKER and rules.may_lead(last):
         leader = last
     elif rules.is_unclean_allowed or election is Election.UNCLEAN:
         leader = next((each for each in wanted.replicas if rules.may_lead(each)), NO_BROKER)

@@ -92,6 +92,27 @@ def test_last_known_leader_is_not_elected_next_to_eligible_ones() -> None:
     assert change_partition(before, rules(2, 3)) is before
 
 
+def test_removed_leader_is_not_the_last_known_one() -> None:
+    """It deletes its log. If it comes back as an added replica, it must not be elected with an empty log."""
+    begun = partition(isr=(1, 3), removing=(1,))
+    # Broker 3 has gone, and is still in sync.
+    ended = change_partition(begun, rules(1, 2))
+    assert (ended.replicas, ended.leader, ended.isr, ended.last_known_leader) == (ids(2, 3), NO_BROKER, ids(3), 3)
+    lost = change_partition(ended, rules(1, 2), isr=(), unclean_stops=ids(3))
+    assert (lost.isr, lost.elr, lost.last_known_leader) == ((), (), 3)
+    added = change_partition(lost, rules(1, 2), replicas=ids(1, 2, 3), adding=ids(1))
+    assert added.leader == NO_BROKER
+    back = change_partition(added, rules(1, 2, 3))
+    assert (back.leader, back.isr, back.is_recovering) == (3, ids(3), True)
+
+
+def test_last_known_leader_that_is_removed_has_an_heir() -> None:
+    """A reassignment may end while there is no leader."""
+    before = partition(NO_BROKER, (3,), elr=(2,), last_known_leader=BrokerId(1), removing=(1,))
+    after = change_partition(before, rules(1))
+    assert (after.replicas, after.leader, after.isr, after.last_known_leader) == (ids(2, 3), NO_BROKER, ids(3), 3)
+
+
 def test_unclean_election_only_where_it_is_allowed() -> None:
     """`unclean.leader.election.enable`, or an unclean election on request, prefers availability."""
     before = partition(NO_BROKER, (), elr=(1,))
