@@ -158,10 +158,26 @@ def test_reassignment_that_only_removes_ends_at_once() -> None:
     assert (after.replicas, after.isr, after.leader, after.leader_epoch) == (ids(1, 2), ids(1, 2), 1, 6)
 
 
+def _moved(image: PartitionImage, number: int) -> PartitionImage:
+    """Returns the partition with a reassignment that removes a replica or adds it again; 0 is none."""
+    others = tuple(each for each in image.replicas if each != number)
+    if number == 0 or not others:
+        return image
+    if number in image.replicas:
+        return replace(image, removing=ids(number), adding=())
+    return replace(image, replicas=(*image.replicas, BrokerId(number)), adding=ids(number), removing=())
+
+
 @settings(max_examples=examples(400), deadline=None)
 @given(
     events=st.lists(
-        st.tuples(st.sets(st.integers(1, 4)), st.sets(st.integers(1, 4)), st.sets(st.integers(1, 4)), st.booleans()),
+        st.tuples(
+            st.sets(st.integers(1, 4)),
+            st.sets(st.integers(1, 4)),
+            st.sets(st.integers(1, 4)),
+            st.booleans(),
+            st.integers(0, 4),
+        ),
         min_size=1,
         max_size=12,
     ),
@@ -169,14 +185,19 @@ def test_reassignment_that_only_removes_ends_at_once() -> None:
 )
 def test_elections_are_clean_or_recorded(events: list[Any], least: int) -> None:
     """Whatever happens: the leader is a live replica and in sync, the sets are apart, epochs never fall, and a leader
-    from outside of both sets is recorded."""
+    from outside of both sets is recorded. A replica that was removed and added again holds nothing until it was in
+    sync: it is not the last known leader, and leads only where unclean elections are allowed."""
+    empty: set[int] = set()
     image = PartitionImage(PartitionIndex(0), BrokerId(1), LeaderEpoch(0), ids(1, 2, 3, 4), ids(1, 2, 3, 4))
-    for live, isr, unclean_stops, unclean in events:
+    for live, isr, unclean_stops, unclean, moved in events:
+        image, before = _moved(image, moved), image
         wanted = [each for each in image.isr if each in live] + [each for each in isr if each in live]
+        if moved:
+            wanted = [*image.isr]  # also of brokers that have just gone
         after = change_partition(
             image,
             rules(*live, least=least, unclean=unclean),
-            isr=wanted if image.leader != NO_BROKER else [],
+            isr=wanted if moved or image.leader != NO_BROKER else [],
             unclean_stops=ids(*(unclean_stops - live)),
         )
         assert not set(after.isr) & set(after.elr)
@@ -186,8 +207,15 @@ def test_elections_are_clean_or_recorded(events: list[Any], least: int) -> None:
             assert after.leader in after.isr
             if after.leader != image.leader and after.leader not in {*image.isr, *image.elr, *wanted}:
                 assert after.is_recovering
-        if len(after.isr) >= min(least, 4):
+        if len(after.isr) >= min(least, len(after.replicas)):
             assert after.elr == ()
-        assert after.leader_epoch == image.leader_epoch + (after.leader != image.leader)
+        has_lost_replica = not set(image.replicas) <= set(after.replicas)
+        assert after.leader_epoch == image.leader_epoch + (after.leader != image.leader or has_lost_replica)
         assert after.partition_epoch == image.partition_epoch + (after != image)
+        empty -= set(wanted)
+        if after.leader in empty:
+            assert unclean
+        empty -= set(after.isr)
+        empty |= set(before.replicas) - set(after.replicas)
+        assert after.last_known_leader == NO_BROKER or after.last_known_leader in {*after.replicas} - empty
         image = after
