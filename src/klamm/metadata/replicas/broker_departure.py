@@ -15,7 +15,7 @@ from klamm.metadata.entries import live_key, put_partition, topic_key
 from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan, Planning
 from klamm.metadata.replicas.eligible_leaders import guard_change, makes_eligible
-from klamm.metadata.replicas.partition_change import ReplicaRules, change_partition
+from klamm.metadata.replicas.partition_change import ReplicaRules, change_partition, heir_of
 from klamm.metadata.replicas.replica_rules import may_lead, rules_of
 from klamm.protocol.types import BrokerId
 
@@ -94,6 +94,5 @@ def without_run_of(
     changed = change_partition(partition, rules, isr=isr, unclean_stops=() if may_be_eligible else (broker_id,))
     if has_log or changed.last_known_leader != broker_id:
         return changed
-    # Another replica that holds every committed record, if there is one: it may be the next that loses its places.
-    heir = next(iter((*changed.isr, *changed.elr)), NO_BROKER)
+    heir = heir_of(changed.isr, changed.elr)
     return replace(changed, last_known_leader=heir, partition_epoch=partition.partition_epoch + 1)

@@ -24,7 +24,7 @@ from enum import Enum
 from klamm.metadata.image import NO_BROKER, PartitionImage
 from klamm.protocol.types import BrokerId, LeaderEpoch
 
-__all__ = ["Election", "ReplicaRules", "change_partition"]
+__all__ = ["Election", "ReplicaRules", "change_partition", "heir_of"]
 
 
 class Election(Enum):
@@ -116,7 +116,14 @@ def _last_known_leader(before: PartitionImage, wanted: PartitionImage, elr: tupl
     last = before.last_known_leader if before.leader == NO_BROKER else before.leader
     if last == NO_BROKER or last in wanted.replicas:
         return last
-    return next(iter((*wanted.isr, *elr)), NO_BROKER)
+    return heir_of(wanted.isr, elr)
+
+
+def heir_of(isr: Sequence[BrokerId], elr: Sequence[BrokerId]) -> BrokerId:
+    """Returns the last known leader in place of one that has no log any more: a replica that holds every committed
+    record, if there is one. It may be the next that loses its places.
+    """
+    return next(iter((*isr, *elr)), NO_BROKER)
 
 
 def _elect(

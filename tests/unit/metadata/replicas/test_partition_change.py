@@ -190,14 +190,16 @@ def test_elections_are_clean_or_recorded(events: list[Any], least: int) -> None:
     empty: set[int] = set()
     image = PartitionImage(PartitionIndex(0), BrokerId(1), LeaderEpoch(0), ids(1, 2, 3, 4), ids(1, 2, 3, 4))
     for live, isr, unclean_stops, unclean, moved in events:
-        image, before = _moved(image, moved), image
+        image = _moved(image, moved)
         wanted = [each for each in image.isr if each in live] + [each for each in isr if each in live]
         if moved:
             wanted = [*image.isr]  # also of brokers that have just gone
+        elif image.leader == NO_BROKER:
+            wanted = []
         after = change_partition(
             image,
             rules(*live, least=least, unclean=unclean),
-            isr=wanted if moved or image.leader != NO_BROKER else [],
+            isr=wanted,
             unclean_stops=ids(*(unclean_stops - live)),
         )
         assert not set(after.isr) & set(after.elr)
@@ -212,10 +214,10 @@ def test_elections_are_clean_or_recorded(events: list[Any], least: int) -> None:
         has_lost_replica = not set(image.replicas) <= set(after.replicas)
         assert after.leader_epoch == image.leader_epoch + (after.leader != image.leader or has_lost_replica)
         assert after.partition_epoch == image.partition_epoch + (after != image)
-        empty -= set(wanted)
+        empty -= set(wanted) & set(image.replicas)
         if after.leader in empty:
             assert unclean
         empty -= set(after.isr)
-        empty |= set(before.replicas) - set(after.replicas)
+        empty |= set(image.replicas) - set(after.replicas)
         assert after.last_known_leader == NO_BROKER or after.last_known_leader in {*after.replicas} - empty
         image = after
