@@ -100,6 +100,19 @@ def test_partitions_move_and_leaders_are_elected(cluster: KafkaCluster, klamm: C
     assert "no reassignment is in progress" in klamm.done("cluster", "reassign", "--cancel")
 
 
+def test_moves_are_throttled(cluster: KafkaCluster, klamm: Command) -> None:
+    """Kafka's brokers take the throttle of a move, each its own rate, and show it until it is removed at the end."""
+    topic = _topic(cluster, [1])
+    out = klamm.done("cluster", "reassign", topic, "--to", "2", "--throttle", "1000000000")
+    assert "1 partition moved" in out
+    assert "the throttle is removed" in out
+    rows = klamm.rows("topic", "describe", topic, "--configs")
+    assert not any(row["value"] for row in rows if "throttled" in row["key"])
+    klamm.done("cluster", "reassign", topic, "--to", "3", "--no-wait", "--throttle", "1000000000")
+    until(lambda: "the throttle is removed" in klamm.done("cluster", "reassign", "--status"))
+    assert "throttle" not in klamm.done("cluster", "reassign", "--status")
+
+
 def test_a_node_that_is_away(cluster: KafkaCluster, klamm: Command) -> None:
     """Its partitions need attention, the cluster shows it as fenced, and a failed election makes the status 1."""
     topic = _topic(cluster, [3, 1], [3, 1])
