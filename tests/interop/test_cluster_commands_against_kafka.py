@@ -57,7 +57,7 @@ def _topic(cluster: KafkaCluster, *replicas: list[int]) -> str:
 
 
 def test_replicas_are_described(cluster: KafkaCluster, klamm: Command) -> None:
-    """Followers tell their log end offsets, and brokers the bytes of their replicas."""
+    """Followers tell their log end offsets and high watermarks, and brokers the bytes of their replicas."""
     topic = _topic(cluster, [1, 2, 3])
     (partition,) = klamm.rows("topic", "describe", topic)
     assert (partition["leader"], partition["replicas"], partition["high_watermark"]) == (1, "1,2,3", 10)
@@ -68,6 +68,7 @@ def test_replicas_are_described(cluster: KafkaCluster, klamm: Command) -> None:
         ("follower", 10, 0),
     ]
     assert all(each["size_bytes"] > 1000 for each in replicas)
+    until(lambda: {row["high_watermark"] for row in klamm.rows("topic", "describe", topic, "--replicas")} == {10})
     assert "min.insync.replicas=1" in klamm.done("topic", "describe", topic)
 
 
