@@ -128,8 +128,10 @@ def _find_moves(image: MetadataImage, homes: Homes, directories: Mapping[BrokerI
         for partition in topic.partitions:
             topic_partition = TopicPartition(topic.name, partition.index)
             home = homes[topic_partition]
-            if home not in directories:
-                continue  # no worker: the partition has no leader
+            if home not in directories or len(partition.replicas) > 1:
+                # Without a leader it has no home. Of several replicas each stays where it is, even if the leader's is
+                # lost: another one may lack records, and the workers elect one that has all.
+                continue
             holders = [number for number, found in folders.items() if topic_partition in found]
             if holders == [home] and partition.leader == home:
                 continue

@@ -259,6 +259,40 @@ def test_the_records_of_a_missing_directory_are_not_replaced(data: _Data) -> Non
         data.redistribute(1)
 
 
+def _replicate(data: _Data, replicas: Sequence[int]) -> None:
+    """Gives a-0, led by worker 1, these replicas, whose folders exist."""
+    brokers = tuple(map(BrokerId, replicas))
+    wide = PartitionImage(PartitionIndex(0), BrokerId(1), LeaderEpoch(1), brokers, brokers)
+    data.change([put_partition(TOPICS["a"], wide)])
+    for number in replicas:
+        if not (data.worker(number) / "a-0").exists():
+            data._make_folder(data.worker(number) / "a-0", TOPICS["a"])
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_several_replicas_keep_the_number_of_workers(data: _Data, workers: int) -> None:
+    """A start with another number of workers than the replicas have is refused, and changes no file."""
+    data.make({"a": [1], "b": [1, 2]}, 2)
+    _replicate(data, [1, 2])
+    files = [path for path in data.path.rglob("*") if path.is_file() and path.name != "metadata.sqlite"]
+    before = {path: path.stat().st_mtime_ns for path in files}
+    with pytest.raises(KlammError, match="--workers 2 as before"):
+        data.redistribute(workers)
+    assert {path: path.stat().st_mtime_ns for path in files} == before
+    assert set(data.redistribute(2).registrations) == {1, 2}
+
+
+def test_a_lost_replica_is_not_replaced_by_another_one(data: _Data) -> None:
+    """If the folder of the leader's replica is gone, the other replica stays where it is: it may lack records, and the
+    workers decide whether it can lead."""
+    data.make({"a": [1]}, 2)
+    _replicate(data, [1, 2])
+    shutil.rmtree(data.path / "a-0")
+    data.redistribute(2)
+    assert not (data.path / "a-0").exists()
+    assert (data.worker(2) / "a-0" / "records").exists()
+
+
 def test_lost_metadata_are_not_begun_again(data: _Data) -> None:
     """Without the content of the store, the partitions of all workers are counted, and no file is changed."""
     data.make({"a": [2, 2]}, 2)
