@@ -15,9 +15,18 @@ import pytest
 
 from klamm.broker.workers.redistribution import redistribute
 from klamm.errors import KlammError
-from klamm.metadata.entries import apply, broker_key, put_broker, put_cluster, put_partition, put_topic
+from klamm.metadata.entries import (
+    apply,
+    broker_key,
+    put_broker,
+    put_cluster,
+    put_features,
+    put_partition,
+    put_topic,
+)
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Commit
+from klamm.metadata.metadata_version import METADATA_VERSION
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.storage.checkpoints import (
@@ -291,6 +300,17 @@ def test_a_lost_replica_is_not_replaced_by_another_one(data: _Data) -> None:
     data.redistribute(2)
     assert not (data.path / "a-0").exists()
     assert (data.worker(2) / "a-0" / "records").exists()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_metadata_version_is_raised(data: _Data, version: int) -> None:
+    """A start of workers raises the metadata version of an earlier klamm: no other program uses the store meanwhile."""
+    data.make({"a": [1, 2]}, 2)
+    data.change([put_features(version) if version else Change("features", None)])
+    for workers in (2, 1):
+        image = data.redistribute(workers)
+        data.check(image)
+        assert image.metadata_version == METADATA_VERSION
 
 
 def test_lost_metadata_are_not_begun_again(data: _Data) -> None:
