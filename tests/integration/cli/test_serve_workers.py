@@ -236,6 +236,7 @@ def test_another_version_does_not_run_beside_its_supervisor(start: Start, tmp_pa
     [
         (("--workers", "0"), "takes a number from 1 on"),
         (("--workers", "2", "-X", "node.id=7"), "goes without node.id=7"),
+        (("--workers", "2", "--metadata", "etcd://127.0.0.1:1/orders"), "goes without klamm.metadata"),
         (
             ("--workers", "2", "-X", "listeners=PLAINTEXT://127.0.0.1:1,PLAINTEXT_B://127.0.0.1:2", "-X", _MAP),
             "takes one listener",
