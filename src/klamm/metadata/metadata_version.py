@@ -27,8 +27,9 @@ __all__ = [
 ]
 
 METADATA_VERSION: Final = 2
-"""The version of this program. A new store gets it. The registration of a single broker raises an older store to it; a
-store of several brokers is raised on request, once all of them know the version (`version_changes`)."""
+"""The version of this program. A new store gets it. The registration of a single broker raises an older store to it,
+and so does the start of workers. A store in etcd is raised on request, once all brokers know the version
+(`version_changes`)."""
 
 METADATA_VERSION_FEATURE: Final = "klamm.metadata.version"
 """The name under which clients see the version as a feature of the cluster (KIP-584). Kafka's `metadata.version` is

@@ -66,6 +66,28 @@ def _produce(command: Command) -> list[list[int]]:
     return [[record.partition, record.offset, record.timestamp] for record in metadata]
 
 
+def _transact(command: Command) -> None:
+    """Writes each list of "transactions" in a transaction; every second one is aborted."""
+    producer = KafkaProducer(**_settings({"transactional.id": command["transactional.id"]}))
+    try:
+        producer.init_transactions()
+        for number, records in enumerate(command["transactions"]):
+            producer.begin_transaction()
+            sent = [
+                producer.send(command["topic"], value=as_bytes(record["value"]), partition=record["partition"])
+                for record in records
+            ]
+            producer.flush(_TIMEOUT_S)
+            for future in sent:
+                future.get(_TIMEOUT_S)
+            if number % 2:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+    finally:
+        producer.close()
+
+
 def _read(command: Command) -> list[dict[str, Any]]:
     """Reads all partitions of "topic" from "earliest", "latest", "offset" or "timestamp" on, to the end."""
     topic = command["topic"]
@@ -137,6 +159,7 @@ if __name__ == "__main__":
     members = Members(_Member)
     operations = {
         "produce": _produce,
+        "transact": _transact,
         "read": _read,
         "join": members.join,
         "leave": members.leave,
