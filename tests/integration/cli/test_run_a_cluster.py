@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shlex
@@ -13,7 +12,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -111,6 +110,14 @@ class Machines:
         words[config] = str(folder / "server.properties")
         self._start(f"klamm-{machine}", [sys.executable, "-m", "klamm.cli", *words[1:]])
 
+    def wait_until_ready(self, machine: int) -> None:
+        """Waits until both listeners of the broker serve."""
+        limit = Limit(_PATIENCE_S)
+        while len(re.findall(r"^ready ", log := self.log(f"klamm-{machine}"), re.MULTILINE)) < 2:
+            assert not limit.is_over, log
+            assert self.processes[f"klamm-{machine}"].poll() is None, log
+            time.sleep(0.1)
+
     def end(self, name: str) -> None:
         """Kills a process."""
         process = self.processes.pop(name)
@@ -145,13 +152,6 @@ class Machines:
         self._stack.callback(process.kill)
 
 
-def _wait(is_true: Callable[[], bool], explain: Callable[[], str]) -> None:
-    limit = Limit(_PATIENCE_S)
-    while not is_true():
-        assert not limit.is_over, explain()
-        time.sleep(0.1)
-
-
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Machines]:
     """Returns the machines of the page, on which nothing runs."""
@@ -184,8 +184,7 @@ def test_the_cluster_of_the_page(
     for machine in MACHINES:
         machines.start_broker(machine)
     for machine in MACHINES:
-        name = f"klamm-{machine}"
-        _wait(lambda name=name: machines.log(name).count("ready ") == 2, lambda name=name: machines.log(name))  # type: ignore[misc]
+        machines.wait_until_ready(machine)
     servers = ",".join(machines.address(machine, 9092) for machine in MACHINES)
     monkeypatch.setenv("KLAMM_BOOTSTRAP_SERVER", servers)
 
@@ -218,4 +217,3 @@ def test_the_cluster_of_the_page(
         assert not limit.is_over, machines.log("klamm-2")
     assert errors == [None] * 120
     assert all(process.poll() is None for process in machines.processes.values())
-    assert os.path.exists(machines.certificates / "klamm.key")
