@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 from tests.interop.client_process import ClientProcess
+from tests.interop.dropped_joins import kafka_python_may_drop_a_join
 from tests.interop.java_client import JavaClient
 from tests.interop.record_scenarios import PARTITIONS, places, spread
 from tests.support.workers import Workers
@@ -67,7 +68,7 @@ class TestConfluentConsumerProtocol(TestConfluent):
     joining: ClassVar[dict[str, Any]] = {"group_protocol": "consumer"}
 
 
-@pytest.mark.flaky(reruns=2)  # reason: see test_kafka_python.py
+@kafka_python_may_drop_a_join
 class TestKafkaPython(WorkersScenarios):
     """kafka-python."""
 
