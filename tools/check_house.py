@@ -6,6 +6,7 @@
 - A logger is `_logger = logging.getLogger(__name__)`.
 - Members of an enum are upper case.
 - A constant of a module begins with an underscore unless another module uses it.
+- `core` and `insight` do not call `open`, `print` or `input`. (`lint-imports` checks what they import.)
 - A mark `flaky` says which error of another program it is for (`only_rerun`), with the reason and a link above it.
 - The files and names in ARCHITECTURE.md exist.
 - The words in `PLAIN` are not used: each has a plainer one.
@@ -30,6 +31,9 @@ SLACK: Final = 20
 """A reason for a long file allows at most this many lines more than the file has."""
 USERS: Final = ("src", "tests", "tools", "bench", "examples")
 CONSTANT: Final = re.compile(r"[A-Z][A-Z0-9_]+")
+PURE_ROOMS: Final = ("core", "insight")
+CALLS: Final = frozenset({"breakpoint", "input", "open", "print"})
+"""Functions of Python that need no import, and read or write."""
 ENUM: Final = re.compile(r"\b(Int|Str)?(Enum|Flag)$")
 
 MAP: Final = ROOT / "ARCHITECTURE.md"
@@ -99,6 +103,7 @@ def all_breaches() -> Iterator[str]:
     yield from long_files()
     yield from docstrings_without_verb()
     yield from broken_conventions()
+    yield from input_and_output()
     yield from blanket_repeats()
     yield from outdated_paths()
     yield from outdated_names()
@@ -166,6 +171,15 @@ def broken_conventions() -> Iterator[str]:
                 for name, _ in assignments(each.body):
                     if not name.startswith("_") and not name.isupper():
                         yield f"{where}: the member {name} of the enum {each.name} is upper case"
+
+
+def input_and_output() -> Iterator[str]:
+    """Yields each call of a function in `CALLS` in a room that decides or analyses."""
+    for path in modules():
+        if path.relative_to(SOURCE).parts[0] in PURE_ROOMS:
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS:
+                    yield f"{path.relative_to(ROOT).as_posix()}:{node.lineno}: this room calls no {node.func.id}()"
 
 
 def blanket_repeats() -> Iterator[str]:

@@ -103,6 +103,14 @@ def test_a_constant_that_another_module_uses_is_public(house: Any, tmp_path: Pat
         assert house.breaches() == []
 
 
+@pytest.mark.parametrize(("room", "is_breach"), [("core", True), ("insight", True), ("cli", False)])
+def test_rooms_that_decide_do_not_print(house: Any, tmp_path: Path, room: str, is_breach: bool) -> None:
+    """A call of `print` is a breach in `core` and `insight`, and not in the room of commands."""
+    (tmp_path / room).mkdir()
+    (tmp_path / room / "rules.py").write_text("def decide() -> None:\n    print('yes')\n")
+    assert house.breaches() == ([f"{room}/rules.py:2: this room calls no print()"] if is_breach else [])
+
+
 _REASON = "# Another program fails at times: https://example.org/issue\n"
 
 
