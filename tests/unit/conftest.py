@@ -98,7 +98,7 @@ def _guarded_wait(condition: threading.Condition, timeout: float | None = None) 
 
 
 sys.addaudithook(_GUARD.hear)
-threading.Condition.wait = _guarded_wait  # type: ignore[method-assign]  # as long as this process runs unit tests
+threading.Condition.wait = _guarded_wait  # type: ignore[assignment, method-assign]  # as long as this process runs unit tests
 time.sleep = _guarded_sleep
 asyncio.sleep = _guarded_sleep_in_loop
 
