@@ -17,6 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 from tests.interop.client_process import ClientProcess, Member
+from tests.interop.dropped_joins import kafka_python_may_drop_a_join
 from tests.interop.java_client import JavaClient
 from tests.interop.record_scenarios import PARTITIONS, places, spread
 from tests.support.patience import Limit
@@ -164,7 +165,7 @@ class TestConfluentConsumerProtocol(Confluent, WorkersScenarios):
     joining: ClassVar[dict[str, Any]] = {"group_protocol": "consumer"}
 
 
-@pytest.mark.flaky(reruns=2)  # reason: see test_kafka_python.py
+@kafka_python_may_drop_a_join
 class TestKafkaPython(WorkersScenarios, TransactionScenarios):
     """kafka-python."""
 

@@ -110,7 +110,7 @@ def partition_states(requests: ClusterRequests, topics: Collection[str] | None) 
 
 def missing_topic(name: str) -> ClusterError:
     """Returns the error for a topic that does not exist."""
-    return ClusterError(f"there is no topic {name}; `klamm topic list --all` shows those there are")
+    return ClusterError(f"there is no topic {name}; `klamm topic list --all` shows the topics")
 
 
 def topic_states_of_librdkafka(access: ClusterAccess, topics: Collection[str] | None) -> dict[str, TopicState]:

@@ -52,7 +52,7 @@ class PartitionPositions:
     """The replicas of one partition, in the order of the metadata."""
 
     high_watermark: int | None
-    """That of the leader: the first offset that consumers can't read yet."""
+    """The high watermark of the leader: the first offset that consumers can't read yet."""
     replicas: tuple[ReplicaPosition, ...]
 
     @property

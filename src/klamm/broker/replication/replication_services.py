@@ -73,7 +73,7 @@ class ReplicationServices:
         self._controller.start()
 
     def stop(self) -> None:
-        """Ends all of it."""
+        """Stops to fetch, to check the lag of followers, and to elect leaders."""
         self._controller.stop()
         self._lag_check.stop()
         self.fetchers.stop()

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     with ClusterRequests(access_of(arguments)) as requests:
         layout = read_layout(requests)
         if arguments.broker not in layout.replicas.loads():
-            raise ClusterError(f"there is no broker {arguments.broker}; `klamm cluster describe` shows those there are")
+            raise ClusterError(f"there is no broker {arguments.broker}; `klamm cluster describe` shows the brokers")
         if arguments.unregister:
             return _unregister(arguments, requests, layout)
         if arguments.cancel:

@@ -25,7 +25,7 @@ from klamm.cli.output import id_list, say, show_rows
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.moving_partitions import begin_reassignments, cancel_reassignments, reassignments_in_progress
 from klamm.insight.reassignment_progress import MoveProgress, moves_in_progress
-from klamm.insight.wanted_replicas import Wish, changes_of, plan_for
+from klamm.insight.wanted_replicas import PlanOptions, changes_of, plan_for
 from klamm.insight.words import PartitionKey, count
 
 __all__ = ["MOVE_COLUMNS", "broker_ids", "configure", "run"]
@@ -102,13 +102,13 @@ def run(arguments: argparse.Namespace) -> int:
         if wanted is not None:
             plan = changes_of(requests, wanted)
         else:
-            wish = Wish(
+            options = PlanOptions(
                 topics=set(arguments.topics),
                 internal=arguments.internal,
                 brokers=arguments.to,
                 replication_factor=arguments.replication_factor,
             )
-            plan = plan_for(requests, wish)
+            plan = plan_for(requests, options)
         return _move(arguments, requests, plan)
 
 
