@@ -26,6 +26,7 @@ from klamm.metadata.replicas import broker_departure, isr_changes, replica_rules
 from klamm.metadata.replicas.isr_changes import IsrProposal
 from klamm.metadata.replicas.partition_change import ReplicaRules
 from klamm.protocol.types import BrokerId, Offset
+from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.storage import log_following
 from klamm.storage.log import Log
 from klamm.storage.run_record import RunRecord
@@ -155,6 +156,18 @@ def _commit_after_the_lease() -> Iterator[None]:
 
 
 @contextmanager
+def _coordinate_after_the_lease() -> Iterator[None]:
+    """A coordinator answers although its session may have ended, until it is told so."""
+    start = CoordinatorRuntime.__init__
+
+    def without_clock(runtime: CoordinatorRuntime[Any], *arguments: Any, **options: Any) -> None:
+        start(runtime, *arguments, **{**options, "has_session": None})
+
+    with patch.object(CoordinatorRuntime, "__init__", without_clock):
+        yield
+
+
+@contextmanager
 def _elect_anybody() -> Iterator[None]:
     """Any live replica is elected, also one that lacks committed records."""
 
@@ -239,6 +252,7 @@ REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "skip the broker epoch": _skip_the_broker_epoch,
     "remember an earlier epoch": _remember_an_earlier_epoch,
     "commit after the lease": _commit_after_the_lease,
+    "coordinate after the lease": _coordinate_after_the_lease,
     "elect anybody": _elect_anybody,
     "keep the places": _keep_the_places,
     "count unsynced records": _count_unsynced_records,
