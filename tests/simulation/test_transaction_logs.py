@@ -113,7 +113,7 @@ def test_a_marker_needs_a_higher_epoch_in_version_2() -> None:
     """With transaction version 2 a marker with the epoch of its records is a finding."""
     world = _World(2)
     world.write(ONE, world.begin(Outcome.IN_DOUBT), 3)
-    with pytest.raises(Violation, match="I13: .* with epoch 3, and its records have 3"):
+    with pytest.raises(Violation, match=r"I13: .* with epoch 3, and its records have 3"):
         world.mark(ONE, 3, is_commit=True)
 
 
@@ -121,7 +121,7 @@ def test_the_epoch_rises_with_each_transaction_of_version_2() -> None:
     """Two transactions of version 2 with the same epoch are a finding, even in different partitions."""
     world = _World(2)
     world.write(ONE, world.begin(), 3)
-    with pytest.raises(Violation, match="I13: the epoch of producer 7 is 3 in transaction 1, and 3 in transaction 2"):
+    with pytest.raises(Violation, match=r"I13: the epoch of producer 7 is 3 in transaction 1, and 3 in transaction 2"):
         world.write(TWO, world.begin(), 3)
 
 
@@ -130,7 +130,7 @@ def test_a_transaction_has_one_epoch() -> None:
     world = _World(1)
     transaction = world.begin()
     world.write(ONE, transaction, 3)
-    with pytest.raises(Violation, match="I13: .* goes on at offset 0"):
+    with pytest.raises(Violation, match=r"I13: .* goes on at offset 0"):
         world.write(TWO, transaction, 4)
 
 
@@ -138,7 +138,7 @@ def test_epochs_never_fall() -> None:
     """A batch with a lower epoch than the one before is a finding."""
     world = _World(1)
     world.write(ONE, world.begin(), 3)
-    with pytest.raises(Violation, match="I13: offset 1 .* behind 3"):
+    with pytest.raises(Violation, match=r"I13: offset 1 .* behind 3"):
         world.mark(ONE, 2, is_commit=False)
 
 
@@ -148,7 +148,7 @@ def test_an_old_marker_of_a_forgotten_producer() -> None:
     world.write(ONE, world.begin(Outcome.IN_DOUBT), 3)
     world.mark(ONE, 4, is_commit=True)
     world.mark(ONE, 3, is_commit=False, now_ms=EXPIRY_MS)
-    with pytest.raises(Violation, match="I13: offset 3 .* behind 3"):
+    with pytest.raises(Violation, match=r"I13: offset 3 .* behind 3"):
         world.mark(ONE, 2, is_commit=False, now_ms=2 * EXPIRY_MS - 1)
 
 
@@ -156,7 +156,7 @@ def test_a_transaction_begins_behind_the_marker_of_the_one_before() -> None:
     """Records of two transactions without a marker between them are a finding, also in `__consumer_offsets`."""
     world = _World(1)
     world.commit_offset(world.begin(), 0)
-    with pytest.raises(Violation, match="I13: .* has no marker there"):
+    with pytest.raises(Violation, match=r"I13: .* has no marker there"):
         world.commit_offset(world.begin(), 0)
 
 
@@ -166,7 +166,7 @@ def test_a_marker_ends_its_own_transaction_only() -> None:
     transaction = world.begin(Outcome.IN_DOUBT)
     world.write(ONE, transaction, 0)
     world.mark(ONE, 0, is_commit=True)
-    with pytest.raises(Violation, match="I13: .* goes on at offset 2 .* has ended at 1"):
+    with pytest.raises(Violation, match=r"I13: .* goes on at offset 2 .* has ended at 1"):
         world.write(ONE, transaction, 0)
 
 
@@ -189,7 +189,7 @@ def test_an_outcome_that_the_producer_learns_later() -> None:
     world.write(ONE, transaction, 0)
     world.mark(ONE, 1, is_commit=False)
     transaction.outcome = Outcome.COMMITTED
-    with pytest.raises(Violation, match="I13: .* for its producer it is committed"):
+    with pytest.raises(Violation, match=r"I13: .* for its producer it is committed"):
         world.checks.check_outcomes()
 
 
@@ -200,5 +200,5 @@ def test_a_transaction_ends_in_one_way() -> None:
     for where in (ONE, TWO):
         world.write(where, transaction, 0)
     world.mark(ONE, 1, is_commit=True)
-    with pytest.raises(Violation, match="I12: .* ends otherwise"):
+    with pytest.raises(Violation, match=r"I12: .* ends otherwise"):
         world.mark(TWO, 1, is_commit=False)
