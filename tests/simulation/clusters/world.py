@@ -86,6 +86,7 @@ class ClusterWorld(ClientWorld):
         )
         self.metadata = SharedMetadata(loop, self.faults, cluster.maximum_operations, self.notes.add)
         self.machines: dict[BrokerId, Machine] = {}
+        self.offsets_partitions = cluster.internal_partitions
         self.new_topics = NewTopicsLedger()
         self.markers_ms = 1e9 if plan.has_stalled_links or plan.has_cut_links or cluster.has_cuts else 3_000.0
         self.has_slow_loads = cluster.load_step_ms > 0
@@ -288,8 +289,9 @@ class ClusterWorld(ClientWorld):
         )
 
     def _look(self) -> None:
-        """Lets partitions move on, and brokers that are away start again."""
+        """Lets partitions move on, and brokers that are away start again; checks what was written meanwhile."""
         self._moves.go_on()
+        self.read_transactions()
         for number, at_ms in list(self._due.items()):
             if self.loop.now_ms >= at_ms:
                 del self._due[number]
