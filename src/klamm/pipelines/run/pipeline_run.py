@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.declare.pipeline import Pipeline
 from klamm.pipelines.errors import PipelineError
-from klamm.pipelines.run.flow_run import STOP_FILE, FlowRun
+from klamm.pipelines.run.flow_run import FlowRun
 from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.run_announcement import forget_stop_requests, unwritable_folder
 from klamm.pipelines.run.spark_jvm import is_jvm_gone
 from klamm.pipelines.status.flow_status import FlowStatus, Runner, is_alive, read_status
 from klamm.pipelines.status.query_reports import BatchReport
-from klamm.spark.folders import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,21 +50,19 @@ class PipelineRun:
         *,
         once: bool,
         reporters: Sequence[RunReporter] = (),
+        runner: Runner | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Prepares the run. Raises `PipelineError` if another process runs one of the flows in this environment."""
+        """Prepares the run; `runner` is that of its `RunAnnouncement`, if there is one.
+
+        Raises `PipelineError` if another process runs one of the flows in this environment.
+        """
         flows = list(flows)
-        refuse_second_run(place, flows, int(wall_clock() * 1000))
-        for flow in flows:
-            folder = place.flow_folder(flow.name)
-            try:
-                folder_at(folder).remove_file(STOP_FILE)
-            except OSError as error:
-                raise PipelineError(
-                    f"an old request to stop, {folder}/{STOP_FILE}, can't be removed: {error}"
-                ) from None
-        runner = Runner.this_process(uuid.uuid4().hex)
+        refuse_second_run(place, flows, int(wall_clock() * 1000), runner=runner)
+        if runner is None:
+            forget_stop_requests(place, flows)
+            runner = Runner.this_process(uuid.uuid4().hex)
         self._spark = spark
         self._reporters = reporters
         self.flows: Final = [
@@ -131,10 +129,7 @@ def _begin(run: FlowRun) -> None:
     try:
         run.begin()
     except OSError as error:
-        raise PipelineError(
-            f"the folder of flow {run.flow.name} can't be written: {error}. It takes the checkpoint and the status: "
-            "mend it, or choose another folder with --checkpoints"
-        ) from None
+        raise unwritable_folder(run.flow, error) from None
 
 
 def chosen_flows(pipeline: Pipeline, names: Sequence[str]) -> list[Flow]:
@@ -147,15 +142,15 @@ def chosen_flows(pipeline: Pipeline, names: Sequence[str]) -> list[Flow]:
     return [flow for flow in pipeline.flows.values() if not names or flow.name in names]
 
 
-def refuse_second_run(place: Place, flows: Iterable[Flow], now_ms: int) -> None:
-    """Raises `PipelineError` if another process runs one of the flows in this environment, or if their folders can't
-    be read.
+def refuse_second_run(place: Place, flows: Iterable[Flow], now_ms: int, *, runner: Runner | None = None) -> None:
+    """Raises `PipelineError` if another process than `runner` runs one of the flows in this environment, or if their
+    folders can't be read.
     """
     for flow in flows:
-        _refuse_second_run(place, flow, now_ms)
+        _refuse_second_run(place, flow, now_ms, runner)
 
 
-def _refuse_second_run(place: Place, flow: Flow, now_ms: int) -> None:
+def _refuse_second_run(place: Place, flow: Flow, now_ms: int, own: Runner | None) -> None:
     folder = place.flow_folder(flow.name)
     try:
         status = read_status(folder)
@@ -163,7 +158,7 @@ def _refuse_second_run(place: Place, flow: Flow, now_ms: int) -> None:
         return
     except OSError as error:
         raise PipelineError(f"the status of flow {flow.name} can't be read: {error}") from None
-    if status is None or not is_alive(status, now_ms):
+    if status is None or status.runner == own or not is_alive(status, now_ms):
         return
     runner: Any = status.runner
     environment = "" if place.environment is None else f" in the environment {place.environment}"
