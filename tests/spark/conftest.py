@@ -59,6 +59,8 @@ _PARTS_OF_OTHERS: Final = 5
 # A test of these files takes minutes.
 _PARTS_OF_LONGEST: Final = {"test_driver_kills.py": 10, "test_pipeline_commands.py": 10, "test_tutorial.py": 15}
 _PARTS_ON_KAFKA: Final = 3
+# The gate runs all cases of this test on klamm, for each commit: one kill of a driver at each point of a micro-batch.
+_ALWAYS: Final = frozenset({"test_a_driver_that_dies_at_any_point"})
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,7 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = []
     for item in items:
         if item.path.is_relative_to(_FOLDER):
-            if not is_in_share_of_gate(item.nodeid, _parts_of_gate(item.path.name)):
+            if not _is_always_run(item) and not is_in_share_of_gate(item.nodeid, _parts_of_gate(item.path.name)):
                 left_out.append(item)
             item.add_marker(pytest.mark.spark)
             if item.get_closest_marker("timeout") is None:
@@ -81,6 +83,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def _is_always_run(item: pytest.Item) -> bool:
+    return not IS_APACHE_KAFKA and getattr(item, "originalname", None) in _ALWAYS
 
 
 def _parts_of_gate(name: str) -> int:
