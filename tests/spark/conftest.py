@@ -19,6 +19,8 @@ from confluent_kafka.admin import AdminClient
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.interop.broker_process import BrokerProcess
+from tests.support.kafka_broker import ApacheKafka
 from tests.support.share_of_gate import is_in_share_of_gate
 from tests.support.short_lived_spark import SHORT_LIVED_JVM, prepare_classes
 from tests.support.spark_connector import ConnectorUnavailable, connector_jars
@@ -133,8 +135,6 @@ def connector(spark: SparkSession) -> str:
 def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Runs the broker and returns its address, or the addresses of the workers."""
     if IS_APACHE_KAFKA:
-        from tests.support.kafka_broker import ApacheKafka
-
         with ApacheKafka() as kafka:
             yield kafka.bootstrap_servers
     elif _BROKER == "workers":
@@ -179,3 +179,15 @@ def topic(new_topic: Callable[..., Topic]) -> Topic:
 def is_apache_kafka() -> bool:
     """Returns whether the broker is Apache Kafka, which supports some features that klamm does not support yet."""
     return IS_APACHE_KAFKA
+
+
+@pytest.fixture
+def mortal(is_apache_kafka: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess | ApacheKafka]:
+    """Runs a broker in a separate process, which a test can kill and restart."""
+    if is_apache_kafka:
+        with ApacheKafka() as kafka:
+            yield kafka
+    else:
+        broker = BrokerProcess(tmp_path_factory.mktemp("broker"), {})
+        yield broker
+        broker.stop()
