@@ -31,8 +31,9 @@ _INTRODUCTIONS = {
     "spark": "How fast klamm's Spark source reads, next to Spark's own Kafka connector. The columns are the brokers; "
     "the rows compare the two sources on the same broker.",
     "spark-sink": "How fast klamm's Spark sink writes, next to Spark's own Kafka connector. The columns are the "
-    "brokers; the rows compare the two sinks on the same broker, with equal settings of the producer. The connector's "
-    "sink writes at least once only.",
+    "brokers; the rows compare the two sinks on the same broker, with equal settings of the producer. One of them, "
+    "`linger.ms=5`, has an effect on the connector only: klamm's sink fills record batches from whole tables of "
+    "rows, and never waits for more. The connector's sink writes at least once only.",
     "clusters": "What three brokers on one machine cost that copy each partition, and how long a failover takes. "
     "klamm's memory and processor time include etcd's. Each row starts new brokers. Apache Kafka's JVMs compile "
     "code while they run, so its first rounds may be slower: see the figures of each round.",

@@ -18,7 +18,7 @@ SINKS: Final[Mapping[str, Sink]] = {
 """The sink's name in the figures → the sink."""
 
 # The defaults of both are the same, except for batch.size: 16,384 in Java, 131,072 in klamm. Java's producer profits
-# from the larger batches, too.
+# from the larger batches, too. klamm's sink ignores the linger, with a warning: it never waits for more rows.
 _EQUAL: Final = {
     "kafka.acks": "all",
     "kafka.enable.idempotence": "true",

@@ -19,6 +19,8 @@ from confluent_kafka.admin import AdminClient
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.interop.broker_process import BrokerProcess
+from tests.support.kafka_broker import ApacheKafka
 from tests.support.share_of_gate import is_in_share_of_gate
 from tests.support.short_lived_spark import SHORT_LIVED_JVM, prepare_classes
 from tests.support.spark_connector import ConnectorUnavailable, connector_jars
@@ -59,6 +61,8 @@ _PARTS_OF_OTHERS: Final = 5
 # A test of these files takes minutes.
 _PARTS_OF_LONGEST: Final = {"test_driver_kills.py": 10, "test_pipeline_commands.py": 10, "test_tutorial.py": 15}
 _PARTS_ON_KAFKA: Final = 3
+# The gate runs all cases of this test on klamm, for each commit: one kill of a driver at each point of a micro-batch.
+_ALWAYS: Final = frozenset({"test_a_driver_that_dies_at_any_point"})
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,7 +77,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = []
     for item in items:
         if item.path.is_relative_to(_FOLDER):
-            if not is_in_share_of_gate(item.nodeid, _parts_of_gate(item.path.name)):
+            if not _is_always_run(item) and not is_in_share_of_gate(item.nodeid, _parts_of_gate(item.path.name)):
                 left_out.append(item)
             item.add_marker(pytest.mark.spark)
             if item.get_closest_marker("timeout") is None:
@@ -81,6 +85,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def _is_always_run(item: pytest.Item) -> bool:
+    return not IS_APACHE_KAFKA and getattr(item, "originalname", None) in _ALWAYS
 
 
 def _parts_of_gate(name: str) -> int:
@@ -127,8 +135,6 @@ def connector(spark: SparkSession) -> str:
 def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Runs the broker and returns its address, or the addresses of the workers."""
     if IS_APACHE_KAFKA:
-        from tests.support.kafka_broker import ApacheKafka
-
         with ApacheKafka() as kafka:
             yield kafka.bootstrap_servers
     elif _BROKER == "workers":
@@ -173,3 +179,15 @@ def topic(new_topic: Callable[..., Topic]) -> Topic:
 def is_apache_kafka() -> bool:
     """Returns whether the broker is Apache Kafka, which supports some features that klamm does not support yet."""
     return IS_APACHE_KAFKA
+
+
+@pytest.fixture
+def mortal(is_apache_kafka: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess | ApacheKafka]:
+    """Runs a broker in a separate process, which a test can kill and restart."""
+    if is_apache_kafka:
+        with ApacheKafka() as kafka:
+            yield kafka
+    else:
+        broker = BrokerProcess(tmp_path_factory.mktemp("broker"), {})
+        yield broker
+        broker.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,18 +69,6 @@ def test_a_query_that_writes_outlives_its_broker(spark: SparkSession, tmp_path: 
         assert sorted(int(record.value or -1) for each in topic.records() for record in each) == list(range(150))
 
 
-@pytest.fixture
-def mortal(is_apache_kafka: bool, tmp_path: Path) -> Iterator[BrokerProcess | ApacheKafka]:
-    """Runs a broker in a separate process, which a test can kill."""
-    if is_apache_kafka:
-        with ApacheKafka() as kafka:
-            yield kafka
-    else:
-        broker = BrokerProcess(tmp_path, {})
-        yield broker
-        broker.stop()
-
-
 def leader_epoch(bootstrap_servers: str) -> int:
     """Returns the leader epoch of partition 0 of the topic "flights"."""
     with closing(Cluster(ClientConfig.from_mapping({"bootstrap.servers": bootstrap_servers}))) as cluster:
@@ -117,7 +104,7 @@ def test_a_query_outlives_a_crash_of_its_broker(
             while len(seen) < crashes_at and query.isActive and time.monotonic() < deadline:
                 time.sleep(0.01)
             mortal.kill()
-            mortal.start() if isinstance(mortal, BrokerProcess) else mortal.restart()
+            mortal.restart()
         query.processAllAvailable()
     finally:
         query.stop()

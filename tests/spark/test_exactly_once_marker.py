@@ -91,12 +91,18 @@ def test_a_marker_that_another_program_overwrote(query: Query) -> None:
     assert committed(query.topic) == query.written(1)
 
 
-def test_two_copies_of_a_checkpoint(spark: SparkSession, query: Query, tmp_path: Path) -> None:
-    """The first one to write a micro-batch goes on; the other one stops there, also at its next start."""
+@pytest.fixture
+def copy(spark: SparkSession, query: Query, tmp_path: Path) -> Query:
+    """A query with a copy of the checkpoint after the first micro-batch."""
     (tmp_path / "copy").mkdir()
     copy = Query(spark, query.topic, tmp_path / "copy")
     copy.input = query.input
     shutil.copytree(query.checkpoint, copy.checkpoint)
+    return copy
+
+
+def test_two_copies_of_a_checkpoint(query: Query, copy: Query) -> None:
+    """The first one to write a micro-batch goes on; the other one stops there, also at its next start."""
     query.add()
     query.run()
     # The copy plans micro-batch 1 too: its file offsets/1 has another time.
@@ -105,6 +111,61 @@ def test_two_copies_of_a_checkpoint(spark: SparkSession, query: Query, tmp_path:
             copy.run()
 
     assert committed(query.topic) == query.written(2)
+
+
+def test_a_checkpoint_that_is_two_micro_batches_older(query: Query, copy: Query) -> None:
+    """The query with the older copy stops, and says which micro-batches the topics have. With the newest checkpoint the
+    query goes on."""
+    for _ in range(2):
+        query.add()
+        query.run()
+    for _ in range(2):
+        with pytest.raises(Exception, match=r"MarkerConflict.*micro-batch 1 .* the micro-batches up to 2 of this"):
+            copy.run()
+    assert committed(query.topic) == query.written(3)
+    query.add()
+    query.run()
+
+    assert committed(query.topic) == query.written(4)
+
+
+def test_a_micro_batch_that_went_to_another_sink(query: Query, new_topic: Callable[..., Topic]) -> None:
+    """The query stops, because a micro-batch is missing in the topics. It goes on without it if the user says so."""
+    other = new_topic(partitions=3)
+    query.add()
+    write_elsewhere(query, other)
+    assert committed(other) == query.added[1]
+    query.add()
+    with pytest.raises(Exception, match=r"MarkerConflict.*micro-batch 2 .* newest micro-batch .* is 0, .*missing"):
+        query.run()
+    assert committed(query.topic) == query.written(1)
+    delete_group(query)
+    query.run(klamm_sink_first_batch=query.first_batch(2))
+
+    assert committed(query.topic) == query.written(1) + query.added[2]
+
+
+def test_a_copy_that_went_on_with_another_sink(query: Query, copy: Query, new_topic: Callable[..., Topic]) -> None:
+    """A copy of the checkpoint that has written its own micro-batch 1 to another sink does not go on with 2 where the
+    topics have the micro-batch 1 of the first checkpoint."""
+    query.add()
+    query.run()
+    write_elsewhere(copy, new_topic())
+    query.add()
+    with pytest.raises(Exception, match=r"MarkerConflict.*is not the micro-batch 1 of the checkpoint"):
+        copy.run()
+    assert committed(query.topic) == query.written(2)
+    query.run()
+
+    assert committed(query.topic) == query.written(3)
+
+
+def write_elsewhere(query: Query, other: Topic) -> None:
+    """Lets the query write its next micro-batch to another topic, at least once."""
+    lines = query.spark.readStream.format("text").load(str(query.input))
+    writer = lines.writeStream.format("klamm").option("kafka.bootstrap.servers", other.bootstrap_servers)
+    writer = writer.option("topic", other.name).option("checkpointLocation", str(query.checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def test_the_commit_log_is_deleted(query: Query) -> None:

@@ -81,9 +81,9 @@ class Commands:
             check=False,
         )
 
-    def start(self, *more: str) -> subprocess.Popen[str]:
+    def start(self, *more: str, **environment: str) -> subprocess.Popen[str]:
         """Starts `klamm pipeline run`."""
-        return self._start(self._words("run", ("--master", "local[2]", *more)))
+        return self._start(self._words("run", ("--master", "local[2]", *more)), **environment)
 
     def submit(self, master: str, *more: str) -> subprocess.Popen[str]:
         """Runs `klamm pipeline run` with spark-submit."""
@@ -205,6 +205,32 @@ def test_a_pipeline_is_watched_and_stopped_from_another_process(commands: Comman
 
     replay = commands.run("replay", "--dead-letters")
     assert (replay.returncode, replay.stdout) == (0, "flow even: 1 dead letter replayed, 1 of them still bad\n")
+
+
+def test_a_stop_while_spark_starts(commands: Commands) -> None:
+    """A run has a status before Spark has started. A request to stop ends it in order, and it reads nothing."""
+    commands.topic.produce([json.dumps({"number": 0})])
+    may_start, home = commands.folder / "may-start", commands.folder / "java"
+    (home / "bin").mkdir(parents=True)
+    java = find_java()
+    (home / "release").write_text(f'JAVA_VERSION="{java.version}"\n')
+    waits = f'#!/bin/sh\nwhile [ ! -e "{may_start}" ]; do sleep 0.1; done\nexec "{java.path}/bin/java" "$@"\n'
+    (home / "bin" / "java").write_text(waits)
+    (home / "bin" / "java").chmod(0o755)
+    running = commands.start(JAVA_HOME=str(home))
+    limit = Limit(_PATIENCE_S)
+    while (status := commands.status())["state"] == "never run":
+        assert not limit.is_over
+        assert running.poll() is None, (commands.folder / "run.err").read_text()
+
+    assert (status["state"], status["pid"]) == ("starting", running.pid)
+    stop = commands.run("stop", "--timeout", "0s")
+    assert (stop.returncode, "even: still running. The request stays" in stop.stderr) == (1, True)
+    may_start.touch()
+
+    assert commands.status_of(running) == 0, (commands.folder / "run.err").read_text()
+    assert commands.status()["state"] == "stopped"
+    assert commands.topic.committed("test.numbers.even", 1) == [-1001]
 
 
 def test_a_pipeline_goes_on_after_kill_9_and_ends_in_order_on_sigterm(commands: Commands) -> None:

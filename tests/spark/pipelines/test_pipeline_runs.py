@@ -103,15 +103,21 @@ def test_environments_share_only_what_they_read(
 
 
 def test_where_flows_start(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
-    """A flow starts at a time, at the end, or where another group is; the dead letters start at the same records, also
-    when records arrive between the two starts."""
+    """A flow starts at a time, at the end, where its own group is, or where another group is; the dead letters start at
+    the same records, also when records arrive between the two starts."""
     flights = new_topic()
     flights.produce_records([{"value": f"bad {at}", "timestamp": at} for at in (1_000, 2_000, 3_000)])
-    consumer = Consumer({"bootstrap.servers": flights.bootstrap_servers, "group.id": f"{name}-other"})
-    consumer.commit(offsets=[TopicPartition(flights.name, 0, 1)], asynchronous=False)
-    consumer.close()
+    for group_id, offset in ((f"{name}.own", 2), (f"{name}-other", 1)):
+        consumer = Consumer({"bootstrap.servers": flights.bootstrap_servers, "group.id": group_id})
+        consumer.commit(offsets=[TopicPartition(flights.name, 0, offset)], asynchronous=False)
+        consumer.close()
     pipeline = Pipeline(name)
-    starts: dict[str, Any] = {"time": "1970-01-01T00:00:03+00:00", "other": group(f"{name}-other"), "end": "latest"}
+    starts: dict[str, Any] = {
+        "time": "1970-01-01T00:00:03+00:00",
+        "own": "committed",
+        "other": group(f"{name}-other"),
+        "end": "latest",
+    }
     for flow, start in starts.items():
         pipeline.flow(
             source=topic(flights.name, decode=json(SCHEMA), start=start), sink=to_topic(f"{name}-{flow}"), name=flow
@@ -128,6 +134,7 @@ def test_where_flows_start(runs: Runs, name: str, new_topic: Callable[..., Topic
     }
     assert letters == {
         "time": [b"bad 3000", b"bad at the end"],
+        "own": [b"bad 3000", b"bad at the end"],
         "other": [b"bad 2000", b"bad 3000", b"bad at the end"],
         "end": [b"bad at the end"],
     }

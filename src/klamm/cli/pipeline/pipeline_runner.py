@@ -12,6 +12,7 @@ from typing import Final
 from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
 from klamm.cli.pipeline.run_lines import lines_for
 from klamm.pipelines.run.pipeline_run import PipelineRun, RunReporter, refuse_run
+from klamm.pipelines.run.run_announcement import RunAnnouncement
 from klamm.pipelines.run.spark_jvm import stop_session
 from klamm.pipelines.status.flow_metrics import FlowMetrics
 
@@ -23,28 +24,38 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 def run(arguments: argparse.Namespace) -> int:
     """Runs the flows; returns 1 if one of them has failed.
 
-    The first SIGTERM or SIGINT ends them after their micro-batches, the second one at once. Raises KlammError.
+    The first SIGTERM or SIGINT ends them after their micro-batches, the second one at once. SIGTERM ends the command at
+    once while Spark starts. Raises KlammError.
     """
     chosen = choose_pipeline(arguments)
     refuse_run(chosen.place, chosen.flows, time.time_ns() // 1_000_000)  # before Spark starts, which takes long
+    signal.signal(signal.SIGTERM, _end_before_spark)
     metrics = FlowMetrics()
     lines = lines_for(as_json=arguments.json)
     reporters: list[RunReporter] = [lines]
-    if arguments.metrics is not None:
-        host, port = arguments.metrics
-        bound = metrics.serve(host, port)
-        reporters.append(metrics)
-        print(f"klamm pipeline: figures for Prometheus at http://{host}:{bound}/metrics", file=sys.stderr)
     # Spark's own log repeats each error in hundreds of lines; the file error.txt has the error whole.
     conf = {"spark.log.level": "OFF", **({"spark.ui.enabled": "true"} if arguments.ui else {})}
-    spark = session_for(arguments, chosen, **conf)
+    spark = None
     try:
-        if arguments.ui and spark.sparkContext.uiWebUrl is not None:
-            print(f"klamm pipeline: Spark's web interface at {spark.sparkContext.uiWebUrl}", file=sys.stderr)
-        running = PipelineRun(
-            spark, chosen.pipeline, chosen.place, chosen.flows, once=arguments.once, reporters=reporters
-        )
-        _stop_on_signals(running)
+        with RunAnnouncement(chosen.place, chosen.flows, once=arguments.once) as announcement:
+            if arguments.metrics is not None:
+                host, port = arguments.metrics
+                bound = metrics.serve(host, port)
+                reporters.append(metrics)
+                print(f"klamm pipeline: figures for Prometheus at http://{host}:{bound}/metrics", file=sys.stderr)
+            spark = session_for(arguments, chosen, **conf)
+            if arguments.ui and spark.sparkContext.uiWebUrl is not None:
+                print(f"klamm pipeline: Spark's web interface at {spark.sparkContext.uiWebUrl}", file=sys.stderr)
+            running = PipelineRun(
+                spark,
+                chosen.pipeline,
+                chosen.place,
+                chosen.flows,
+                once=arguments.once,
+                reporters=reporters,
+                runner=announcement.runner,
+            )
+            _stop_on_signals(running)
         has_succeeded = running.run()
         lines.close()
         for flow in running.flows:
@@ -54,7 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         lines.close()
         metrics.close()
-        stop_session(spark)
+        if spark is not None:
+            stop_session(spark)
+
+
+def _end_before_spark(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)  # no micro-batch runs
 
 
 def _stop_on_signals(running: PipelineRun) -> None:

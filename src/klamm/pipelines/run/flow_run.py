@@ -15,7 +15,7 @@ from klamm.pipelines.run.checkpoint_reader import PlannedBatch
 from klamm.pipelines.run.flow_queries import start_dead_letters, start_flow
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.supervised_query import Failure, QueryState, SupervisedQuery
-from klamm.pipelines.status.flow_status import FlowStatus, QueryStatus, Runner, read_status, write_status
+from klamm.pipelines.status.flow_status import FlowStatus, QueryStatus, Runner, bad_records_before, write_status
 from klamm.pipelines.status.query_reports import BatchReport
 from klamm.spark.folders import folder_at
 
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["DEAD_LETTERS", "STOP_FILE", "FlowRun"]
+__all__ = ["DEAD_LETTERS", "FLOW", "STOP_FILE", "FlowRun"]
 
 _logger = logging.getLogger(__name__)
 
 DEAD_LETTERS: Final = "dead-letters"
 """The role of the query that writes dead letters."""
-_FLOW: Final = "flow"
+FLOW: Final = "flow"
+"""The role of the flow's own query."""
 STOP_FILE: Final = "stop"
 """The name of the file in a flow's folder that ends the flow."""
 _ERROR_FILE: Final = "error.txt"
@@ -78,12 +79,12 @@ class FlowRun:
         self._written_at = float("-inf")
         self._has_warned = False
         """Whether the status could not be written last."""
-        before = self._before()
-        self.bad_records_before: Final = before.get(_FLOW, 0)
+        before = bad_records_before(self._folder)
+        self.bad_records_before: Final = before.get(FLOW, 0)
         """The bad records of earlier runs."""
         rule = bad_record_rule(flow)
         starts: dict[str, tuple[Callable[[], StreamingQuery], str, str]] = {
-            _FLOW: (
+            FLOW: (
                 partial(start_flow, spark, place, flow, rule, once=once),
                 place.query_name(flow),
                 place.checkpoint(flow.name),
@@ -116,7 +117,15 @@ class FlowRun:
         return any(query.state is QueryState.FAILED for query in self.queries.values())
 
     def begin(self) -> None:
-        """Writes the first status. Raises `OSError`; later, a status that can't be written is only a warning."""
+        """Writes the first status. A flow that is to stop, by a request that came while Spark started, is over then.
+
+        Raises `OSError`; later, a status that can't be written is only a warning.
+        """
+        self._look_for_stop(self._clock())
+        if self._stop_requested_at is not None:
+            for query in self.queries.values():
+                query.end()
+            self._remove_stop_file()
         write_status(self._folder, self.status())
 
     def look(self) -> Iterator[tuple[str, BatchReport]]:
@@ -134,10 +143,10 @@ class FlowRun:
             self.request_stop()  # a flow without its dead letters, or the reverse, does not go on
         self._look_for_stop(now)
         if self._stop_requested_at is not None:
-            self.queries[_FLOW].stop_when_idle(now, self._stop_requested_at)
+            self.queries[FLOW].stop_when_idle(now, self._stop_requested_at)
             if DEAD_LETTERS in self.queries:
                 self.queries[DEAD_LETTERS].watch_idleness(now)
-        if self.queries[_FLOW].state.is_final and DEAD_LETTERS in self.queries:
+        if self.queries[FLOW].state.is_final and DEAD_LETTERS in self.queries:
             self._end_dead_letters(self.queries[DEAD_LETTERS], now)
         if self.is_over and not was_over:
             self._remove_stop_file()
@@ -205,12 +214,12 @@ class FlowRun:
         if QueryState.WAITING in states:
             return str(QueryState.WAITING.value)
         # Dead letters start later than their flow, which runs already.
-        is_starting = self.queries[_FLOW].state is QueryState.STARTING
+        is_starting = self.queries[FLOW].state is QueryState.STARTING
         return str((QueryState.STARTING if is_starting else QueryState.RUNNING).value)
 
     def _start_dead_letters(self, spark: SparkSession, rule: Rule) -> StreamingQuery:
         # After the flow's end, the dead letters end when they have reached it.
-        once = self._once or self.queries[_FLOW].state.is_final
+        once = self._once or self.queries[FLOW].state.is_final
         return start_dead_letters(spark, self._place, self.flow, rule, once=once)
 
     def _is_too_early_for_dead_letters(self, now: float) -> bool:
@@ -224,7 +233,7 @@ class FlowRun:
             return False
         if self._once or self._stop_requested_at is not None or self.has_failed:
             return True  # until the flow has ended
-        is_at_first_batch = self.queries[_FLOW].is_at_first_batch
+        is_at_first_batch = self.queries[FLOW].is_at_first_batch
         self._dead_letters_may_start = not is_at_first_batch or now - self._began_at >= _DEAD_LETTERS_WAIT_S
         return not self._dead_letters_may_start
 
@@ -238,7 +247,7 @@ class FlowRun:
             self._dead_letters_may_start = True  # they end by themselves
             return
         # A flow that can't start, as one that is declared wrong, has nothing for its dead letters to reach.
-        if not self.queries[_FLOW].has_run or not self._is_behind(now):
+        if not self.queries[FLOW].has_run or not self._is_behind(now):
             letters.stop_when_idle(now, requested_at=float("-inf"))
         elif now - self._flow_ended_at >= _CATCH_UP_S or letters.state is QueryState.WAITING:
             letters.end()
@@ -256,14 +265,6 @@ class FlowRun:
                 _logger.debug("the checkpoints in %s can't be read: %s", self._folder, error)
                 self._are_dead_letters_behind = False
         return self._are_dead_letters_behind
-
-    def _before(self) -> dict[str, int]:
-        """Returns the bad records that earlier runs have counted, by role."""
-        try:
-            status = read_status(self._folder)
-        except (OSError, ValueError):
-            return {}
-        return {} if status is None else {role: query.bad_records for role, query in status.queries.items()}
 
     def _look_for_stop(self, now: float) -> None:
         if self._stop_requested_at is not None or now - self._stop_looked_at < _STOP_INTERVAL_S:
@@ -289,7 +290,7 @@ class FlowRun:
             file = f"not written ({error})"
         if query.state is not QueryState.FAILED:
             return
-        what = f"flow {self.flow.name}" if role == _FLOW else f"the dead letters of flow {self.flow.name}"
+        what = f"flow {self.flow.name}" if role == FLOW else f"the dead letters of flow {self.flow.name}"
         restarts = query.restarts.count
         after = (
             "" if failure.is_certain else f" after {restarts} restart{'' if restarts == 1 else 's'} without progress"

@@ -12,12 +12,12 @@ from klamm.pipelines.declare.pipeline import Pipeline
 from klamm.pipelines.declare.sinks import ToFiles
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.backfill.backfill_record import unfinished_replacement
-from klamm.pipelines.run.flow_run import STOP_FILE, FlowRun
+from klamm.pipelines.run.flow_run import FlowRun
 from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.run_announcement import forget_stop_requests, unwritable_folder
 from klamm.pipelines.run.spark_jvm import is_jvm_gone
 from klamm.pipelines.status.flow_status import FlowStatus, Runner, is_alive, read_status
 from klamm.pipelines.status.query_reports import BatchReport
-from klamm.spark.folders import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,21 +52,19 @@ class PipelineRun:
         *,
         once: bool,
         reporters: Sequence[RunReporter] = (),
+        runner: Runner | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Prepares the run. Raises `PipelineError` as `refuse_run` does."""
+        """Prepares the run; `runner` is that of its `RunAnnouncement`, if there is one.
+
+        Raises `PipelineError` as `refuse_run` does.
+        """
         flows = list(flows)
-        refuse_run(place, flows, int(wall_clock() * 1000))
-        for flow in flows:
-            folder = place.flow_folder(flow.name)
-            try:
-                folder_at(folder).remove_file(STOP_FILE)
-            except OSError as error:
-                raise PipelineError(
-                    f"an old request to stop, {folder}/{STOP_FILE}, can't be removed: {error}"
-                ) from None
-        runner = Runner.this_process(uuid.uuid4().hex)
+        refuse_run(place, flows, int(wall_clock() * 1000), runner=runner)
+        if runner is None:
+            forget_stop_requests(place, flows)
+            runner = Runner.this_process(uuid.uuid4().hex)
         self._spark = spark
         self._place = place
         self._reporters = reporters
@@ -138,10 +136,7 @@ def _begin(run: FlowRun) -> None:
     try:
         run.begin()
     except OSError as error:
-        raise PipelineError(
-            f"the folder of flow {run.flow.name} can't be written: {error}. It takes the checkpoint and the status: "
-            "mend it, or choose another folder with --checkpoints"
-        ) from None
+        raise unwritable_folder(run.flow, error) from None
 
 
 def chosen_flows(pipeline: Pipeline, names: Sequence[str]) -> list[Flow]:
@@ -154,11 +149,11 @@ def chosen_flows(pipeline: Pipeline, names: Sequence[str]) -> list[Flow]:
     return [flow for flow in pipeline.flows.values() if not names or flow.name in names]
 
 
-def refuse_run(place: Place, flows: Sequence[Flow], now_ms: int) -> None:
-    """Raises `PipelineError` if the flows can't run now: another process runs one of them in this environment, or a
-    backfill replaces files of one, or their folders can't be read.
+def refuse_run(place: Place, flows: Sequence[Flow], now_ms: int, *, runner: Runner | None = None) -> None:
+    """Raises `PipelineError` if the flows can't run now: another process than `runner` runs one of them in this
+    environment, or a backfill replaces files of one, or their folders can't be read.
     """
-    refuse_second_run(place, flows, now_ms)
+    refuse_second_run(place, flows, now_ms, runner=runner)
     _refuse_replacement(place, flows)
 
 
@@ -177,15 +172,15 @@ def _refuse_replacement(place: Place, flows: Iterable[Flow]) -> None:
             )
 
 
-def refuse_second_run(place: Place, flows: Iterable[Flow], now_ms: int) -> None:
-    """Raises `PipelineError` if another process runs one of the flows in this environment, or if their folders can't
-    be read.
+def refuse_second_run(place: Place, flows: Iterable[Flow], now_ms: int, *, runner: Runner | None = None) -> None:
+    """Raises `PipelineError` if another process than `runner` runs one of the flows in this environment, or if their
+    folders can't be read.
     """
     for flow in flows:
-        _refuse_second_run(place, flow, now_ms)
+        _refuse_second_run(place, flow, now_ms, runner)
 
 
-def _refuse_second_run(place: Place, flow: Flow, now_ms: int) -> None:
+def _refuse_second_run(place: Place, flow: Flow, now_ms: int, own: Runner | None) -> None:
     folder = place.flow_folder(flow.name)
     try:
         status = read_status(folder)
@@ -193,7 +188,7 @@ def _refuse_second_run(place: Place, flow: Flow, now_ms: int) -> None:
         return
     except OSError as error:
         raise PipelineError(f"the status of flow {flow.name} can't be read: {error}") from None
-    if status is None or not is_alive(status, now_ms):
+    if status is None or status.runner == own or not is_alive(status, now_ms):
         return
     runner: Any = status.runner
     environment = "" if place.environment is None else f" in the environment {place.environment}"

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from klamm.pipelines.status.query_reports import QueryFigures
 from klamm.spark.folders import folder_at
 
-__all__ = ["FlowStatus", "QueryStatus", "Runner", "is_alive", "read_status", "write_status"]
+__all__ = ["FlowStatus", "QueryStatus", "Runner", "bad_records_before", "is_alive", "read_status", "write_status"]
 
 T = TypeVar("T")
 
@@ -104,6 +104,16 @@ def read_status(folder: str) -> FlowStatus | None:
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{folder}/{_FILE} is damaged: {error}") from None
+
+
+def bad_records_before(folder: str) -> dict[str, int]:
+    """Returns the bad records that earlier runs of the flow have counted, by role; none for a status that can't be
+    read."""
+    try:
+        status = read_status(folder)
+    except (OSError, ValueError):
+        return {}
+    return {} if status is None else {role: query.bad_records for role, query in status.queries.items()}
 
 
 def _known(of: type[T], values: Mapping[str, Any]) -> T:
