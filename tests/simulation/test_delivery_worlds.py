@@ -22,6 +22,7 @@ SEEDS_UNTIL_FOUND = {
     "never resume": 30,
     "drain nothing": 100,
     "repeat a batch out of order": 80,
+    "keep the deadline of a batch": 380,
     "forget a failed commit": 700,
 }
 """The number of seeds within which each planted bug is found: about three times the longest run of seeds that did not
