@@ -22,6 +22,7 @@ PLANTED = {
     "never resume": Planted(30, (26,)),
     "drain nothing": Planted(100, (24,)),
     "repeat a batch out of order": Planted(80, (24, 26)),
+    "keep the deadline of a batch": Planted(380, (24,)),
     "forget a failed commit": Planted(700, (26,)),
 }
 """What is expected of each planted bug."""
