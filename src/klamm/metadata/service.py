@@ -115,11 +115,8 @@ class MetadataService:
         return self._store.is_shared
 
     def has_session(self) -> bool:
-        """Returns whether the session is certain to last now: see `MetadataStore.valid_until`.
-
-        Without it, another broker may lead this broker's partitions already: it acknowledges nothing, and coordinates
-        nothing. A process that was stopped for a while sees this here before it is told that its session has ended.
-        """
+        """Returns whether the session is certain to last now (`MetadataStore.valid_until`). Otherwise another broker
+        may lead the partitions already; a process that was stopped sees this here before it is told."""
         return time.monotonic() < self._store.valid_until()
 
     @classmethod

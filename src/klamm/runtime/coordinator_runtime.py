@@ -137,10 +137,8 @@ class CoordinatorRuntime(Generic[S]):
         if led is not None and led.lingering and not may_linger:
             self._flush(led)
             led = self._led.get(partition)
-        # Without a session, another broker may coordinate already and have acknowledged more. Requests that write would
-        # wait for a high watermark that does not rise any more; those that only read would get an old state.
-        has_session = self._has_session is None or self._has_session()
-        if led is None or led.state is not PartitionState.ACTIVE or not has_session:
+        # Otherwise another broker may coordinate already: requests that only read would get an old state.
+        if led is None or led.state is not PartitionState.ACTIVE or (self._has_session and not self._has_session()):
             is_loading = led is not None and led.state in (PartitionState.LOADING, PartitionState.STARTING)
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
             return refuse(request, code)

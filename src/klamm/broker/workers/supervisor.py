@@ -136,7 +136,7 @@ class Supervisor:
             if status == OTHER_VERSION_STATUS:
                 _logger.error(
                     "another version of klamm was installed since this command, klamm %s, was started. Worker %d can't "
-                    "run beside the others, so all workers stop: start the command again",
+                    "run next to the others, so all workers stop: start the command again",
                     __version__,
                     number,
                 )

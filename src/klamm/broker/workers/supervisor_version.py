@@ -20,7 +20,7 @@ VERSION_OPTION: Final = "--supervisor-version"
 
 
 def other_version(supervisor: str | None) -> str | None:
-    """Returns why a worker of this program must not run beside a supervisor of that version, None if it may.
+    """Returns why a worker of this program must not run next to a supervisor of that version, None if it may.
 
     A supervisor that gives no version (None) is of an earlier one.
     """
