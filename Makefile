@@ -111,7 +111,7 @@ SPARK_KILLS ?= 20
 PIPELINE_KILLS_SECONDS ?= 600
 ETCD_ROUNDS ?= 200
 faults: install
-	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
+	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' KLAMM_UPGRADE_FROM='$(FROM)' $(BIN)/python -m pytest tests/faults
 	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py tests/spark/pipelines/test_backfill_commands.py
 	@KLAMM_EXACTLY_ONCE_MATRIX=1 $(BIN)/python -m pytest tests/interop/test_producer_in_a_cluster.py tests/spark/test_exactly_once_with_acls.py
 	@for broker in klamm apache-kafka; do \
@@ -137,8 +137,10 @@ checker: install
 		done; \
 	done; exit $$status
 
-# A cluster under load is upgraded from this commit, one broker after the other, and downgraded again.
-FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
+# A cluster under load is upgraded from this commit, one broker after the other, and downgraded again. Without a tag it is
+# the last commit before a format on the disk changed: its snapshots hold one batch of each producer, and present ones
+# hold five (ADR 50). So each version reads files of the other one.
+FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo 56fc622d1e15)
 upgrade: install
 	@KLAMM_UPGRADE_FROM='$(FROM)' $(BIN)/python -m pytest tests/faults/test_rolling_restart.py
 

@@ -1,7 +1,7 @@
 """Measures the metadata store in etcd: the load of 10,000 partitions, and the time until every broker sees a new topic.
 
-`python -m bench.etcd_metadata`; with KLAMM_TEST_ETCD=current, a current etcd. One member, without syncs to the disk,
-and three brokers' services in this process.
+`python -m bench.etcd_metadata`; with KLAMM_TEST_ETCD=current, a current etcd. One member, whose data is in memory, and
+three brokers' services in this process. `--sync` puts the data into the folder for temporary files, and etcd syncs it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def _load(etcd: Etcd, partitions: int) -> None:
     )
 
 
-async def _new_topics(services: list[MetadataService]) -> None:
+async def _new_topics(services: list[MetadataService], replicas: int) -> None:
     times = []
     for number in range(_NEW_TOPICS):
         name = f"new-{number}"
@@ -59,7 +59,7 @@ async def _new_topics(services: list[MetadataService]) -> None:
         for service, event in zip(services, are_there, strict=True):
             service.subscribe(_setter(name, event))
         began = perf_counter()
-        await services[0].create_topics([NewTopic(name, partitions=6)])
+        await services[0].create_topics([NewTopic(name, partitions=6, replication_factor=replicas)])
         for event in are_there:
             await event.wait()
         times.append(perf_counter() - began)
@@ -75,16 +75,22 @@ def _setter(name: str, event: asyncio.Event) -> Callable[[MetadataImage, Metadat
     return look
 
 
-async def _run(etcd: Etcd, partitions: int) -> None:
+async def _run(etcd: Etcd, partitions: int, replicas: int) -> None:
     services = [await _open(etcd, broker_id) for broker_id in range(1, _BROKERS + 1)]
     for number, service in enumerate(services):
         await service.start_broker({"PLAINTEXT": ("127.0.0.1", 9092 + number)})
+    while len(services[0].image.brokers) < _BROKERS:  # noqa: ASYNC110 - the watch changes it
+        await asyncio.sleep(0.001)
     began = perf_counter()
     for number in range(partitions // _PARTITIONS_OF_TOPIC):
-        await services[0].create_topics([NewTopic(f"topic-{number}", partitions=_PARTITIONS_OF_TOPIC)])
-    print(f"create {partitions} partitions, {_PARTITIONS_OF_TOPIC} a topic: {perf_counter() - began:.2f} s")
+        topic = NewTopic(f"topic-{number}", partitions=_PARTITIONS_OF_TOPIC, replication_factor=replicas)
+        await services[0].create_topics([topic])
+    print(
+        f"create {partitions} partitions with {replicas} replicas, {_PARTITIONS_OF_TOPIC} a topic: "
+        f"{perf_counter() - began:.2f} s"
+    )
     await _load(etcd, partitions)
-    await _new_topics(services)
+    await _new_topics(services, replicas)
     for service in services:
         await service.close()
 
@@ -93,9 +99,11 @@ def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=10_000)
-    partitions = parser.parse_args().partitions
-    with tempfile.TemporaryDirectory() as folder, Etcd(Path(folder)) as etcd:
-        asyncio.run(_run(etcd, partitions))
+    parser.add_argument("--sync", action="store_true")
+    parser.add_argument("--replicas", type=int, default=_BROKERS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Etcd(Path(folder), is_synced=options.sync) as etcd:
+        asyncio.run(_run(etcd, options.partitions, options.replicas))
 
 
 if __name__ == "__main__":

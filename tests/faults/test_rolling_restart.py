@@ -1,6 +1,7 @@
 """Tests that a cluster is restarted, one broker after the other with SIGTERM, while clients work: they see no error.
 
 KLAMM_UPGRADE_FROM names a commit, to also test an upgrade from there and the way back: `make upgrade FROM=COMMIT`.
+`make upgrade` and `make faults` have a default that differs in a format on the disk.
 """
 
 from __future__ import annotations

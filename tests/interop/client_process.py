@@ -178,7 +178,7 @@ class ClientProcess:
 
     def _complaint(self) -> str:
         text = self._errors.read_text(encoding="utf-8") if self._errors is not None else ""
-        return f"\n{text[-4000:]}" if text else ""
+        return f"\n{text[-8000:]}" if text else ""
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Final
 
 import pytest
-from tests.interop.client_process import ClientProcess
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from tests.interop.client_process import ClientProcess, Member
+from tests.interop.dropped_joins import kafka_python_may_drop_a_join
 from tests.interop.java_client import JavaClient
 from tests.interop.record_scenarios import PARTITIONS, places, spread
+from tests.support.patience import Limit
+from tests.support.wire import Wire
 from tests.support.workers import Workers
 
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+
 pytestmark = pytest.mark.timeout(180)
+
+PATIENCE_S: Final = 60
+_PAUSE_S: Final = 0.2
+_INTERNAL_PARTITIONS: Final = (
+    *("-X", "offsets.topic.num.partitions=3"),
+    *("-X", "transaction.state.log.num.partitions=3"),
+)
+"""With the test profile's one partition, one worker would coordinate everything."""
 
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
-    """Runs three workers."""
-    started = Workers(tmp_path_factory.mktemp("workers"), "--workers", "3")
+    """Runs three workers, each of which coordinates some groups and transactions."""
+    started = Workers(tmp_path_factory.mktemp("workers"), "--workers", "3", *_INTERNAL_PARTITIONS)
     yield started
     assert started.stop() == 0
 
@@ -29,31 +54,100 @@ def bootstrap(workers: Workers) -> str:
     return addresses.split(",")[0]
 
 
+def _leaders(bootstrap: str, topic: str) -> set[int]:
+    found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, PATIENCE_S).topics[topic]
+    return {partition.leader for partition in found.partitions.values()}
+
+
+def _coordinator(bootstrap: str, group: str) -> int:
+    with Wire(bootstrap) as wire:
+        (found,) = wire.call(FindCoordinatorResponse, 4, FindCoordinatorRequest(coordinator_keys=[group])).coordinators
+    assert found.error_code == ErrorCode.NONE
+    return int(found.node_id)
+
+
+def _committed(bootstrap: str, group: str, topic: str) -> list[int]:
+    """Returns the group's committed offset of each partition, from its coordinator, which may be loading the group."""
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, index) for index in range(PARTITIONS)])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    limit = Limit(PATIENCE_S)
+    while True:
+        try:
+            found = admin.list_consumer_group_offsets([wanted])[group].result(PATIENCE_S)
+        except KafkaException:
+            if limit.is_over:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return [each.offset for each in found.topic_partitions or []]
+
+
+def _commit(members: Sequence[Member], bootstrap: str, group: str, topic: str, offset: int) -> None:
+    """Makes the members commit until the group has this offset in each partition: one may be joining again."""
+    limit = Limit(PATIENCE_S)
+    while _committed(bootstrap, group, topic) != [offset] * PARTITIONS:
+        assert not limit.is_over, [member.names() for member in members]
+        for member in members:
+            member.commit()
+        time.sleep(_PAUSE_S)
+
+
 class WorkersScenarios:
     """What every client must do with several brokers. A suite defines the fixture `new_client`."""
 
     joining: ClassVar[dict[str, Any]] = {}
 
-    def test_members_read_from_all_workers_and_outlive_one(
-        self, client: ClientProcess, workers: Workers, topic: str, group: str
+    def test_members_read_from_all_workers_and_outlive_their_coordinator(
+        self, client: ClientProcess, workers: Workers, bootstrap: str, topic: str, group: str
     ) -> None:
-        """Two members share a topic whose partitions lie on three workers. A worker is killed, with its partitions and
-        perhaps the group's coordinator: when it is back, members and producer go on, and nothing is lost."""
-        first = client.join("first", group, topic, **self.joining)
-        second = client.join("second", group, topic, **self.joining)
-        for member in (first, second):
+        """Two members share a topic whose partitions lie on three workers. The worker that coordinates the group is
+        killed, with its partitions: when it is back, it has the committed offsets, members and producer go on, and
+        nothing is lost."""
+        assert _leaders(bootstrap, topic) == {1, 2, 3}
+        members = [
+            client.join(name, group, topic, enable_auto_commit="false", **self.joining) for name in ("first", "second")
+        ]
+        for member in members:
             member.wait_until(lambda m: len(m.assignment or []) == PARTITIONS // 2, "owns half")
+
+        def have_read(count: int) -> bool:
+            return members[0].places | members[1].places == places(count)
+
         client.call("produce", topic=topic, records=spread(10))
-        client.wait_until(lambda: first.places | second.places == places(10), lambda: "not everything arrived")
-        workers.kill(2)
+        client.wait_until(lambda: have_read(10), lambda: "not everything arrived")
+        _commit(members, bootstrap, group, topic, 10)
+        workers.kill(_coordinator(bootstrap, group))
         client.call("produce", topic=topic, records=spread(10))
-        client.wait_until(lambda: first.places | second.places == places(20), lambda: "records were lost")
-        first.leave()
-        second.leave()
+        client.wait_until(lambda: have_read(20), lambda: "records were lost")
+        assert _committed(bootstrap, group, topic) == [10] * PARTITIONS
+        _commit(members, bootstrap, group, topic, 20)
+        for member in members:
+            member.leave()
 
 
-class TestConfluent(WorkersScenarios):
-    """librdkafka, in the classic protocol."""
+class TransactionScenarios:
+    """What every client with a transactional producer must do with several brokers."""
+
+    def test_transactions_over_all_workers(self, client: ClientProcess, bootstrap: str, topic: str) -> None:
+        """Each transaction writes to the partitions of three workers. Each of them shows the records of the committed
+        ones, and none of the aborted one."""
+        assert _leaders(bootstrap, topic) == {1, 2, 3}
+        transactions: list[list[dict[str, Any]]] = [
+            [{"partition": index, "value": f"{number}-{index}"} for index in range(PARTITIONS)] for number in range(3)
+        ]
+        name = f"writer-{uuid.uuid4().hex[:8]}"
+        client.call("transact", topic=topic, transactions=transactions, **{"transactional.id": name})
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": name, "isolation.level": "read_committed"})
+        consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
+        committed = [record["value"] for records in (transactions[0], transactions[2]) for record in records]
+        # The last transaction lies behind the aborted one in each partition.
+        values = [(message.value() or b"").decode() for message in consumer.consume(len(committed), PATIENCE_S)]
+        consumer.close()
+        assert sorted(values) == sorted(committed)
+
+
+class Confluent:
+    """librdkafka."""
 
     @pytest.fixture
     def new_client(self, new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
@@ -61,14 +155,18 @@ class TestConfluent(WorkersScenarios):
         return lambda: new_python_client("confluent_kafka")
 
 
-class TestConfluentConsumerProtocol(TestConfluent):
+class TestConfluent(Confluent, WorkersScenarios, TransactionScenarios):
+    """librdkafka, in the classic protocol."""
+
+
+class TestConfluentConsumerProtocol(Confluent, WorkersScenarios):
     """librdkafka, in the consumer protocol."""
 
     joining: ClassVar[dict[str, Any]] = {"group_protocol": "consumer"}
 
 
-@pytest.mark.flaky(reruns=2)  # reason: see test_kafka_python.py
-class TestKafkaPython(WorkersScenarios):
+@kafka_python_may_drop_a_join
+class TestKafkaPython(WorkersScenarios, TransactionScenarios):
     """kafka-python."""
 
     @pytest.fixture
@@ -77,7 +175,7 @@ class TestKafkaPython(WorkersScenarios):
         return lambda: new_python_client("kafka_python")
 
 
-class TestAiokafka(WorkersScenarios):
+class TestAiokafka(WorkersScenarios, TransactionScenarios):
     """aiokafka."""
 
     @pytest.fixture
@@ -86,9 +184,8 @@ class TestAiokafka(WorkersScenarios):
         return lambda: new_python_client("aiokafka")
 
 
-@pytest.mark.java
-class TestJava(WorkersScenarios):
-    """Apache Kafka's Java clients, in the classic protocol."""
+class Java:
+    """Apache Kafka's Java clients."""
 
     @pytest.fixture
     def new_client(self, java_client_classpath: str, bootstrap: str) -> Callable[[], ClientProcess]:
@@ -97,14 +194,19 @@ class TestJava(WorkersScenarios):
 
 
 @pytest.mark.java
-class TestJavaConsumerProtocol(TestJava):
+class TestJava(Java, WorkersScenarios, TransactionScenarios):
+    """Apache Kafka's Java clients, in the classic protocol."""
+
+
+@pytest.mark.java
+class TestJavaConsumerProtocol(Java, WorkersScenarios):
     """Apache Kafka's Java clients, in the consumer protocol."""
 
     joining: ClassVar[dict[str, Any]] = {"group_protocol": "consumer"}
 
 
 @pytest.mark.node
-class TestKafkajs(WorkersScenarios):
+class TestKafkajs(WorkersScenarios, TransactionScenarios):
     """kafkajs."""
 
     @pytest.fixture

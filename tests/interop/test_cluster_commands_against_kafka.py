@@ -57,7 +57,7 @@ def _topic(cluster: KafkaCluster, *replicas: list[int]) -> str:
 
 
 def test_replicas_are_described(cluster: KafkaCluster, klamm: Command) -> None:
-    """Followers tell their log end offsets, and brokers the bytes of their replicas."""
+    """Followers tell their log end offsets and high watermarks, and brokers the bytes of their replicas."""
     topic = _topic(cluster, [1, 2, 3])
     (partition,) = klamm.rows("topic", "describe", topic)
     assert (partition["leader"], partition["replicas"], partition["high_watermark"]) == (1, "1,2,3", 10)
@@ -68,6 +68,7 @@ def test_replicas_are_described(cluster: KafkaCluster, klamm: Command) -> None:
         ("follower", 10, 0),
     ]
     assert all(each["size_bytes"] > 1000 for each in replicas)
+    until(lambda: {row["high_watermark"] for row in klamm.rows("topic", "describe", topic, "--replicas")} == {10})
     assert "min.insync.replicas=1" in klamm.done("topic", "describe", topic)
 
 
@@ -98,6 +99,19 @@ def test_partitions_move_and_leaders_are_elected(cluster: KafkaCluster, klamm: C
     assert {(row["new_leader"], row["result"]) for row in rows} == {(3, "not needed")}
     assert klamm.rows("cluster", "reassign", "--status") == []
     assert "no reassignment is in progress" in klamm.done("cluster", "reassign", "--cancel")
+
+
+def test_moves_are_throttled(cluster: KafkaCluster, klamm: Command) -> None:
+    """Kafka's brokers take the throttle of a move, each its own rate, and show it until it is removed at the end."""
+    topic = _topic(cluster, [1])
+    out = klamm.done("cluster", "reassign", topic, "--to", "2", "--throttle", "1000000000")
+    assert "1 partition moved" in out
+    assert "the throttle is removed" in out
+    rows = klamm.rows("topic", "describe", topic, "--configs")
+    assert not any(row["value"] for row in rows if "throttled" in row["key"])
+    klamm.done("cluster", "reassign", topic, "--to", "3", "--no-wait", "--throttle", "1000000000")
+    until(lambda: "the throttle is removed" in klamm.done("cluster", "reassign", "--status"))
+    assert "throttle" not in klamm.done("cluster", "reassign", "--status")
 
 
 def test_a_node_that_is_away(cluster: KafkaCluster, klamm: Command) -> None:

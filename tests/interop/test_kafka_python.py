@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 from tests.interop.client_process import ClientProcess
+from tests.interop.dropped_joins import kafka_python_may_drop_a_join
 from tests.interop.group_scenarios import GroupScenarios
 from tests.interop.record_scenarios import RecordScenarios
 
@@ -29,10 +30,6 @@ class TestKafkaPythonRecords(RecordScenarios):
     )
 
 
-# When poll() ends just before the answer to SyncGroup, kafka-python 3.0.12 drops that answer: the next poll finds its
-# join done (`self._join_task.is_done`) and joins again. A member was seen without partitions for 30 s after that, and
-# each scenario can meet it. See `join_group_async`, https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py
-# Four other clients run the same scenarios without reruns.
-@pytest.mark.flaky(reruns=2)
+@kafka_python_may_drop_a_join
 class TestKafkaPythonGroups(GroupScenarios):
     """Scenarios of consumer groups."""

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.client_process import ClientProcess, Member
 from tests.interop.conftest import BROKER_CONFIG
+from tests.interop.dropped_joins import kafka_python_may_drop_a_join
 from tests.interop.java_client import JavaClient
 
 from klamm.protocol.record_batch import iterate_batches
@@ -45,7 +46,7 @@ def topic(bootstrap: str) -> str:
 @pytest.fixture(
     params=[
         "confluent_kafka",
-        pytest.param("kafka_python", marks=[pytest.mark.flaky(reruns=2)]),  # reason: see test_kafka_python.py
+        pytest.param("kafka_python", marks=[kafka_python_may_drop_a_join]),
         pytest.param("java", marks=[pytest.mark.java]),
     ],
 )

@@ -10,7 +10,6 @@ import importlib
 from collections.abc import Iterator
 
 import pytest
-from _pytest.mark import ParameterSet
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.wire_conversations.comparison import compare, listed_differences, show
 from tests.interop.wire_conversations.peer import Peer
@@ -81,22 +80,10 @@ def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Peer, Peer
         toolchain_is_missing("java", str(error))
 
 
-def _conversations() -> Iterator[ParameterSet]:
-    """Yields all conversations; conversations of the consumer protocol may be repeated.
-
-    Kafka's group coordinator learns of a new topic later than its other parts (`onNewMetadataImage` is a separate event
-    in every shard), and no request tells when. On a busy machine, a member may send its request before that:
-    https://github.com/apache/kafka/blob/4.1.0/group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupCoordinatorService.java
-    """
-    for name, conversation in CONVERSATIONS.items():
-        is_late = conversation.api_key in (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
-        yield pytest.param(name, marks=pytest.mark.flaky(reruns=2) if is_late else ())
-
-
-@pytest.mark.parametrize("name", list(_conversations()))
-def test_klamm_answers_as_apache_kafka(peers: tuple[Peer, Peer], name: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("name", list(CONVERSATIONS))
+def test_klamm_answers_as_apache_kafka(peers: tuple[Peer, Peer], name: str) -> None:
     """One conversation in all versions of its API shows only the listed differences between klamm and Apache Kafka."""
-    found = compare(name, *peers, getattr(request.node, "execution_count", 1))
+    found = compare(name, *peers)
     listed = listed_differences().get(name, {})
     assert found == listed, f"found:\n{show(found)}\nlisted:\n{show(listed)}"
 

@@ -11,7 +11,11 @@ import time
 
 from tests.simulation.bugs import BUGS_OF
 from tests.simulation.clusters.plan import MAJORITY, UNLIMITED
-from tests.simulation.run import WORLDS, Outcome, run_seed, run_seeds
+from tests.simulation.run import MOST_UNSETTLED, WORLDS, Outcome, run_seed, run_seeds, settle_too_seldom
+from tests.simulation.violation import EXCEPTION
+
+_NAMES = {EXCEPTION: "exceptions", 0: "other rules"}
+"""What a violation without a number in the list of invariants is called."""
 
 
 def main() -> int:
@@ -53,7 +57,7 @@ def _count(kind: str, seeds: range, bug: str, processes: int, faults: str | None
     outcomes = run_seeds(seeds, kind=kind, bug=bug, processes=processes, faults=faults)
     found = {each.seed: each.invariant for each in outcomes}
     invariants = sorted({invariant for invariant in found.values() if invariant is not None})
-    names = " ".join(f"I{invariant}" if invariant else "exceptions" for invariant in invariants)
+    names = " ".join(_NAMES.get(invariant, f"I{invariant}") for invariant in invariants)
     runs = "".join("." if found[seed] is None else " " for seed in seeds).split()
     count = sum(invariant is not None for invariant in found.values())
     description = " ".join((BUGS_OF[kind][bug].__doc__ or bug).split("\n\n")[0].split())
@@ -80,13 +84,14 @@ def _run(  # noqa: PLR0917 - what the command line says
     kind: str, seeds: range, bug: str | None, processes: int, most_failures: int, faults: str | None
 ) -> int:
     started = time.monotonic()
-    count = steps = failures = unsettled = 0
+    count = steps = failures = settled = unsettled = 0
     simulated_ms = 0.0
     for outcome in run_seeds(seeds, kind=kind, bug=bug, processes=processes, faults=faults):
         count += 1
         steps += outcome.steps
         simulated_ms += outcome.simulated_ms
-        unsettled += not outcome.has_settled
+        settled += outcome.has_settled is True
+        unsettled += outcome.has_settled is False
         if not outcome.is_ok:
             failures += 1
             print(f"{outcome.failure}\n", flush=True)
@@ -96,8 +101,11 @@ def _run(  # noqa: PLR0917 - what the command line says
     print(
         f"{kind}: {count} worlds, {steps} steps, {simulated_ms / 3_600_000:.1f} simulated hours in {took:.1f} s"
         f" ({count / took:.1f} worlds a second); {failures or 'none'} failed"
-        + (f", {unsettled} did not settle in the end" if unsettled else "")
+        + (f", {unsettled} of {settled + unsettled} did not settle in the end" if settled or unsettled else "")
     )
+    if settle_too_seldom(settled, unsettled):
+        print(f"{kind}: more than {MOST_UNSETTLED:.0%} did not settle: too often, the checks of the end did not run")
+        return 1
     return 1 if failures else 0
 
 

@@ -6,6 +6,7 @@ Events run in the order of (time, sequence), one at a time: one event is one ste
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
@@ -20,7 +21,7 @@ class Process:
     continues. Then messages from the network run first: an event loop reads its sockets before it looks at its timers.
     """
 
-    __slots__ = ("_held", "_loop", "is_alive", "is_broker", "is_stopped")
+    __slots__ = ("_held", "_loop", "is_alive", "is_broker", "is_stopped", "went_on_ms")
 
     def __init__(self, loop: EventLoop, *, is_broker: bool = False) -> None:
         self._loop = loop
@@ -28,6 +29,8 @@ class Process:
         self._held: list[Event] = []
         self.is_alive = True
         self.is_stopped = False
+        self.went_on_ms = -math.inf
+        """When the process went on last."""
 
     def stop(self) -> None:
         """Stops the process."""
@@ -36,6 +39,7 @@ class Process:
     def go_on(self) -> None:
         """Continues the process, and runs the events that became due meanwhile."""
         self.is_stopped = False
+        self.went_on_ms = self._loop.now_ms
         held, self._held = self._held, []
         for event in sorted(held, key=lambda event: not event.is_message):
             self._loop.enter(self._loop.now_ms, event)

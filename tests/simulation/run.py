@@ -17,10 +17,10 @@ from tests.simulation.clusters.world import ClusterWorld
 from tests.simulation.delivery.world import DeliveryWorld
 from tests.simulation.logs.world import LogWorld
 from tests.simulation.notes import field_names, in_words, shorten, without_addresses
-from tests.simulation.violation import Violation
+from tests.simulation.violation import EXCEPTION, Violation
 from tests.simulation.world import World
 
-__all__ = ["WORLDS", "Outcome", "run_seed", "run_seeds"]
+__all__ = ["MOST_UNSETTLED", "WORLDS", "Outcome", "run_seed", "run_seeds", "settle_too_seldom"]
 
 AnyWorld: TypeAlias = World | LogWorld | BrokerWorld | ClusterWorld | DeliveryWorld
 
@@ -43,6 +43,11 @@ _CHARACTERS: Final = 400
 _FRAMES: Final = 8
 """The innermost calls of an exception that a report shows: those around them are the same in each world."""
 
+MOST_UNSETTLED: Final = 0.2
+"""The largest share of worlds with unlimited faults that may not be in order again at the end."""
+_FEWEST_JUDGED: Final = 10
+"""In fewer worlds than these, chance decides the share."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -54,11 +59,11 @@ class Outcome:
     checksum: int
     """The checksum of all notes, if it was requested."""
     invariant: int | None = None
-    """The number of the violated invariant, if there is one."""
+    """The number of the violated invariant, if there is one; see `Violation` for 0 and `EXCEPTION`."""
     failure: str = ""
-    has_settled: bool = True
-    """False if the brokers of a world with unlimited faults were not in order again after all faults had ended, so that
-    the checks of the end did not run."""
+    has_settled: bool | None = None
+    """Whether the brokers of a world with unlimited faults were in order again after all faults had ended; if not, the
+    checks of the end did not run. None for other worlds, and for a world with a violation."""
 
     @property
     def is_ok(self) -> bool:
@@ -74,7 +79,7 @@ class _ErrorsOfRuntime(logging.Handler):
         self._world = world
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._world.checkers.fail(Violation(0, self.format(record)))
+        self._world.checkers.fail(Violation(EXCEPTION, self.format(record)))
 
 
 @contextmanager
@@ -130,9 +135,15 @@ def run_seed(
         except Exception:
             # An exception is a finding too: the next seeds still run.
             what = f"an exception that nobody expected\n{traceback.format_exc(limit=-_FRAMES).rstrip()}"
-            return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum, 0, _report(world, what, bug, faults))
-        has_settled = not isinstance(world, ReplicaWorld) or world.has_settled
+            report = _report(world, what, bug, faults)
+            return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum, EXCEPTION, report)
+        has_settled = world.has_settled if isinstance(world, ReplicaWorld) and world.is_unlimited else None
         return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum, has_settled=has_settled)
+
+
+def settle_too_seldom(settled: int, unsettled: int) -> bool:
+    """Returns whether more worlds with unlimited faults than `MOST_UNSETTLED` were not in order again at the end."""
+    return settled + unsettled >= _FEWEST_JUDGED and unsettled > MOST_UNSETTLED * (settled + unsettled)
 
 
 def _report(world: AnyWorld, what: str, bug: str | None, faults: str | None) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 from tests.simulation.clusters.plan import MAJORITY, UNLIMITED
-from tests.simulation.run import run_seed
-from tests.simulation.test_simulation import assert_is_readable
+from tests.simulation.planted import Planted, assert_is_found
+from tests.simulation.run import run_seed, settle_too_seldom
+from tests.simulation.violation import EXCEPTION
 from tests.support.share_of_gate import share_of_gate
 
 # A test with hundreds of worlds may take long on a slow machine.
@@ -23,34 +24,46 @@ EVENTFUL = (
 )
 """Texts that must occur in the notes of these worlds, with unlimited faults and with faults that leave a majority."""
 
-SEEDS_UNTIL_FOUND = {
-    "truncate to the high watermark": 50,
-    "join too early": 30,
-    "let the high watermark fall": 20,
-    "ignore the proposal": 30,
-    "trust an earlier run": 40,
-    "skip the broker epoch": 40,
-    "keep the eligible": 40,
-    "elect anybody": 20,
-    "keep the places": 20,
-    "count unsynced records": 30,
-    "commit alone": 30,
-    "repeat blindly": 50,
-    "acknowledge without a session": 150,
-    "show uncommitted records": 20,
-    "forget the boot": 80,
+PLANTED = {
+    "truncate to the high watermark": Planted(50, (3, 7)),
+    "truncate whole epochs": Planted(20, (3, 7)),
+    "let logs diverge": Planted(30, (2, 3, 7)),
+    "join too early": Planted(30, (3,)),
+    "let the high watermark fall": Planted(20, (3, 4, 5)),
+    "ignore the proposal": Planted(30, (4, 5)),
+    "trust an earlier run": Planted(40, (3,)),
+    "skip the broker epoch": Planted(40, (3,)),
+    "keep the eligible": Planted(40, (5,)),
+    "elect anybody": Planted(20, (3,)),
+    "keep the places": Planted(20, (6,)),
+    "count unsynced records": Planted(30, (4,)),
+    "commit alone": Planted(30, (3, 4, 5)),
+    "repeat blindly": Planted(50, (6, EXCEPTION)),
+    "acknowledge without a session": Planted(150, (6,)),
+    "coordinate after the lease": Planted(60, (17,)),
+    "show uncommitted records": Planted(20, (5, 11)),
+    "forget the boot": Planted(80, (3,)),
+    "append damaged batches": Planted(60, (2, 7)),
 }
-"""The number of seeds within which each planted bug is found."""
+"""What is expected of each planted bug."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("faults", [MAJORITY, UNLIMITED])
-def test_invariants_of_replicas_hold(seed: int, faults: str) -> None:
-    """I1 to I6, I8 to I18 and I26 hold for the clients and the replicas in the world of this seed. With unlimited
-    faults, I26 does not need to hold.
-    """
-    outcome = run_seed(seed, kind="replicas", faults=faults)
+def test_invariants_of_replicas_hold(seed: int) -> None:
+    """I1 to I18 and I26 hold for the clients and the replicas in the world of this seed."""
+    outcome = run_seed(seed, kind="replicas", faults=MAJORITY)
     assert outcome.is_ok, outcome.failure
+
+
+def test_invariants_of_replicas_hold_under_unlimited_faults() -> None:
+    """I1 to I18 hold in the worlds of these seeds. I26 does not need to hold, but most of the worlds are in order again
+    after the faults, so that all is read and compared.
+    """
+    outcomes = [run_seed(seed, kind="replicas", faults=UNLIMITED) for seed in SEEDS]
+    for outcome in outcomes:
+        assert outcome.is_ok, outcome.failure
+    unsettled = [outcome.seed for outcome in outcomes if not outcome.has_settled]
+    assert not settle_too_seldom(len(outcomes) - len(unsettled), len(unsettled)), unsettled
 
 
 @pytest.mark.parametrize("faults", [MAJORITY, UNLIMITED])
@@ -60,15 +73,10 @@ def test_seed_replays_exactly(faults: str) -> None:
     assert (first.checksum, first.steps) == (second.checksum, second.steps)
 
 
-@pytest.mark.parametrize("bug", share_of_gate(sorted(SEEDS_UNTIL_FOUND), 6))
+@pytest.mark.parametrize("bug", share_of_gate(sorted(PLANTED), 6))
 def test_planted_bug_is_found(bug: str) -> None:
-    """A bug that is planted into replication is found within the stated number of seeds."""
-    for seed in range(1, SEEDS_UNTIL_FOUND[bug] + 1):
-        outcome = run_seed(seed, kind="replicas", bug=bug)
-        if not outcome.is_ok:
-            assert_is_readable(outcome.failure)
-            return
-    pytest.fail(f"{bug!r} was not found")
+    """A bug that is planted into replication breaks one of the stated invariants within the stated number of seeds."""
+    assert_is_found("replicas", bug, PLANTED[bug])
 
 
 @pytest.mark.parametrize(("faults", "texts"), [(MAJORITY, EVENTFUL), (UNLIMITED, EVENTFUL_UNLIMITED)])

@@ -22,7 +22,7 @@ from klamm.client.group_membership import ClassicMember, GroupProtocol, Joined
 from klamm.insight.group_picture import picture_of
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.errors import QueryFenced
-from klamm.spark.source.exclusive_assignor import ASSIGNOR, Standing, assign, encode_standing
+from klamm.spark.source.exclusive_assignor import ASSIGNOR, MemberData, assign, encode_member_data
 from klamm.spark.source.group_member import QueryMember
 from klamm.testing import Broker
 
@@ -50,7 +50,7 @@ class Members:
         member = QueryMember(
             self.config(name),
             self.group,
-            Standing(name, self.partitions),
+            MemberData(name, self.partitions),
             session_timeout_ms=_SESSION_MS,
             heartbeat_interval_ms=200,
         )
@@ -173,7 +173,7 @@ def test_who_was_fenced_and_is_a_member_all_the_same_leaves(members: Members) ->
     owner = members.owner("first")
     protocol = GroupProtocol("consumer", ASSIGNOR, _SESSION_MS, _SESSION_MS)
     with closing(ClassicMember(members.config("elder"), members.group, protocol)) as elder:
-        joined = elder.join(encode_standing(Standing("elder", members.partitions, since_generation=0)))
+        joined = elder.join(encode_member_data(MemberData("elder", members.partitions, since_generation=0)))
         assert isinstance(joined, Joined)
         assert isinstance(elder.sync(assign(joined.members) if joined.is_leader else {}), bytes)
         with pytest.raises(QueryFenced, match=r"spark-elder at .* has taken over"):
@@ -264,7 +264,7 @@ def test_a_query_that_waits_for_its_broker_says_so_and_when_it_is_over(
     with broker:
         config = ClientConfig.from_mapping({"bootstrap.servers": broker.bootstrap_servers})
     member = QueryMember(
-        config, "delays", Standing("app", frozenset()), session_timeout_ms=_SESSION_MS, heartbeat_interval_ms=200
+        config, "delays", MemberData("app", frozenset()), session_timeout_ms=_SESSION_MS, heartbeat_interval_ms=200
     )
     member.start()
     try:

@@ -129,16 +129,21 @@ class Etcd:
         options: Sequence[str] = (),
         url_query: str = "",
         is_encrypted: bool = False,
+        is_synced: bool = False,
     ) -> None:
         """Skips the test without a program. `options`: additional options of all members.
 
-        `url_query`: what `url` has after the question mark.
+        `url_query`: what `url` has after the question mark. `is_synced`: the data is in `folder` instead of memory, and
+        members sync it.
         """
         self._scheme = "etcds" if is_encrypted else "etcd"
         self._query = f"?{url_query}" if url_query else ""
         folder.mkdir(parents=True, exist_ok=True)
         program = program or etcd_program()
-        self._data_folder = Path(tempfile.mkdtemp(prefix="etcd-", dir=_MEMORY if _MEMORY.is_dir() else folder))
+        if is_synced:
+            options = [*options, "--unsafe-no-fsync=false"]
+        parent = _MEMORY if _MEMORY.is_dir() and not is_synced else folder
+        self._data_folder = Path(tempfile.mkdtemp(prefix="etcd-", dir=parent))
         self.members = [
             EtcdMember(self._data_folder, f"m{number}", program, options, "https" if is_encrypted else "http")
             for number in range(1, members + 1)

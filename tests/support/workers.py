@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 __all__ = ["Workers"]
@@ -18,9 +20,15 @@ _STOP_S: Final = 60
 class Workers:
     """A supervisor with its workers, and the clients of a test."""
 
-    def __init__(self, folder: Path, *words: str, listen: str = "127.0.0.1:0") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *words: str,
+        listen: str = "127.0.0.1:0",
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Starts the command with data and log in `folder`. With an empty `listen`, `words` say where it listens."""
-        environ = {name: text for name, text in os.environ.items() if not name.startswith("KLAMM_")}
+        environ = {name: text for name, text in os.environ.items() if not name.startswith("KLAMM_")} | dict(environment)
         self.data = folder / "data"
         self.log = folder / "log"
         command = [_KLAMM, "serve", "--data-dir", str(self.data), "--profile", "test"]
@@ -66,6 +74,13 @@ class Workers:
     def kill(self, worker: int) -> None:
         """Kills one worker; the supervisor starts it again."""
         os.kill(self.children()[worker], signal.SIGKILL)
+
+    def kill_all(self) -> None:
+        """Kills the supervisor and all workers at once, so that none can react to the end of another."""
+        self.process.send_signal(signal.SIGSTOP)
+        for child in self.children().values():
+            os.kill(child, signal.SIGKILL)
+        self.end()
 
     def end(self) -> None:
         """Kills the supervisor, if it is still running."""

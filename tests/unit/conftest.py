@@ -25,7 +25,7 @@ _WHERE: Final = "a test that needs this belongs to tests/integration; time is an
 
 
 class NotAUnitTest(AssertionError):
-    """The error for a unit test that opened a socket, started a process or slept."""
+    """The error for a unit test that opened a socket, started a process, or waited for a time to be over."""
 
 
 class _Guard:
@@ -71,7 +71,7 @@ class _Guard:
 
 
 _GUARD: Final = _Guard()
-_sleep, _sleep_in_loop = time.sleep, asyncio.sleep
+_sleep, _sleep_in_loop, _wait = time.sleep, asyncio.sleep, threading.Condition.wait
 
 
 def _guarded_sleep(seconds: float | SupportsIndex) -> None:
@@ -86,7 +86,19 @@ async def _guarded_sleep_in_loop(delay: float, result: Any = None) -> Any:
     return await _sleep_in_loop(delay, result)
 
 
+def _guarded_wait(condition: threading.Condition, timeout: float | None = None) -> bool:
+    """Refuses a wait whose time runs out: it is a sleep. A limit that is not reached costs no time.
+
+    The waits of events, queues and futures come here, too.
+    """
+    was_notified = _wait(condition, timeout)
+    if not was_notified and timeout is not None and timeout > 0:
+        _GUARD.refuse("this waits until a time is over")
+    return was_notified
+
+
 sys.addaudithook(_GUARD.hear)
+threading.Condition.wait = _guarded_wait  # type: ignore[assignment, method-assign]  # as long as this process runs unit tests
 time.sleep = _guarded_sleep
 asyncio.sleep = _guarded_sleep_in_loop
 

@@ -228,6 +228,7 @@ class BrokerServer:
     def _serve_metrics(self, address: str, context: BrokerContext) -> None:
         from klamm.broker.replication.replication_metrics import replication_figures
         from klamm.broker.services.cleaner_metrics import cleaner_figures
+        from klamm.broker.services.controller_metrics import gather_controller_figures
         from klamm.broker.services.coordinator_metrics import coordinator_figures
         from klamm.broker.services.group_metrics import gather_group_figures
         from klamm.broker.services.metrics import Figure, MetricsListener, parse_address
@@ -243,7 +244,9 @@ class BrokerServer:
             )
             replication = self.services.replication
             replicas = replication_figures(context.partitions, None if replication is None else replication.fetchers)
-            return [*await gather_group_figures(context.groups), *coordinators, *cleaner, *replicas, session]
+            controller = await gather_controller_figures(context.metadata.image, context.node_id)
+            groups = await gather_group_figures(context.groups)
+            return [*groups, *coordinators, *cleaner, *replicas, *controller, session]
 
         addresses = (*context.config.listeners, *context.config.advertised_listeners)
         names = {each.host for each in addresses if each.host}

@@ -77,7 +77,7 @@ def partitions_of(arguments: argparse.Namespace, client: AdminClient | Consumer,
     # A metadata request for one topic may create it; a request for all topics doesn't.
     topics = access_of(arguments).translate(lambda: client.list_topics(timeout=TIMEOUT_S)).topics
     if topic not in topics:
-        raise ClusterError(f"there is no topic {topic}; `klamm topic list --all` shows those there are")
+        raise ClusterError(f"there is no topic {topic}; `klamm topic list --all` shows the topics")
     error = topics[topic].error
     if error is not None:
         raise ClusterError(f"topic {topic}: {error.str()}")

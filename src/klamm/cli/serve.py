@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from klamm._version import __version__
 from klamm.broker.services.allocator import keep_freed_buffers
 from klamm.cli.arguments import key_value, listen_address, natural_number
 from klamm.cli.errors import UsageError
@@ -88,6 +89,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worker-port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--metadata-socket", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--supervisor", type=natural_number, help=argparse.SUPPRESS)
+    parser.add_argument("--supervisor-version", help=argparse.SUPPRESS)
     parser.add_argument("--wait-for-others", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-v", "--verbose", action="store_true", help="log more")
 
@@ -95,9 +97,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs a broker, or several workers, until SIGTERM or SIGINT.
 
-    Returns 0 after a clean stop, 1 if a broker can't start. Raises UsageError for an invalid configuration.
+    Returns 0 after a clean stop, 1 if a broker can't start, `OTHER_VERSION_STATUS` for a worker of another version than
+    its supervisor. Raises UsageError for an invalid configuration.
     """
     gc.disable()  # until the broker serves: imports leave no garbage, and collections are a tenth of the start's time
+    if arguments.worker is not None:
+        from klamm.broker.workers.supervisor_version import OTHER_VERSION_STATUS, other_version
+
+        if (reason := other_version(arguments.supervisor_version)) is not None:
+            print(f"klamm serve: worker {arguments.worker}: {reason}", file=sys.stderr)
+            return OTHER_VERSION_STATUS
+    return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     worker: int | None = arguments.worker
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,
@@ -170,6 +183,7 @@ def _on_stop_signal(callback: Callable[[], object]) -> None:
 async def _supervise(config: BrokerConfig, workers: int) -> int:
     from klamm.broker.start_failure import directory_failure
     from klamm.broker.workers.supervisor import Supervisor, WorkerStart
+    from klamm.broker.workers.supervisor_version import VERSION_OPTION
 
     gc.enable()
 
@@ -179,6 +193,7 @@ async def _supervise(config: BrokerConfig, workers: int) -> int:
             "--worker-port": start.port,
             "--metadata-socket": start.metadata_socket,
             "--supervisor": os.getpid(),
+            VERSION_OPTION: __version__,
         }
         words = [str(word) for option in options.items() for word in option]
         waiting = ["--wait-for-others"] if start.waits_for_others else []

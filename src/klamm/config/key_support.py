@@ -143,10 +143,10 @@ _BROKER: Final[tuple[_Block, ...]] = (
         "cordoned.log.dirs",
     ),
     (KeySupport.HONOURED, "./klamm-data unless it is set. Everything is stored in one folder.", "log.dirs log.dir"),
-    (KeySupport.HONOURED, "Must be 1 for a single broker, which holds one replica.", "default.replication.factor"),
+    (KeySupport.HONOURED, "Must be 1 for a single broker; workers can have more.", "default.replication.factor"),
     (
         KeySupport.HONOURED,
-        "Without effect on a single broker, where an internal topic has one replica.",
+        "Without effect on a single broker, where an internal topic has one replica. Applies to workers.",
         "offsets.topic.replication.factor transaction.state.log.min.isr transaction.state.log.replication.factor",
     ),
     (

@@ -18,6 +18,7 @@ from klamm.protocol.schema.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
 )
+from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
 
 __all__ = ["PartitionState", "TopicState", "missing_topic", "partition_states", "topic_states_of_librdkafka"]
 
@@ -39,6 +40,8 @@ class PartitionState:
     elr: tuple[int, ...] | None = None
     """Eligible leader replicas (KIP-966); None if the cluster does not tell them."""
     last_known_elr: tuple[int, ...] | None = None
+    topic_id: TopicId = ZERO_TOPIC_ID
+    """Zero if librdkafka was asked."""
 
     @property
     def key(self) -> PartitionKey:
@@ -98,7 +101,7 @@ def partition_states(requests: ClusterRequests, topics: Collection[str] | None) 
             if topic.error_code:
                 raise ClusterError(f"topic {name}: {code_name(topic.error_code)}")
             state = states.setdefault(name, TopicState(name, topic.is_internal))
-            state.partitions.extend(_state(name, each) for each in topic.partitions)
+            state.partitions.extend(_state(name, TopicId(topic.topic_id), each) for each in topic.partitions)
         if page.next_cursor is None:
             break
         cursor = Cursor(topic_name=page.next_cursor.topic_name, partition_index=page.next_cursor.partition_index)
@@ -107,7 +110,7 @@ def partition_states(requests: ClusterRequests, topics: Collection[str] | None) 
 
 def missing_topic(name: str) -> ClusterError:
     """Returns the error for a topic that does not exist."""
-    return ClusterError(f"there is no topic {name}; `klamm topic list --all` shows those there are")
+    return ClusterError(f"there is no topic {name}; `klamm topic list --all` shows the topics")
 
 
 def topic_states_of_librdkafka(access: ClusterAccess, topics: Collection[str] | None) -> dict[str, TopicState]:
@@ -145,7 +148,7 @@ def _in_order(states: Mapping[str, TopicState]) -> dict[str, TopicState]:
     return dict(sorted(states.items()))
 
 
-def _state(topic: str, described: DescribeTopicPartitionsResponsePartition) -> PartitionState:
+def _state(topic: str, topic_id: TopicId, described: DescribeTopicPartitionsResponsePartition) -> PartitionState:
     elr, last_known = described.eligible_leader_replicas, described.last_known_elr
     return PartitionState(
         topic=topic,
@@ -155,6 +158,7 @@ def _state(topic: str, described: DescribeTopicPartitionsResponsePartition) -> P
         isr=_ids(described.isr_nodes),
         elr=None if elr is None else _ids(elr),
         last_known_elr=None if last_known is None else _ids(last_known),
+        topic_id=topic_id,
     )
 
 

@@ -1,8 +1,8 @@
 """How far each replica of a partition came, and the bytes that it has on disk.
 
-A replica tells its log end offset to a debugging consumer (ListOffsets with replica id -2), also if it follows. No API
-tells the high watermark that a follower knows, so only the leader's is here. Its lag behind the leader's log end offset
-is calculated. DescribeLogDirs tells the bytes (KIP-113).
+A replica tells its log end offset to a debugging consumer (ListOffsets with replica id -2), also if it follows. Its lag
+behind the leader's log end offset is calculated. The leader tells its high watermark to a consumer that asks for the
+latest offset, a follower to a consumer that fetches from it (KIP-392). DescribeLogDirs tells the bytes (KIP-113).
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from klamm.insight.partition_states import PartitionState
 from klamm.insight.words import PartitionKey
 from klamm.protocol.schema.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 from klamm.protocol.schema.describe_log_dirs_response import DescribeLogDirsResponse
+from klamm.protocol.schema.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from klamm.protocol.schema.fetch_response import FetchResponse
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
-from klamm.protocol.types import BrokerId
+from klamm.protocol.types import BrokerId, TopicId
 
 __all__ = ["PartitionPositions", "ReplicaPosition", "replica_positions"]
 
@@ -38,6 +40,8 @@ class ReplicaPosition:
 
     broker: int
     log_end_offset: int | None
+    high_watermark: int | None
+    """A follower learns that of the leader with each of its requests. None if it was not asked for."""
     lag: int | None
     """Offsets behind the log end offset of the leader; never negative."""
     size_bytes: int | None
@@ -48,7 +52,7 @@ class PartitionPositions:
     """The replicas of one partition, in the order of the metadata."""
 
     high_watermark: int | None
-    """That of the leader: the first offset that consumers can't read yet."""
+    """The high watermark of the leader: the first offset that consumers can't read yet."""
     replicas: tuple[ReplicaPosition, ...]
 
     @property
@@ -68,9 +72,10 @@ class PartitionPositions:
 
 
 def replica_positions(
-    requests: ClusterRequests, partitions: Iterable[PartitionState]
+    requests: ClusterRequests, partitions: Iterable[PartitionState], *, asks_followers: bool = False
 ) -> dict[PartitionKey, PartitionPositions]:
-    """Returns the positions of all replicas. Brokers that don't answer leave None.
+    """Returns the positions of all replicas. Brokers that don't answer leave None. With `asks_followers`, also the high
+    watermarks of followers.
 
     The brokers are asked one after the other, so lags are of slightly different moments. The leaders' log end offsets
     are asked last, so that a lag is rather too large than too small.
@@ -83,6 +88,8 @@ def replica_positions(
     sizes = _sizes(requests, places)
     ends = _offsets(requests, following, _DEBUGGING)
     high_watermarks = _offsets(requests, leaders, _CONSUMER)
+    if asks_followers:
+        high_watermarks |= _high_watermarks(requests, {each.key: each.topic_id for each in states}, following, ends)
     ends |= _offsets(requests, leaders, _DEBUGGING)
     return {each.key: _positions(each, ends, high_watermarks, sizes) for each in states}
 
@@ -98,7 +105,8 @@ def _positions(
     for broker in state.replicas:
         end = ends.get((broker, state.key))
         lag = max(0, leader_end - end) if leader_end is not None and end is not None else None
-        replicas.append(ReplicaPosition(broker, end, lag, sizes.get((broker, state.key))))
+        place = broker, state.key
+        replicas.append(ReplicaPosition(broker, end, high_watermarks.get(place), lag, sizes.get(place)))
     high_watermark = None if state.leader is None else high_watermarks.get((state.leader, state.key))
     return PartitionPositions(high_watermark, tuple(replicas))
 
@@ -123,6 +131,43 @@ def _offsets(requests: ClusterRequests, places: _Keys, replica_id: int) -> dict[
         (broker, (topic.name, partition.partition_index)): partition.offset
         for broker, answer in requests.ask_each(questions, ListOffsetsResponse).items()
         for topic in answer.topics
+        for partition in topic.partitions
+        if not partition.error_code
+    }
+
+
+def _high_watermarks(
+    requests: ClusterRequests,
+    topic_ids: Mapping[PartitionKey, TopicId],
+    places: _Keys,
+    ends: Mapping[tuple[int, PartitionKey], int],
+) -> dict[tuple[int, PartitionKey], int]:
+    """Returns the high watermarks that followers know. The requests begin at the ends of the logs, so that the answers
+    have no records."""
+    names = {topic_id: topic for (topic, _), topic_id in topic_ids.items()}
+    known = [(broker, key) for broker, key in places if (broker, key) in ends]
+    questions = {
+        BrokerId(broker): FetchRequest(
+            max_bytes=1,
+            topics=[
+                FetchTopic(
+                    topic_id=topic_ids[topic, indexes[0]],
+                    partitions=[
+                        FetchPartition(
+                            partition=index, fetch_offset=ends[broker, (topic, index)], partition_max_bytes=1
+                        )
+                        for index in indexes
+                    ],
+                )
+                for topic, indexes in topics.items()
+            ],
+        )
+        for broker, topics in _by_broker(known).items()
+    }
+    return {
+        (broker, (names[TopicId(topic.topic_id)], partition.partition_index)): partition.high_watermark
+        for broker, answer in requests.ask_each(questions, FetchResponse).items()
+        for topic in answer.responses
         for partition in topic.partitions
         if not partition.error_code
     }

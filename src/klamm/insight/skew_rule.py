@@ -15,7 +15,7 @@ from klamm.client.producer.partitioner import crc32_partition, murmur2_partition
 from klamm.insight.frequent_keys import FrequentKey
 from klamm.insight.skew_sample import TopicSample
 
-__all__ = ["Cause", "KeyShare", "Measure", "TopicSkew", "judge", "key_shares"]
+__all__ = ["KeyShare", "Measure", "SkewCause", "TopicSkew", "judge", "key_shares"]
 
 _SKEWED: Final = 1.5
 """A partition is skewed from this many times a fair share on."""
@@ -29,7 +29,7 @@ _PLACED: Final = 0.9
 _KEYS_CHECKED: Final = 500
 
 
-class Cause(Enum):
+class SkewCause(Enum):
     """Why a partition has more than its share; the value is the word in the JSON output."""
 
     NONE = "none"
@@ -67,7 +67,7 @@ class TopicSkew:
     """The judgement of a topic by one measure."""
 
     measure: Measure
-    cause: Cause
+    cause: SkewCause
     partition_count: int
     shares: Mapping[int, float]
     """The share of each partition in the sample."""
@@ -116,9 +116,9 @@ class TopicSkew:
 def judge(sample: TopicSample) -> TopicSkew:
     """Returns the judgement by records; by bytes if the records are even and the bytes are not."""
     by_records = _judge(sample, Measure.RECORDS)
-    if by_records.cause is Cause.NONE:
+    if by_records.cause is SkewCause.NONE:
         by_bytes = _judge(sample, Measure.BYTES)
-        if by_bytes.cause is not Cause.NONE:
+        if by_bytes.cause is not SkewCause.NONE:
             return by_bytes
     return by_records
 
@@ -136,7 +136,7 @@ def _judge(sample: TopicSample, measure: Measure) -> TopicSkew:
     total = sum(weights.values())
     count = max(1, len(sample.partitions) + len(sample.unavailable))
     if not total:
-        return TopicSkew(measure, Cause.UNKNOWN, count, dict.fromkeys(weights, 0.0), (), None)
+        return TopicSkew(measure, SkewCause.UNKNOWN, count, dict.fromkeys(weights, 0.0), (), None)
     shares = {partition: weight / total for partition, weight in weights.items()}
     keys = []
     for key in sample.by_bytes if is_bytes else sample.by_records:
@@ -144,29 +144,29 @@ def _judge(sample: TopicSample, measure: Measure) -> TopicSkew:
         keys.append(KeyShare(key, sum(parts.values()), parts))
     keys.sort(key=lambda each: each.share, reverse=True)
     hottest = max(shares, key=lambda partition: shares[partition])
-    skew = TopicSkew(measure, Cause.NONE, count, shares, keys, hottest)
+    skew = TopicSkew(measure, SkewCause.NONE, count, shares, keys, hottest)
     return TopicSkew(measure, _cause(sample, skew), count, shares, keys, hottest)
 
 
-def _cause(sample: TopicSample, skew: TopicSkew) -> Cause:
+def _cause(sample: TopicSample, skew: TopicSkew) -> SkewCause:
     if sample.records < _LEAST_RECORDS or any(each.is_unread for each in sample.partitions):
-        return Cause.UNKNOWN
+        return SkewCause.UNKNOWN
     fair = skew.fair_share
     excess = skew.hottest_share - fair
     is_chance = excess < _DEVIATIONS * sqrt(fair / sample.records)
     if skew.partition_count == 1 or skew.ratio < _SKEWED or is_chance:
-        return Cause.NONE
+        return SkewCause.NONE
     hot = skew.hottest
     assert hot is not None
     without_key = sum(each.partitions.get(hot, 0.0) for each in skew.keys if each.key.key is None)
     if without_key >= _MOST * excess:
-        return Cause.NO_KEY
+        return SkewCause.NO_KEY
     key = skew.heaviest_key
     if key is not None and key.partitions[hot] >= _CONCENTRATED * key.share:
         others = (skew.hottest_share - key.partitions[hot]) / (1 - key.share) if key.share < 1 else 0.0
         if key.partitions[hot] > fair or others < _SKEWED * fair:
-            return Cause.KEY
-    return Cause.FEW_KEYS if _is_placed_by_hash(skew.keys, hot, skew.partition_count) else Cause.PRODUCER
+            return SkewCause.KEY
+    return SkewCause.FEW_KEYS if _is_placed_by_hash(skew.keys, hot, skew.partition_count) else SkewCause.PRODUCER
 
 
 def _is_placed_by_hash(keys: Sequence[KeyShare], hot: int, partition_count: int) -> bool:

@@ -7,7 +7,7 @@ from math import log
 from typing import Final
 
 from klamm.insight.frequent_keys import LongKey, RecordKey
-from klamm.insight.skew_rule import Cause, KeyShare, TopicSkew
+from klamm.insight.skew_rule import KeyShare, SkewCause, TopicSkew
 from klamm.insight.skew_sample import TopicSample
 from klamm.insight.words import count, enumeration, moment, partition_ranges
 
@@ -72,7 +72,7 @@ def sample_line(sample: TopicSample) -> str:
 
 def findings(skew: TopicSkew) -> Iterator[str]:
     """Yields what is uneven, and why."""
-    if skew.cause is Cause.UNKNOWN or skew.hottest is None:
+    if skew.cause is SkewCause.UNKNOWN or skew.hottest is None:
         yield "there are too few records to judge the partitions by"
         return
     fair = percent(skew.fair_share)
@@ -82,9 +82,9 @@ def findings(skew: TopicSkew) -> Iterator[str]:
         yield f"the topic has one partition, so nothing can be uneven; {heaviest} of the {skew.measure.value}"
         return
     has = f"partition {skew.hottest} has {percent(skew.hottest_share)} of the {skew.measure.value}"
-    if skew.cause is Cause.NONE and skew.empty:
+    if skew.cause is SkewCause.NONE and skew.empty:
         yield f"no partition has much more than a fair share ({fair}): {has}; {heaviest}"
-    elif skew.cause is Cause.NONE:
+    elif skew.cause is SkewCause.NONE:
         yield f"the partitions are even: {has}, a fair share is {fair}; {heaviest}"
     else:
         yield f"{has}, {skew.ratio:.1f} times a fair share ({fair}): {_reason(skew)}"
@@ -99,13 +99,13 @@ def _reason(skew: TopicSkew) -> str:
     hot = skew.hottest
     assert hot is not None
     key = skew.heaviest_key
-    if skew.cause is Cause.KEY and key is not None:
+    if skew.cause is SkewCause.KEY and key is not None:
         verb = "alone has" if key.share > skew.fair_share else "has"
         return f"the key {key_text(key.key.key)} {verb} {percent(key.share)}"
-    if skew.cause is Cause.NO_KEY:
+    if skew.cause is SkewCause.NO_KEY:
         share = sum(each.partitions.get(hot, 0.0) for each in skew.keys if each.key.key is None)
         return f"{percent(share)} are its records without a key, for which the producer chooses the partition"
-    if skew.cause is Cause.FEW_KEYS:
+    if skew.cause is SkewCause.FEW_KEYS:
         there = [each for each in skew.keys if hot in each.partitions and each.key.key is not None]
         largest = f"the largest has {percent(there[0].share)}"
         everything = sum(each.key.key is not None for each in skew.keys)
@@ -134,27 +134,27 @@ def _scattered(skew: TopicSkew) -> Iterator[str]:
 def help_lines(skew: TopicSkew) -> Iterator[str]:
     """Yields what would help, with the figures, and what would not."""
     key = skew.heaviest_key
-    if skew.cause is Cause.KEY and key is not None:
+    if skew.cause is SkewCause.KEY and key is not None:
         yield from _help_for_key(skew, key)
-    elif skew.cause is Cause.FEW_KEYS and key is not None:
+    elif skew.cause is SkewCause.FEW_KEYS and key is not None:
         yield (
             f"more partitions help only as far as they separate these keys: the partition of {key_text(key.key.key)} "
             f"keeps at least {percent(key.share)}"
         )
         yield "a key with more different values helps, such as the order instead of the country"
-    elif skew.cause is Cause.NO_KEY:
+    elif skew.cause is SkewCause.NO_KEY:
         yield (
             "look at the producer: the partition that it gives with a record, or its partitioner; those of Kafka's "
             "clients spread records without a key"
         )
-    elif skew.cause is Cause.PRODUCER:
+    elif skew.cause is SkewCause.PRODUCER:
         yield "look at the producer: its partitioner, or the partition that it gives with each record"
-    elif skew.cause is Cause.NONE and skew.empty:
+    elif skew.cause is SkewCause.NONE and skew.empty:
         busy = count(skew.partition_count - len(skew.empty), "member")
         yield f"no more than {busy} of a group can have work; a key with more different values helps"
-    elif skew.cause is Cause.NONE and skew.partition_count > 1:
+    elif skew.cause is SkewCause.NONE and skew.partition_count > 1:
         yield "if a group lags, its partitions are not the reason: `klamm group explain GROUP` looks at the group"
-    if skew.cause not in (Cause.NONE, Cause.UNKNOWN):
+    if skew.cause not in (SkewCause.NONE, SkewCause.UNKNOWN):
         yield (
             f"the owner of partition {skew.hottest} needs {skew.ratio:.1f} times the pace of an average owner; the "
             "assignor `load` gives it fewer other partitions"

@@ -57,8 +57,10 @@ class TopicDetails:
     """Of the chosen partitions."""
 
 
-def read_topics(access: ClusterAccess, topics: Collection[str] | None, chosen: PartitionFilter) -> TopicDetails:
-    """Returns the named topics, or all (None).
+def read_topics(
+    access: ClusterAccess, topics: Collection[str] | None, chosen: PartitionFilter, *, asks_followers: bool = False
+) -> TopicDetails:
+    """Returns the named topics, or all (None). `asks_followers`: see `replica_positions`.
 
     Of clusters before Apache Kafka 3.8, and with security properties that only librdkafka supports, only the metadata
     are known. Raises ClusterError for a topic that does not exist.
@@ -70,7 +72,8 @@ def read_topics(access: ClusterAccess, topics: Collection[str] | None, chosen: P
             moving = {} if chosen.chooses_all else reassignments_in_progress(requests)
             adding = {key: each.adding for key, each in moving.items()}
             partitions = _chosen(states, chosen, adding, settings)
-            return TopicDetails(states, partitions, settings, replica_positions(requests, partitions))
+            positions = replica_positions(requests, partitions, asks_followers=asks_followers)
+            return TopicDetails(states, partitions, settings, positions)
     except NotOffered:
         states = topic_states_of_librdkafka(access, topics)
         return TopicDetails(states, _chosen(states, chosen, {}, {}))

@@ -13,13 +13,13 @@ from klamm.insight.partition_states import TopicState, missing_topic, partition_
 from klamm.insight.replica_plan import plan_replicas
 from klamm.insight.words import PartitionKey
 
-__all__ = ["Wish", "changes_of", "plan_for"]
+__all__ = ["PlanOptions", "changes_of", "plan_for"]
 
 _INTERNAL_PREFIX = "__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PlanOptions:
     """The topics to plan for, and what their partitions are to have."""
 
     topics: Collection[str]
@@ -31,34 +31,34 @@ class Wish:
     """None to keep the number of replicas of each partition."""
 
 
-def plan_for(requests: ClusterRequests, wish: Wish) -> dict[PartitionKey, tuple[int, ...]]:
+def plan_for(requests: ClusterRequests, options: PlanOptions) -> dict[PartitionKey, tuple[int, ...]]:
     """Returns the new replicas of the partitions that have to change. A partition that moves now is planned from where
     it moves to.
 
     Raises ImpossiblePlan, and ClusterError for topics and brokers that do not exist.
     """
     topics = partition_states(requests, None)
-    for name in wish.topics:
+    for name in options.topics:
         if name not in topics:
             raise missing_topic(name)
     registered = {each.broker_id: each for each in brokers_of(requests)}
-    for broker in wish.brokers or ():
+    for broker in options.brokers or ():
         if broker not in registered:
-            raise ClusterError(f"there is no broker {broker}; `klamm cluster describe` shows those there are")
+            raise ClusterError(f"there is no broker {broker}; `klamm cluster describe` shows the brokers")
     present = _final_replicas(requests, topics)
     holders = {broker for replicas in present.values() for broker in replicas}
-    allowed = registered.keys() | holders if wish.brokers is None else set(wish.brokers)
+    allowed = registered.keys() | holders if options.brokers is None else set(options.brokers)
     chosen = [
         state.key
         for topic in topics.values()
-        if topic.name in wish.topics or (wish.internal and _is_internal(topic))
+        if topic.name in options.topics or (options.internal and _is_internal(topic))
         for state in topic.partitions
     ]
     return plan_replicas(
         present,
         chosen,
         {broker: registered[broker].rack if broker in registered else None for broker in sorted(allowed)},
-        wish.replication_factor,
+        options.replication_factor,
         down={broker for broker in allowed if broker not in registered or registered[broker].is_fenced},
     )
 

@@ -15,6 +15,7 @@ from klamm.metadata.metadata_store import MetadataStoreError
 __all__ = [
     "FIRST_VERSION_WITH_FOLLOWERS",
     "HOW_TO_RAISE",
+    "INTRODUCED",
     "LEASED_KINDS",
     "LOWEST_OF_CLUSTERS",
     "METADATA_VERSION",
@@ -27,8 +28,9 @@ __all__ = [
 ]
 
 METADATA_VERSION: Final = 2
-"""The version of this program. A new store gets it. The registration of a single broker raises an older store to it; a
-store of several brokers is raised on request, once all of them know the version (`version_changes`)."""
+"""The version of this program. A new store gets it. The registration of a single broker raises an older store to it,
+and so does the start of workers. A store in etcd is raised on request, once all brokers know the version
+(`version_changes`)."""
 
 METADATA_VERSION_FEATURE: Final = "klamm.metadata.version"
 """The name under which clients see the version as a feature of the cluster (KIP-584). Kafka's `metadata.version` is
@@ -49,7 +51,7 @@ UNFINISHED: Final = "unfinished"
 FIRST_VERSION_WITH_FOLLOWERS: Final = 2
 """The first version whose partitions may have several replicas."""
 
-_INTRODUCED: Final[Mapping[str, int]] = {
+INTRODUCED: Final[Mapping[str, int]] = {
     "cluster": 0,
     "producer-ids": 0,
     "brokers": 0,
@@ -62,6 +64,7 @@ _INTRODUCED: Final[Mapping[str, int]] = {
     "broker-ids": 1,
     "brokers.endpoints": 1,
     "brokers.metadataVersion": 1,
+    "brokers.incarnation": 1,
     "topics.partitions": 1,
     "partitions.partitionEpoch": 2,
     "partitions.elr": 2,
@@ -74,8 +77,9 @@ _INTRODUCED: Final[Mapping[str, int]] = {
 """The version that introduced each kind of entry (the first part of its key), and each field that is younger than its
 kind. Version 0 has no entry `features`.
 
-`brokers.metadataVersion` is younger than version 1, but stores of version 1 have it already: with it brokers tell which
-version they know. Programs that do not know the field ignore it."""
+Two fields are younger than version 1, and are written to stores of version 1 all the same. Programs that do not know
+them ignore them. With `brokers.metadataVersion` brokers tell which version they know. Earlier programs do not write
+`brokers.incarnation`; the next start then takes their stop for an unclean one."""
 
 
 class NewerMetadata(MetadataStoreError):
@@ -102,7 +106,7 @@ def check_kind(kind: str) -> None:
             "the metadata store is not complete: `klamm cluster join` or `klamm cluster metadata restore` runs now, or "
             "it was interrupted. Run that command again"
         )
-    if kind not in _INTRODUCED:
+    if kind not in INTRODUCED:
         raise NewerMetadata(
             f"the metadata store has an entry of the unknown kind {kind!r}, and this klamm knows metadata versions up "
             f"to {METADATA_VERSION}: start the broker with the version of klamm that wrote the store, or a later one"

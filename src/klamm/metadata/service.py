@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import count
@@ -113,9 +114,13 @@ class MetadataService:
         """Whether other brokers may use the same store."""
         return self._store.is_shared
 
-    def valid_until(self) -> float:
-        """Returns until when this broker may acknowledge writes: see `MetadataStore.valid_until`."""
-        return self._store.valid_until()
+    def has_session(self) -> bool:
+        """Returns whether the session is certain to last now: see `MetadataStore.valid_until`.
+
+        Without it, another broker may lead this broker's partitions already: it acknowledges nothing, and coordinates
+        nothing. A process that was stopped for a while sees this here before it is told that its session has ended.
+        """
+        return time.monotonic() < self._store.valid_until()
 
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:

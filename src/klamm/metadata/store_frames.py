@@ -12,7 +12,8 @@ Server to client:
     {"commit": revision, "entries": {key: [value, create revision, mod revision] or null, …}}
     {"done": number, "revision": …}  or  {"done": number, "condition": text}  or  {"done": number, "error": text}
 
-Both sides are processes of one klamm that are started together, so the format has no versions.
+Both sides are processes of one version of klamm: a worker of another version ends at once. So the format has no
+versions.
 """
 
 from __future__ import annotations

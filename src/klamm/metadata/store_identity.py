@@ -54,11 +54,11 @@ def check_creation(known: StoreIdentity | None, created: int) -> None:
     remembers.
 
     A broker records a revision only after it has found the cluster. A cluster that is younger was filled from a dump,
-    or made anew, in the same etcd and with the same prefix. Raises WrongStore.
+    or created again, in the same etcd and with the same prefix. Raises WrongStore.
     """
     if known is not None and created > known.revision:
         raise WrongStore(
             f"the metadata store was filled at revision {created}, after the data directory has seen revision "
-            f"{known.revision}: nothing was changed. It was restored from a dump, which may lack changes, or made "
-            f"anew. The reference of the metadata in etcd tells how to accept a restored store"
+            f"{known.revision}: nothing was changed. It was restored from a dump, which may lack changes, or created "
+            f"again. The reference of the metadata in etcd tells how to accept a restored store"
         )

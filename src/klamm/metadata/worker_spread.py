@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from klamm.errors import KlammError
 from klamm.metadata.entries import broker_key, put_partition
-from klamm.metadata.image import NO_BROKER, MetadataImage, TopicImage
+from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan
 from klamm.metadata.topic_name import GROUP_HISTORY_TOPIC, GROUP_METADATA_TOPIC
 from klamm.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 
 __all__ = ["Homes", "plan_spread"]
+
+_NAMES_TOLD: Final = 5
+"""How many topics a message names."""
 
 Homes = Mapping[TopicPartition, BrokerId]
 """The worker of each partition."""
@@ -29,9 +33,16 @@ def plan_spread(image: MetadataImage, workers: Sequence[BrokerId]) -> Plan[Homes
     A start with more workers that was interrupted may have left partitions to workers that never ran.
 
     The plan also removes the registrations of other brokers. A partition that moves gets a higher leader epoch, because
-    its new leader is another broker. Raises KlammError if a partition with several replicas would have to move.
+    its new leader is another broker.
+
+    Raises KlammError for another set of workers if any partition has several replicas: they would name workers that
+    are gone, and only brokers that run can decide which of the replicas has all records.
     """
     present = _present_homes(image)
+    replicated = [topic.name for topic in image.topics.values() if any(map(_is_replicated, topic.partitions))]
+    if replicated:
+        _refuse_other_workers(image, workers, sorted(replicated))
+        return Plan(present)
     if set(image.registrations) == set(workers) and set(present.values()) <= {NO_BROKER, *workers}:
         return Plan(present)
     homes = _spread(image, workers)
@@ -41,15 +52,30 @@ def plan_spread(image: MetadataImage, workers: Sequence[BrokerId]) -> Plan[Homes
             home = homes[TopicPartition(topic.name, partition.index)]
             if home == partition.leader:
                 continue
-            if len(partition.replicas) > 1:
-                raise KlammError(
-                    f"{topic.name}-{partition.index} has {len(partition.replicas)} replicas, so it can't be moved to "
-                    f"another worker. Nothing was changed: start with as many workers as before"
-                )
             epoch = LeaderEpoch(partition.leader_epoch + 1)
             moved = replace(partition, leader=home, leader_epoch=epoch, replicas=(home,), isr=(home,))
             changes.append(put_partition(topic.topic_id, moved))
     return Plan(homes, changes)
+
+
+def _is_replicated(partition: PartitionImage) -> bool:
+    return len(partition.replicas) > 1
+
+
+def _refuse_other_workers(image: MetadataImage, workers: Sequence[BrokerId], replicated: Sequence[str]) -> None:
+    # The replicas count, too: a worker that was unregistered just before the stop is still one of the workers.
+    replicas = {
+        each for topic in image.topics.values() for partition in topic.partitions for each in partition.replicas
+    }
+    before = max({*image.registrations, *replicas})
+    if max(workers) == before:
+        return
+    names = " ".join(replicated[:_NAMES_TOLD]) + (" ..." if len(replicated) > _NAMES_TOLD else "")
+    raise KlammError(
+        f"{len(replicated)} topic(s) have partitions with several replicas, which can't be moved to another number of "
+        f"workers. Nothing was changed: start with --workers {before} as before. To change the number, leave each "
+        f"partition one replica with `klamm cluster reassign --replication-factor 1 {names}`, and stop them again"
+    )
 
 
 def _present_homes(image: MetadataImage) -> Homes:

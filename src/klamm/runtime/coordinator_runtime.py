@@ -87,7 +87,9 @@ class CoordinatorRuntime(Generic[S]):
         write_timeout_ms: int,
         compression: Compression,
         linger_ms: int = ADAPTIVE,
+        has_session: Callable[[], bool] | None = None,
     ) -> None:
+        """Takes `has_session`, which returns whether this broker is certain to coordinate now; None if it always is."""
         self.topic: Final = serde.topic
         self._new_shard = new_shard
         self._serde = serde
@@ -102,7 +104,8 @@ class CoordinatorRuntime(Generic[S]):
         self._writer = RecordWriter(log, serde, wall_clock, compression)
         self._linger_ms = linger_ms
         self._alarm_queue = AlarmQueue(timers)
-        self.reusable_answers: Final = ReusableAnswers(self._alarm_queue, wall_clock)
+        self._has_session = has_session
+        self.reusable_answers: Final = ReusableAnswers(self._alarm_queue, wall_clock, has_session)
         self._topics = NO_TOPICS
         self._led: dict[PartitionIndex, LedPartition[S]] = {}
         self._loads: LoadQueue[S] = LoadQueue(timers)
@@ -134,7 +137,10 @@ class CoordinatorRuntime(Generic[S]):
         if led is not None and led.lingering and not may_linger:
             self._flush(led)
             led = self._led.get(partition)
-        if led is None or led.state is not PartitionState.ACTIVE:
+        # Without a session, another broker may coordinate already and have acknowledged more. Requests that write would
+        # wait for a high watermark that does not rise any more; those that only read would get an old state.
+        has_session = self._has_session is None or self._has_session()
+        if led is None or led.state is not PartitionState.ACTIVE or not has_session:
             is_loading = led is not None and led.state in (PartitionState.LOADING, PartitionState.STARTING)
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
             return refuse(request, code)

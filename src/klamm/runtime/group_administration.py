@@ -1,4 +1,4 @@
-"""What an administrator asks of a group without a request of the protocol: tests do."""
+"""Decisions on groups for which Kafka's protocol has no request: rebalance now, end a session. Tests ask for them."""
 
 from __future__ import annotations
 

@@ -111,6 +111,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         assignors: Mapping[str, Assignor] | None = None,
         write_timeout_ms: int = 5000,
         compression: Compression = Compression.NONE,
+        has_session: Callable[[], bool] | None = None,
     ) -> None:
         self._config = config
         self._group_config_of = group_config_of
@@ -131,6 +132,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
                 write_timeout_ms=write_timeout_ms,
                 compression=compression,
                 linger_ms=config.offset_commit_linger_ms,
+                has_session=has_session,
             ),
             partition_count,
         )

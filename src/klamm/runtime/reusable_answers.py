@@ -12,6 +12,7 @@ member leaves, when the session expires, or when leadership ends.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from klamm.core.coordinator.shard_contract import Result, ReusableAnswer
@@ -60,10 +61,14 @@ class _Answer:
 class ReusableAnswers:
     """The cached answers of one coordinator."""
 
-    __slots__ = ("_alarm_queue", "_answers", "_wall_clock")
+    __slots__ = ("_alarm_queue", "_answers", "_has_session", "_wall_clock")
 
-    def __init__(self, alarm_queue: AlarmQueue, wall_clock: WallClock) -> None:
+    def __init__(
+        self, alarm_queue: AlarmQueue, wall_clock: WallClock, has_session: Callable[[], bool] | None = None
+    ) -> None:
+        """Takes `has_session` as `CoordinatorRuntime` does."""
         self._alarm_queue = alarm_queue
+        self._has_session = has_session
         self._wall_clock = wall_clock
         self._answers: dict[bytes, _Answer] = {}
 
@@ -78,6 +83,7 @@ class ReusableAnswers:
             or led.waiting
             or led.high_watermark < led.log_end_offset
             or not answer.reusable_answer.holds(self._wall_clock())
+            or (self._has_session is not None and not self._has_session())
         ):
             return None
         self._alarm_queue.set_deadline(answer.alarm, answer.delay_ms)

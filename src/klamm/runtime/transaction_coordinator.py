@@ -81,6 +81,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
         next_producer_id: Callable[[], Awaitable[ProducerId]],
         partition_count: Callable[[], int],
         write_timeout_ms: int = 5000,
+        has_session: Callable[[], bool] | None = None,
     ) -> None:
         self._config = config
         self._timers = timers
@@ -98,6 +99,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
                 publish=_log_remarks,
                 write_timeout_ms=write_timeout_ms,
                 compression=Compression.NONE,
+                has_session=has_session,
             ),
             partition_count,
         )

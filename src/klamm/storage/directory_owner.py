@@ -1,4 +1,4 @@
-"""To whom a data directory belongs: its lock, its `meta.properties`, the record of the broker's runs with it, and the
+"""The identity of a data directory: its lock, its `meta.properties`, the record of the broker's runs with it, and the
 mark of a clean stop."""
 
 from __future__ import annotations

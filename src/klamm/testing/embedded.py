@@ -107,7 +107,7 @@ class Broker:
         return self._thread.run(function)
 
     def rebalance(self, group: str) -> None:
-        """Makes a group rebalance now, as an administrator's wish: its history says so.
+        """Makes a group rebalance now. Its history says that an administrator asked for it.
 
         A classic group begins a new generation, unless it is rebalancing already; a group of the consumer protocol gets
         a new epoch and a new target assignment. Returns when the rebalance has begun. Raises KafkaError

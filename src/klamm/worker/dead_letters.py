@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from klamm.worker.errors import WorkerError
+from klamm.worker.errors import ProcessFailure, WorkerError
 from klamm.worker.handler_plan import HandlerPlan
-from klamm.worker.process_handlers import ProcessFailure
 from klamm.worker.record import Record
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from klamm.errors import KlammError
 
-__all__ = ["RecordFailed", "WorkerError"]
+__all__ = ["ProcessFailure", "RecordFailed", "UndecodableRecords", "WorkerError"]
 
 
 class WorkerError(KlammError):
@@ -13,3 +13,16 @@ class WorkerError(KlammError):
 
 class RecordFailed(WorkerError):
     """A record has failed for the last time, and its handler has no dead letters."""
+
+
+class ProcessFailure(WorkerError):
+    """A handler failed in its process, or the process died."""
+
+
+class UndecodableRecords(ProcessFailure):
+    """Values of a run do not decode in the handler's process. The handler was not called."""
+
+    def __init__(self, text: str, positions: tuple[int, ...]) -> None:
+        super().__init__(text)
+        self.positions = positions
+        """The places of the bad records in the run."""

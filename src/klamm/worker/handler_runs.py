@@ -7,7 +7,7 @@ report. `RecordDelivery` is not safe for threads, so each use holds the lock.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from threading import Lock
 from typing import Any, Final, Protocol
 
@@ -104,13 +104,21 @@ class HandlerRuns:
             records.append(record)
         if error is None:
             return records
+        self._separate(run, bad, error)
+        return None
+
+    def take_out(self, run: Sequence[Work], positions: Collection[int], error: BaseException) -> None:
+        """Takes a run whose handler was not called, because the records at these positions do not decode."""
+        self._separate(run, [run[position] for position in positions], error)
+        self.wake()
+
+    def _separate(self, run: Sequence[Work], bad: Collection[Work], error: BaseException) -> None:
         if len(run) > 1:
             with self.lock:
                 self.delivery.separate(run, bad, self.clock_ms())
         else:
             error.add_note(_UNDECODABLE)
             self.fail(run, error, is_final=True)
-        return None
 
     def fail(self, run: Sequence[Work], error: BaseException, *, is_final: bool = False) -> None:
         """Takes a run whose handler failed."""

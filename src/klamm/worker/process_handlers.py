@@ -1,7 +1,8 @@
 """Runs a handler in another process. The process is spawned, gets records as plain values, and answers each of them.
 
 A process that dies, or that is killed because its record's deadline is over, is a failed attempt; another process takes
-its place.
+its place. The process says when it has imported the handler's module and is ready. A record is taken only then, so the
+start of a process is not part of a record's deadline.
 """
 
 from __future__ import annotations
@@ -13,15 +14,28 @@ import signal
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-from klamm.worker.errors import WorkerError
+from klamm.worker.errors import ProcessFailure, UndecodableRecords
 
-__all__ = ["HandlerProcess", "ProcessFailure", "serve_records"]
+__all__ = ["HandlerProcess", "serve_records"]
 
 
-class ProcessFailure(WorkerError):
-    """A handler failed in its process, or the process died."""
+class _Failed(NamedTuple):
+    """The answer of a process whose handler failed."""
+
+    text: str
+
+
+class _Undecodable(NamedTuple):
+    """The answer of a process that could not decode the values at these places of a run."""
+
+    text: str
+    positions: tuple[int, ...]
+
+
+_Answer: TypeAlias = _Failed | _Undecodable | None
+"""The answer to a run; None if it succeeded. A process that is ready sends None too."""
 
 
 class HandlerProcess:
@@ -30,6 +44,7 @@ class HandlerProcess:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._is_closed = False
+        self._is_ready = False
         self._start()
 
     def _start(self) -> None:
@@ -38,20 +53,31 @@ class HandlerProcess:
         self._process = context.Process(target=serve_records, args=(theirs, self._function), daemon=True)
         self._process.start()
         theirs.close()
+        self._is_ready = False
+
+    def wait_until_ready(self) -> None:
+        """Waits until the process has started. If it dies meanwhile, the next call fails, and starts another one."""
+        if not self._is_ready:
+            with contextlib.suppress(EOFError, OSError):
+                self._connection.recv()
+            self._is_ready = True
 
     def __call__(self, argument: Any, seconds: float | None) -> None:
         """Runs the handler in the process. Raises ProcessFailure."""
+        self.wait_until_ready()
         try:
             self._connection.send(argument)
             if seconds is not None and not self._connection.poll(max(0.0, seconds)):
                 self._restart()
                 raise ProcessFailure("the deadline is over; the process was killed")
-            problem = self._connection.recv()
+            answer: _Answer = self._connection.recv()
         except (EOFError, OSError):
             code = self._restart()
             raise ProcessFailure(f"the process died with exit code {code}") from None
-        if problem is not None:
-            raise ProcessFailure(problem)
+        if isinstance(answer, _Undecodable):
+            raise UndecodableRecords(*answer)
+        if answer is not None:
+            raise ProcessFailure(answer.text)
 
     def _restart(self) -> int | None:
         self._process.join(0.1)
@@ -82,20 +108,32 @@ def serve_records(connection: Connection, function: Callable[..., Any]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     decode = function.__klamm_plan__.decode  # type: ignore[attr-defined]
     with contextlib.suppress(EOFError, OSError), asyncio.Runner() as runner:
+        connection.send(None)  # ready
         while True:
-            connection.send(_problem_of(runner, function, decode, connection.recv()))
+            connection.send(_answer(runner, function, decode, connection.recv()))
 
 
-def _problem_of(
+def _answer(
     runner: asyncio.Runner, function: Callable[..., Any], decode: Callable[[Any], Any] | None, argument: Any
-) -> str | None:
-    try:
-        if decode is not None:
-            for record in argument if isinstance(argument, list) else [argument]:
+) -> _Answer:
+    if decode is not None:
+        bad, text = [], ""
+        for position, record in enumerate(argument if isinstance(argument, list) else [argument]):
+            try:
                 record.value = decode(record.value)
+            except Exception as error:
+                bad.append(position)
+                text = _text_of(error)
+        if bad:
+            return _Undecodable(text, tuple(bad))
+    try:
         result = function(argument)
         if inspect.iscoroutine(result):
             runner.run(result)
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return _Failed(_text_of(error))
     return None
+
+
+def _text_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

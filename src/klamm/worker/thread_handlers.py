@@ -5,26 +5,48 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from threading import Condition, Thread
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 from klamm.core.delivery.partition_lanes import Work
 from klamm.worker.async_handlers import first_deadline_ms
+from klamm.worker.errors import UndecodableRecords
 from klamm.worker.handler_runs import HandlerRuns
 
-__all__ = ["CallFunction", "ThreadHandlers"]
+__all__ = ["FunctionCaller", "HandlerCaller", "ThreadHandlers"]
 
-CallFunction: TypeAlias = Callable[[Any, float | None], None]
-"""Calls the handler with a record or a batch. The second argument is the time in seconds until the deadline; a thread
-can't be stopped, so only processes keep to it.
-"""
+
+class HandlerCaller(Protocol):
+    """Calls the handler, in the thread that asks for it."""
+
+    def wait_until_ready(self) -> None:
+        """Waits until the next call may begin at once, so that no record's time passes before its call."""
+
+    def __call__(self, argument: Any, seconds: float | None) -> None:
+        """Calls the handler with a record or a batch. `seconds` is the time until the deadline. Raises what the handler
+        raises.
+        """
+
+
+class FunctionCaller:
+    """Calls the handler in the thread itself. A thread can't be stopped, so the deadline has no effect."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def wait_until_ready(self) -> None:
+        """Returns at once: a function is always ready."""
+
+    def __call__(self, argument: Any, seconds: float | None) -> None:
+        """Calls the function."""
+        self._function(argument)
 
 
 class ThreadHandlers:
     """The slots of one handler. A thread starts when it is needed for the first time."""
 
-    def __init__(self, runs: HandlerRuns, calls: Sequence[CallFunction]) -> None:
+    def __init__(self, runs: HandlerRuns, callers: Sequence[HandlerCaller]) -> None:
         self._runs = runs
-        self._calls = list(calls)
+        self._callers = list(callers)
         self._condition = Condition()
         self._wakes = 0
         self._idle = 0
@@ -37,14 +59,14 @@ class ThreadHandlers:
         with self._condition:
             if self._is_closed:
                 return
-            self._wakes = min(self._wakes + 1, len(self._calls))
+            self._wakes = min(self._wakes + 1, len(self._callers))
             if self._idle:
                 self._condition.notify()
-            elif len(self._threads) < len(self._calls):
-                call = self._calls[len(self._threads)]
+            elif len(self._threads) < len(self._callers):
+                caller = self._callers[len(self._threads)]
                 name = f"{self._runs.plan.name}-{len(self._threads)}"
                 # A daemon: a function that never returns must not keep the process.
-                thread = Thread(target=self._slot, args=(call,), name=name, daemon=True)
+                thread = Thread(target=self._slot, args=(caller,), name=name, daemon=True)
                 self._threads.append(thread)
                 thread.start()
 
@@ -57,15 +79,16 @@ class ThreadHandlers:
         for thread in self._threads:
             thread.join(max(0.0, ends - time.monotonic()))
 
-    def _slot(self, call: CallFunction) -> None:
+    def _slot(self, caller: HandlerCaller) -> None:
         try:
-            self._serve(call)
+            self._serve(caller)
         except Exception as error:
             self._runs.crash(error)
 
-    def _serve(self, call: CallFunction) -> None:
+    def _serve(self, caller: HandlerCaller) -> None:
         runs, is_single = self._runs, self._runs.plan.batch == 1
         finished: Sequence[Work] = ()
+        caller.wait_until_ready()
         while True:
             taken = runs.next_run(finished)
             finished = ()
@@ -75,17 +98,20 @@ class ThreadHandlers:
                 continue
             # Another thread takes the next run, or waits for the next attempt of a failed record.
             if (runs.delivery.has_more or runs.delivery.has_waiting) and (
-                self._idle or len(self._threads) < len(self._calls)
+                self._idle or len(self._threads) < len(self._callers)
             ):
                 self.wake()
             run, records = taken
             deadline_ms = first_deadline_ms(run)
             seconds = None if deadline_ms is None else (deadline_ms - runs.clock_ms()) / 1000
             try:
-                call(records[0] if is_single else records, seconds)
+                caller(records[0] if is_single else records, seconds)
                 finished = run
+            except UndecodableRecords as error:
+                runs.take_out(run, error.positions, error)
             except (Exception, SystemExit, KeyboardInterrupt) as error:
                 runs.fail(run, error)
+                caller.wait_until_ready()
 
     def _wait(self) -> bool:
         """Waits until a run may start. Returns False at the end."""

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -24,7 +23,7 @@ from klamm.worker.handler_progress import HandlerProgress, ProgressLine, measure
 from klamm.worker.handler_runs import HandlerRuns
 from klamm.worker.process_handlers import HandlerProcess
 from klamm.worker.record import Record
-from klamm.worker.thread_handlers import CallFunction, ThreadHandlers
+from klamm.worker.thread_handlers import FunctionCaller, HandlerCaller, ThreadHandlers
 from klamm.worker.worker_metrics import WorkerMetrics
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from klamm.worker.simulated_run import SimulatedRun
 
-__all__ = ["Worker"]
+__all__ = ["Worker", "new_clock", "record_of"]
 
 _logger = logging.getLogger(__name__)
 
@@ -212,7 +211,7 @@ class Worker:
             letters = DeadLetters(
                 {name: value for name, value in self._settings.items() if not name.startswith(_OF_CONSUMER)}, self.group
             )
-        clock_ms = _new_clock()
+        clock_ms = new_clock()
         bury = None if letters is None else letters.bury
         all_runs = [
             HandlerRuns(plan, clock_ms=clock_ms, to_record=record_of, bury=bury, stop=self._fail)
@@ -227,8 +226,8 @@ class Worker:
                 slots.append(AsyncHandlers(runs, loop.loop))
                 loop.call(slots[-1].start)
             else:
-                calls: list[CallFunction] = list(pools[plan])
-                threads.append(ThreadHandlers(runs, calls or [partial(_call, plan.function)] * plan.concurrency))
+                callers: list[HandlerCaller] = list(pools[plan])
+                threads.append(ThreadHandlers(runs, callers or [FunctionCaller(plan.function)] * plan.concurrency))
 
         def cancel_gone() -> None:
             for each in slots:
@@ -305,16 +304,12 @@ def record_of(message: Message) -> Record:
     return Record(topic, partition, offset, key, message.value(), headers or [], message.timestamp()[1])
 
 
-def _call(function: Callable[[Any], None], argument: Any, _seconds: float | None) -> None:
-    function(argument)
-
-
 def _write_progress(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()
 
 
-def _new_clock() -> Callable[[], float]:
+def new_clock() -> Callable[[], float]:
     """Returns a clock in milliseconds since the epoch that never goes back."""
     monotonic = time.monotonic
     offset = time.time() - monotonic()

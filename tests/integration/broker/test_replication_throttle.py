@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
+from klamm.broker.replication.replication_metrics import replication_figures
 from klamm.broker.server import BrokerServer
 from klamm.testing import Cluster
 
@@ -91,10 +92,24 @@ def _end(cluster: Cluster, broker: int, topic: str) -> int:
     return cluster.run_in_broker(broker, find)
 
 
+def _largest_lag(cluster: Cluster, broker: int) -> float:
+    """Returns the metric `maxlag` of a broker."""
+
+    async def gather(server: BrokerServer) -> float:
+        assert server.context is not None
+        replication = server.services.replication
+        assert replication is not None
+        figures = replication_figures(server.context.partitions, replication.fetchers)
+        return next(figure.values[0][1] for figure in figures if figure.name.endswith("_maxlag"))
+
+    return cluster.run_in_broker(broker, gather)
+
+
 @pytest.mark.parametrize("side", SIDES)
 def test_throttled_partition_falls_behind_until_the_rate_is_raised(cluster: Cluster, side: str) -> None:
     """A follower comes back and is not in sync. The throttled partition gets some records and is not in sync when the
-    other one has caught up. A higher rate lets it catch up, while the configuration still names it."""
+    other one has caught up. The metric `maxlag` counts the records that it lacks. A higher rate lets it catch up, while
+    the configuration still names it."""
     broker = 1 if side == "leader" else 2
     _set(cluster, ResourceType.TOPIC, SLOW, **{f"{side}_replication_throttled_replicas": f"0:{broker}"})
     _set_rate(cluster, side, RATE)
@@ -107,8 +122,10 @@ def test_throttled_partition_falls_behind_until_the_rate_is_raised(cluster: Clus
     _wait(lambda: _end(cluster, 2, SLOW) > 0)
     assert _in_sync(cluster, SLOW) == {1}
     assert _end(cluster, 2, SLOW) < _end(cluster, 1, SLOW)
+    _wait(lambda: 0 < _largest_lag(cluster, 2) == VALUES - _end(cluster, 2, SLOW))
     _set_rate(cluster, side, 1_000_000_000)
     _wait(lambda: _in_sync(cluster, SLOW) == ALL)
+    _wait(lambda: _largest_lag(cluster, 2) == 0)
 
 
 @pytest.mark.parametrize("side", SIDES)

@@ -197,4 +197,5 @@ def test_a_broker_without_etcd_stops(start: Start, etcd: Etcd) -> None:
     broker = start("one", config={"broker.session.timeout.ms": "3000"})
     etcd.members[0].kill()
     _wait(lambda: not broker.is_running)
+    assert broker.exit_status == 1
     assert "this broker stops, because other brokers may see it as gone" in broker.log()

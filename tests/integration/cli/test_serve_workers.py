@@ -18,6 +18,7 @@ from tests.integration.cli.conftest import KLAMM, PATIENCE_S
 from tests.support.wire import Wire
 from tests.support.workers import Workers
 
+import klamm
 from klamm.protocol.schema.unregister_broker_request import UnregisterBrokerRequest
 from klamm.protocol.schema.unregister_broker_response import UnregisterBrokerResponse
 
@@ -34,8 +35,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Returns a function that starts workers on the test's data; kills what is left after the test."""
     started: list[Workers] = []
 
-    def begin(*words: str) -> Workers:
-        started.append(Workers(tmp_path, *words))
+    def begin(*words: str, **options: Any) -> Workers:
+        started.append(Workers(tmp_path, *words, **options))
         return started[-1]
 
     yield begin
@@ -199,11 +200,43 @@ def test_a_worker_that_can_not_start_ends_the_command(tmp_path: Path) -> None:
     assert "worker 2 has ended with status 1. It has failed 3 times, so the command ends" in log
 
 
+def _install_other_version(folder: Path) -> None:
+    """Makes a klamm with another version, and otherwise the same code."""
+    package = folder / "klamm"
+    package.mkdir(parents=True)
+    for each in Path(klamm.__file__).parent.iterdir():
+        if each.name not in ("_version.py", "__pycache__"):
+            (package / each.name).symlink_to(each)
+    (package / "_version.py").write_text('__version__ = "1000.0"\n')
+
+
+def test_another_version_does_not_run_beside_its_supervisor(start: Start, tmp_path: Path) -> None:
+    """A worker that is started again after another version was installed ends, and so do the command and all workers.
+    The next start runs the other version, with all data."""
+    installed = tmp_path / "installed"
+    path = ":".join(filter(None, [str(installed), os.environ.get("PYTHONPATH")]))
+    workers = start("--workers", "2", environment={"PYTHONPATH": path})
+    _create(workers.ready(2), TOPIC, PARTITIONS)
+    children = workers.children()
+    _install_other_version(installed)
+    workers.kill(2)
+    assert workers.process.wait(PATIENCE_S) == 1
+    assert not any(Path(f"/proc/{child}").exists() for child in children.values())
+    log = workers.log.read_text()
+    assert f"worker 2: this is klamm 1000.0, and its supervisor is klamm {klamm.__version__}: stop the command" in log
+    assert f"since this command, klamm {klamm.__version__}, was started" in log
+    assert "Traceback" not in log
+    again = start("--workers", "2", environment={"PYTHONPATH": path})
+    assert len(_leaders(again.ready(2))) == PARTITIONS
+    assert again.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
         (("--workers", "0"), "takes a number from 1 on"),
         (("--workers", "2", "-X", "node.id=7"), "goes without node.id=7"),
+        (("--workers", "2", "--metadata", "etcd://127.0.0.1:1/orders"), "goes without klamm.metadata"),
         (
             ("--workers", "2", "-X", "listeners=PLAINTEXT://127.0.0.1:1,PLAINTEXT_B://127.0.0.1:2", "-X", _MAP),
             "takes one listener",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -19,31 +20,44 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
+from confluent_kafka import KafkaError as ClientError
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.patience import Limit
+from tests.support.wire import Wire
 
 from klamm import KlammError
 from klamm.broker.server import BrokerServer
 from klamm.broker.start_failure import StartFailed
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
+from klamm.protocol.schema.list_transactions_response import ListTransactionsResponse
 from klamm.testing import Broker, Cluster
 
 TOPIC = "orders"
 PARTITIONS = 6
 PATIENCE_S = 30.0
+_TRANSACTION = 1
 
 
 @pytest.fixture(scope="module")
 def shared_cluster() -> Iterator[Cluster]:
-    """Runs a cluster with a topic that has two partitions on each broker. Its tests bring every broker back."""
-    with Cluster(brokers=3, session_timeout_ms=600) as cluster:
+    """Runs a cluster with a topic that has two partitions on each broker. Each broker coordinates some groups. A test
+    brings every broker back."""
+    config = {"offsets.topic.num.partitions": "3"}
+    with Cluster(brokers=3, session_timeout_ms=600, config=config) as cluster:
         _create_topic(cluster)
+        # Creates the topic of the offsets while all brokers are there.
+        admin = AdminClient(_client(cluster))
+        admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("first")])["first"].result(PATIENCE_S)
         yield cluster
 
 
 def _wait(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    limit = Limit(PATIENCE_S)
     while not is_true():
-        assert time.monotonic() < deadline
+        assert not limit.is_over
         time.sleep(0.01)
 
 
@@ -93,7 +107,11 @@ class _Member:
     """A member of a group that polls when the test lets it."""
 
     def __init__(self, cluster: Cluster | Broker, group: str, protocol: str) -> None:
-        self._consumer = Consumer(_client(cluster, group_id=group, group_protocol=protocol, auto_offset_reset="latest"))
+        # A member of the consumer protocol gets its interval from the coordinator, and may not set it.
+        interval = {"heartbeat_interval_ms": 100} if protocol == "classic" else {}
+        self._consumer = Consumer(
+            _client(cluster, group_id=group, group_protocol=protocol, auto_offset_reset="latest", **interval)
+        )
         self.revocations = 0
         self._consumer.subscribe([TOPIC], on_revoke=self._on_revoke, on_lost=self._on_revoke)
 
@@ -119,16 +137,65 @@ class _Member:
         self._consumer.close()
 
 
-def _causes(broker: Broker, group: str) -> list[str]:
+def _causes(cluster: Cluster | Broker, group: str) -> list[str]:
     """Returns the causes of all changes of the group, from its history."""
-    consumer = Consumer(_client(broker, group_id="historian"))
-    consumer.assign([TopicPartition("__group_history", 0, OFFSET_BEGINNING)])
+    consumer = Consumer(_client(cluster, group_id="historian", enable_partition_eof=True))
+    left = set(consumer.list_topics("__group_history", PATIENCE_S).topics["__group_history"].partitions)
+    consumer.assign([TopicPartition("__group_history", index, OFFSET_BEGINNING) for index in left])
     causes = []
-    while (message := consumer.poll(1)) is not None:
-        if message.value() is not None and (change := json.loads(_text(message))).get("group") == group:
+    while left:
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None
+        if (error := message.error()) is not None:
+            assert error.code() == ClientError._PARTITION_EOF, error
+            left.discard(message.partition())
+        elif message.value() is not None and (change := json.loads(_text(message))).get("group") == group:
             causes += [cause["code"] for cause in change["causes"]]
     consumer.close()
     return causes
+
+
+def _group_of_each_broker(cluster: Cluster, prefix: str) -> dict[int, str]:
+    """Returns the name of a group for each broker, which coordinates it."""
+    found: dict[int, str] = {}
+    for number in itertools.count():
+        coordinator = cluster.coordinator_of(name := f"{prefix}-{number}")
+        assert coordinator is not None
+        found.setdefault(coordinator, name)
+        if len(found) == len(cluster.brokers):
+            return found
+    raise AssertionError("the loop ends with a return")
+
+
+class _Transactions:
+    """Producers of transactions that the same broker coordinates."""
+
+    def __init__(self, cluster: Cluster, *names: str) -> None:
+        self._cluster = cluster
+        self._producers: dict[str, Producer] = {}
+        for name in names:
+            self._producers[name] = Producer(_client(cluster, transactional_id=name, retry_backoff_ms=20))
+            self._producers[name].init_transactions(PATIENCE_S)
+        with Wire(cluster.address_of(1)) as wire:
+            request = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[names[0]])
+            self.coordinator = int(wire.call(FindCoordinatorResponse, 4, request).coordinators[0].node_id)
+
+    def write(self, name: str, brokers: set[int]) -> list[str]:
+        """Begins a transaction of the producer, and writes a value into each partition of these brokers."""
+        self._producers[name].begin_transaction()
+        values = [f"{name}-{index}" for index in range(PARTITIONS) if self._cluster.leader_of(TOPIC, index) in brokers]
+        for value in values:
+            self._producers[name].produce(TOPIC, value, partition=int(value.rpartition("-")[2]))
+        assert self._producers[name].flush(PATIENCE_S) == 0
+        return values
+
+    def commit(self, name: str) -> None:
+        self._producers[name].commit_transaction(PATIENCE_S)
+
+    def state(self, name: str) -> str:
+        with Wire(self._cluster.address_of(self.coordinator)) as wire:
+            found = wire.call(ListTransactionsResponse, 1, ListTransactionsRequest(duration_filter=-1))
+        return {each.transactional_id: each.transaction_state for each in found.transaction_states}[name]
 
 
 def _broker_threads() -> set[threading.Thread]:
@@ -271,18 +338,45 @@ class TestFailures:
         assert _read_all(shared_cluster, 2, "stopped-") == ["stopped-1", "stopped-3"]
 
     def test_a_transaction_waits_for_a_broker_that_is_cut_off(self, shared_cluster: Cluster) -> None:
-        """A commit whose markers can't be delivered is not lost: they are written when the cut is over."""
-        producer = Producer(_client(shared_cluster, transactional_id="cut"))
-        producer.init_transactions(PATIENCE_S)
-        producer.begin_transaction()
-        for index in range(PARTITIONS):
-            producer.produce(TOPIC, f"transaction-{index}", partition=index)
-        assert producer.flush(PATIENCE_S) == 0
-        for one, other in ((1, 2), (2, 3), (1, 3)):
-            shared_cluster.cut(one, other)
-        producer.commit_transaction(PATIENCE_S)
+        """A commit whose markers can't be delivered is not lost: it is prepared while the cut lasts, and its markers
+        are written when the cut is over. One cut ends without the other."""
+        transactions = _Transactions(shared_cluster, "waiting", "complete")
+        near, far = sorted({1, 2, 3} - {transactions.coordinator})
+        values = transactions.write("waiting", {1, 2, 3})
+        shared_cluster.cut(near, transactions.coordinator)
+        shared_cluster.cut(transactions.coordinator, far)
+        transactions.commit("waiting")
+        transactions.write("complete", {transactions.coordinator})
+        transactions.commit("complete")
+        _wait(lambda: transactions.state("complete") == "CompleteCommit")
+        assert len(_read_all(shared_cluster, 2, "waiting-")) == 2
+        shared_cluster.heal(transactions.coordinator, near)
+        assert len(_read_all(shared_cluster, 4, "waiting-")) == 4
+        transactions.write("complete", {transactions.coordinator, near})
+        transactions.commit("complete")
+        _wait(lambda: transactions.state("complete") == "CompleteCommit")
+        assert transactions.state("waiting") == "PrepareCommit"
         shared_cluster.heal()
-        assert len(_read_all(shared_cluster, PARTITIONS, "transaction-")) == PARTITIONS
+        _wait(lambda: transactions.state("waiting") == "CompleteCommit")
+        assert _read_all(shared_cluster, PARTITIONS, "waiting-") == values
+
+    def test_a_cut_in_one_direction(self, shared_cluster: Cluster) -> None:
+        """While only the coordinator can't reach the other broker, that broker reaches the coordinator: it asks about a
+        transaction before it takes its first record. The markers wait until the brokers are connected again."""
+        transactions = _Transactions(shared_cluster, "held", "free")
+        cut_off, other = sorted({1, 2, 3} - {transactions.coordinator})
+        transactions.write("held", {cut_off})
+        shared_cluster.cut(transactions.coordinator, cut_off, one_way=True)
+        transactions.commit("held")
+        transactions.write("free", {other})
+        transactions.commit("free")
+        _wait(lambda: transactions.state("free") == "CompleteCommit")
+        assert transactions.state("held") == "PrepareCommit"
+        transactions.write("free", {cut_off, other})
+        shared_cluster.heal(cut_off, transactions.coordinator)
+        _wait(lambda: transactions.state("held") == "CompleteCommit")
+        transactions.commit("free")
+        _wait(lambda: transactions.state("free") == "CompleteCommit")
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -298,6 +392,20 @@ class TestGroups:
             broker.rebalance("on-demand")
             _wait(lambda: member.has_rebalanced(lambda: _causes(broker, "on-demand")[-1:] == ["admin"]))
             _wait(lambda: member.has_all)
+            assert member.revocations == (1 if protocol == "classic" else 0)
+            member.close()
+
+    def test_groups_of_every_broker_rebalance_on_demand(self, shared_cluster: Cluster, protocol: str) -> None:
+        """A group rebalances once when it is asked to, whichever broker coordinates it, and its members keep on."""
+        groups = _group_of_each_broker(shared_cluster, f"each-{protocol}")
+        members = {group: _Member(shared_cluster, group, protocol) for group in groups.values()}
+        _wait(lambda: {member.has_all for member in members.values()} == {True})  # polls all of them
+        for group, member in members.items():
+            shared_cluster.rebalance(group)
+            _wait(lambda: member.has_rebalanced(lambda: _causes(shared_cluster, group)[-1:] == ["admin"]))  # noqa: B023
+        _wait(lambda: {member.has_all for member in members.values()} == {True})  # polls all of them
+        for group, member in members.items():
+            assert _causes(shared_cluster, group).count("admin") == 1
             assert member.revocations == (1 if protocol == "classic" else 0)
             member.close()
 

@@ -78,7 +78,7 @@ def test_the_plugin_can_be_turned_off(pytester: pytest.Pytester) -> None:
 
 
 def test_the_guide_to_clusters_works(pytester: pytest.Pytester) -> None:
-    """The first tests of the page "Test with a cluster" pass as a reader copies them."""
-    kill, pause, *_ = page_code("how-to/test-with-a-cluster.md")
-    pytester.makepyfile(test_kill=kill, test_pause=pause)
-    pytester.runpytest_subprocess(*QUIET).assert_outcomes(passed=2)
+    """The tests of the page "Test with a cluster" pass as a reader copies them."""
+    kill, pause, cut, rebalance = page_code("how-to/test-with-a-cluster.md")
+    pytester.makepyfile(test_kill=kill, test_pause=pause, test_cut=cut, test_rebalance=rebalance)
+    pytester.runpytest_subprocess(*QUIET).assert_outcomes(passed=4)

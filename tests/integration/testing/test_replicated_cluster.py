@@ -239,7 +239,7 @@ def test_follower_goes_on_behind_a_batch_that_was_damaged_for_a_while(fsync: str
 @pytest.mark.parametrize("is_leader", [True, False])
 def test_a_replica_whose_log_goes_offline_gives_up_its_places(cluster: Cluster, is_leader: bool) -> None:
     """A broker whose disk fails for one partition stays in the cluster. Another broker leads the partition, clients go
-    on, and the failed replica is not in sync until the broker has started again."""
+    on, and the failed replica is not in sync until the broker has started again. Its metrics count the replica."""
     assert not _produce(cluster, range(300))
     leader = _leader(cluster)
     failed = leader if is_leader else next(broker for broker in cluster.brokers if broker != leader)
@@ -249,9 +249,12 @@ def test_a_replica_whose_log_goes_offline_gives_up_its_places(cluster: Cluster, 
     assert _leader(cluster) != failed
     assert _read(cluster, 400) == list(range(400))
     assert _in_sync(cluster) == ALL - {failed}
+    counts = {broker: _figures(cluster, broker)["offlinereplicacount"] for broker in cluster.brokers}
+    assert counts == dict.fromkeys(ALL, 0) | {failed: 1}
     cluster.kill(failed)
     cluster.restart(failed)
     _wait(lambda: _in_sync(cluster) == ALL)
+    assert _figures(cluster, failed)["offlinereplicacount"] == 0
     _wait(lambda: _are_equal(cluster))
 
 

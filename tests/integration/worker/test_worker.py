@@ -111,10 +111,12 @@ def test_processes_that_die_or_hang(servers: str, tmp_path: Path, monkeypatch: p
 
     with running(app):
         letters = read_all(servers, "tasks-failed", 4)
-    reasons = {letter.key(): dict(letter.headers())["klamm.reason"] for letter in letters}
+    headers = {letter.key(): dict(letter.headers()) for letter in letters}
+    reasons = {key: of_letter["klamm.reason"] for key, of_letter in headers.items()}
     assert reasons[b"die"] == b"the process died with exit code 3"
     assert reasons[b"fail"] == b"ValueError: as told"
-    assert reasons[b"x"].startswith(b"UnicodeDecodeError")
+    assert reasons[b"x"].startswith(b"the value does not decode: UnicodeDecodeError")
+    assert headers[b"x"]["klamm.attempts"] == b"1"
     assert reasons[b"h"] == b"the deadline is over; the process was killed"
     lines = [line.split(maxsplit=1) for line in (tmp_path / "pool.txt").read_text().splitlines()]
     calls = sorted(what for _, what in lines)

@@ -59,6 +59,27 @@ async def _produce(command: Command) -> list[list[int]]:
     return [[record.partition, record.offset, record.timestamp] if record is not None else [] for record in written]
 
 
+async def _transact(command: Command) -> None:
+    """Writes each list of "transactions" in a transaction; every second one is aborted."""
+    producer = AIOKafkaProducer(**_settings({"transactional.id": command["transactional.id"]}))
+    await producer.start()
+    try:
+        for number, records in enumerate(command["transactions"]):
+            await producer.begin_transaction()
+            sent = [
+                await producer.send(command["topic"], as_bytes(record["value"]), partition=record["partition"])
+                for record in records
+            ]
+            for future in sent:
+                await future
+            if number % 2:
+                await producer.abort_transaction()
+            else:
+                await producer.commit_transaction()
+    finally:
+        await producer.stop()
+
+
 async def _read(command: Command) -> list[dict[str, Any]]:
     """Reads all partitions of "topic" from "earliest", "latest", "offset" or "timestamp" on, to the end."""
     topic = command["topic"]
@@ -162,6 +183,7 @@ def main() -> None:
     members = _Members()
     operations = {
         "produce": _produce,
+        "transact": _transact,
         "read": _read,
         "join": members.join,
         "leave": members.leave,

@@ -63,6 +63,21 @@ def _produce(command: Command) -> list[list[int]]:
     return answers
 
 
+def _transact(command: Command) -> None:
+    """Writes each list of "transactions" in a transaction; every second one is aborted."""
+    producer = Producer(_COMMON | {"transactional.id": command["transactional.id"]})
+    producer.init_transactions(_TIMEOUT_S)
+    for number, records in enumerate(command["transactions"]):
+        producer.begin_transaction()
+        for record in records:
+            producer.produce(command["topic"], as_bytes(record["value"]), partition=record["partition"])
+        producer.flush(_TIMEOUT_S)
+        if number % 2:
+            producer.abort_transaction(_TIMEOUT_S)
+        else:
+            producer.commit_transaction(_TIMEOUT_S)
+
+
 def _read(command: Command) -> list[dict[str, Any]]:
     """Reads all partitions of "topic" from "earliest", "latest", "offset" or "timestamp" on, to the end."""
     topic = command["topic"]
@@ -148,6 +163,7 @@ def serve(new_member: Callable[[str, str, dict[str, str]], MemberThread]) -> Non
     members = Members(new_member)
     operations = {
         "produce": _produce,
+        "transact": _transact,
         "read": _read,
         "join": members.join,
         "leave": members.leave,

@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
-from tests.interop.drivers.lines import Command, as_bytes, as_text, perform
+from tests.interop.drivers.lines import DROPPED_JOIN, Command, as_bytes, as_text, perform
 from tests.interop.drivers.member_thread import Members, MemberThread
+
+_logger = logging.getLogger(__name__)
 
 _TIMEOUT_S = 30
 # kafka-python 3.0 drops the answer to a join that arrives between two polls, and joins again; with Apache Kafka, too.
@@ -66,6 +68,28 @@ def _produce(command: Command) -> list[list[int]]:
     return [[record.partition, record.offset, record.timestamp] for record in metadata]
 
 
+def _transact(command: Command) -> None:
+    """Writes each list of "transactions" in a transaction; every second one is aborted."""
+    producer = KafkaProducer(**_settings({"transactional.id": command["transactional.id"]}))
+    try:
+        producer.init_transactions()
+        for number, records in enumerate(command["transactions"]):
+            producer.begin_transaction()
+            sent = [
+                producer.send(command["topic"], value=as_bytes(record["value"]), partition=record["partition"])
+                for record in records
+            ]
+            producer.flush(_TIMEOUT_S)
+            for future in sent:
+                future.get(_TIMEOUT_S)
+            if number % 2:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+    finally:
+        producer.close()
+
+
 def _read(command: Command) -> list[dict[str, Any]]:
     """Reads all partitions of "topic" from "earliest", "latest", "offset" or "timestamp" on, to the end."""
     topic = command["topic"]
@@ -96,10 +120,34 @@ def _read(command: Command) -> list[dict[str, Any]]:
         consumer.close()
 
 
+def _log_dropped_joins(coordinator: Any) -> None:
+    """Logs DROPPED_JOIN when kafka-python begins a join although it has not used the answer to the last one."""
+    join, complete = coordinator._do_join_and_sync_async, coordinator._on_join_complete_async
+    has_unused_answer = False
+
+    async def join_and_sync() -> Any:
+        nonlocal has_unused_answer
+        if has_unused_answer:
+            _logger.warning("%s", DROPPED_JOIN)
+        has_unused_answer = False
+        answer = await join()
+        has_unused_answer = True
+        return answer
+
+    async def on_join_complete(*arguments: Any) -> None:
+        nonlocal has_unused_answer
+        has_unused_answer = False
+        await complete(*arguments)
+
+    coordinator._do_join_and_sync_async = join_and_sync
+    coordinator._on_join_complete_async = on_join_complete
+
+
 class _Member(MemberThread, ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no annotations
     def __init__(self, name: str, topic: str, config: dict[str, str]) -> None:
         super().__init__(name)
         self._consumer = KafkaConsumer(**_settings({"session.timeout.ms": _SESSION_TIMEOUT_MS} | config))
+        _log_dropped_joins(self._consumer._coordinator)
         # kafka-python's assignor assigns no partitions of a topic that is missing from its metadata, and this member
         # may become the leader.
         while not self._consumer.partitions_for_topic(topic):
@@ -137,6 +185,7 @@ if __name__ == "__main__":
     members = Members(_Member)
     operations = {
         "produce": _produce,
+        "transact": _transact,
         "read": _read,
         "join": members.join,
         "leave": members.leave,

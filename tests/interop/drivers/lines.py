@@ -7,11 +7,15 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-__all__ = ["Command", "as_bytes", "as_text", "perform", "say", "tell"]
+__all__ = ["DROPPED_JOIN", "Command", "as_bytes", "as_text", "perform", "say", "tell"]
 
 Command: TypeAlias = dict[str, Any]
+
+DROPPED_JOIN: Final = "kafka-python has dropped the answer to a finished join"
+"""The line that the driver of kafka-python logs when this happens; a test that fails afterwards shows it."""
+
 _saying = threading.Lock()
 
 

@@ -73,6 +73,7 @@ public class Client {
     private Object perform(JsonNode command) throws Exception {
         return switch (command.get("do").asText()) {
             case "produce" -> produce(command);
+            case "transact" -> transact(command);
             case "read" -> read(command);
             case "join" -> join(command);
             case "leave" -> leave(command);
@@ -124,6 +125,30 @@ public class Client {
             answer.add(List.of(metadata.partition(), metadata.offset(), metadata.timestamp()));
         }
         return answer;
+    }
+
+    /** Writes each list of "transactions" in a transaction; every second one is aborted. */
+    private Object transact(JsonNode command) throws Exception {
+        String topic = command.get("topic").asText();
+        Map<String, Object> config = config(command);
+        config.put("transactional.id", command.get("transactional.id").asText());
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(config)) {
+            producer.initTransactions();
+            boolean commits = true;
+            for (JsonNode records : command.get("transactions")) {
+                producer.beginTransaction();
+                List<Future<RecordMetadata>> sent = new ArrayList<>();
+                for (JsonNode record : records)
+                    sent.add(producer.send(new ProducerRecord<>(
+                        topic, record.get("partition").asInt(), null, record.get("value").asText())));
+                producer.flush();
+                for (Future<RecordMetadata> future : sent) future.get();
+                if (commits) producer.commitTransaction();
+                else producer.abortTransaction();
+                commits = !commits;
+            }
+        }
+        return null;
     }
 
     static Map<String, Object> asMap(ConsumerRecord<String, String> record) {

@@ -41,6 +41,7 @@ public class Tools {
         Map.entry("kafka-leader-election", "org.apache.kafka.tools.LeaderElectionCommand"),
         Map.entry("kafka-metadata-quorum", "org.apache.kafka.tools.MetadataQuorumCommand"),
         Map.entry("kafka-reassign-partitions", "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"),
+        Map.entry("kafka-replica-verification", "org.apache.kafka.tools.ReplicaVerificationTool"),
         Map.entry("kafka-share-groups", "org.apache.kafka.tools.consumer.group.ShareGroupCommand"),
         Map.entry("kafka-streams-groups", "org.apache.kafka.tools.streams.StreamsGroupCommand"),
         Map.entry("kafka-topics", "org.apache.kafka.tools.TopicCommand"),
@@ -149,7 +150,8 @@ public class Tools {
         while (matcher.find()) words.add(matcher.group(1) != null ? matcher.group(1) : matcher.group(2));
         String tool = words.remove(0);
         // kafka-cluster takes it behind its verb only; behind the verb of kafka-features it would be no option.
-        words.addAll(tool.equals("kafka-cluster") ? 1 : 0, List.of("--bootstrap-server", bootstrap));
+        String option = tool.equals("kafka-replica-verification") ? "--broker-list" : "--bootstrap-server";
+        words.addAll(tool.equals("kafka-cluster") ? 1 : 0, List.of(option, bootstrap));
         Router.OUT.set(step.out());
         Router.ERR.set(step.err());
         InputStream input = System.in;

@@ -22,6 +22,7 @@ _MASKS = [
     (re.compile(r"(?<![\w.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{22}(?![\w.-])"), "UUID-WITH-22-CHARACTERS"),
     (re.compile(r"CreateTime:\d+"), "CreateTime:MILLISECONDS"),
     (re.compile(r"\t1\d{12}(?=\s)"), "\tMILLISECONDS"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}: "), "TIME: "),
     (re.compile(r"Epoch: \d+"), "Epoch: NUMBER"),
     (re.compile(r"(log\.dirs?=)/\S+?(?=[ ,}]|$)"), r"\1FOLDER"),
     (re.compile(r'(?<=[\[,]")/[^"]+(?=")'), "FOLDER"),  # in a list of log_dirs
@@ -36,6 +37,8 @@ _OWN_KEY = re.compile(r" *klamm\.")
 _IN_SYNC = re.compile(r"(?<=\tIsr: )[\d,]+")
 # Kafka's coordinator lists groups in the order of a hash map, and documents no order.
 _UNORDERED = re.compile(r"kafka-(consumer-)?groups --list")
+# It reports at intervals, as often as there is time.
+_REPEATS = re.compile(r"kafka-replica-verification ")
 
 
 def masked_steps(output: str) -> dict[str, list[str]]:
@@ -57,6 +60,8 @@ def masked_steps(output: str) -> dict[str, list[str]]:
         lines.append(_IN_SYNC.sub(lambda match: ",".join(sorted(match[0].split(","))), masked))
     for step in filter(_DESCRIBES_ALL.match, steps):
         steps[step] = [line for line in steps[step] if not _OWN_KEY.match(line)]
+    for step in filter(_REPEATS.match, steps):
+        steps[step] = list(dict.fromkeys(steps[step]))
     return {step: sorted(lines) if _UNORDERED.match(step) else lines for step, lines in steps.items()}
 
 

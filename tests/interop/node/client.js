@@ -109,6 +109,22 @@ async function produce({ topic, records, config = {} }) {
   }
 }
 
+// Writes each list of "transactions" in a transaction; every second one is aborted.
+async function transact({ topic, transactions, ...options }) {
+  const settings = { transactionalId: options['transactional.id'], idempotent: true, maxInFlightRequests: 1 }
+  const producer = cluster('producer').producer(settings)
+  await producer.connect()
+  try {
+    for (const [number, messages] of transactions.entries()) {
+      const transaction = await producer.transaction()
+      await transaction.send({ topic, messages })
+      await (number % 2 ? transaction.abort() : transaction.commit())
+    }
+  } finally {
+    await producer.disconnect()
+  }
+}
+
 const byPartition = (list) => new Map(list.map(({ partition, offset }) => [partition, Number(offset)]))
 
 // Reads all partitions of "topic" from "earliest", "latest", "offset" or "timestamp" on, to the end. kafkajs reads in groups only.
@@ -223,6 +239,7 @@ const members = new Map()
 
 const OPERATIONS = {
   produce,
+  transact,
   read,
   join: async ({ name, topic, config }) => {
     const member = new Member(name, topic, config)

@@ -28,18 +28,14 @@ Differences: TypeAlias = dict[str, set[int]]
 """Lines, each with the versions in which the line occurs."""
 
 
-def compare(name: str, kafka: Peer, klamm: Peer, time: int = 1) -> Differences:
-    """Holds the conversation in all its versions with both brokers at the same time.
-
-    `time` is the number of this run of the conversation with these brokers; each run has its own topics and groups.
-    """
+def compare(name: str, kafka: Peer, klamm: Peer) -> Differences:
+    """Holds the conversation in all its versions with both brokers at the same time. Can run once with each broker."""
     conversation = CONVERSATIONS[name]
-    label = f"wire-{name}" if time == 1 else f"wire-{name}.{time}"
 
     def hold(peer: Peer) -> list[list[tuple[str, Tree]]]:
         transcripts = []
         for version in conversation.versions:
-            with Talk(peer, label, version) as talk:
+            with Talk(peer, f"wire-{name}", version) as talk:
                 conversation.hold(talk)
                 transcripts.append(talk.transcript)
         return transcripts

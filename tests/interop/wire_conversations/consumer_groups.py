@@ -40,7 +40,7 @@ then."""
 def topics_of(talk: Talk) -> tuple[Topic, Topic]:
     """Returns a topic with four partitions and one with one partition, for conversations that only subscribe to
     them."""
-    return talk.shared_topic("four", 4), talk.shared_topic("one", 1)
+    return talk.shared_topic("four", 4, for_groups=True), talk.shared_topic("one", 1, for_groups=True)
 
 
 def assignment(topic: Topic, partitions: Sequence[int]) -> bytes:
@@ -224,6 +224,8 @@ def consumer_by_regex(talk: Talk) -> None:
     """Subscribes to existing topics by a regular expression, then changes and unsets it, next to names, and sends
     invalid ones."""
     apples, pears = talk.topic("apples", 2), talk.topic("pears", 1)
+    for topic in (apples, pears):
+        talk.peer.wait_for_groups(topic)
     group = talk.name("g")
     member = ConsumerMember(talk, "one", group)
     member.join(subscribed_topic_names=None, subscribed_topic_regex="(")

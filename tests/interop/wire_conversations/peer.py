@@ -11,6 +11,8 @@ from tests.interop.wire_conversations.masks import Masks
 from tests.support.wire import Wire
 
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from klamm.protocol.schema.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -53,6 +55,7 @@ class Peer:
         self.wire = Wire(bootstrap_servers, "set-up")
         self._topics: dict[str, Topic] = {}
         self._settled = 0
+        self._probes = 0
 
     def close(self) -> None:
         """Closes the connection that creates topics."""
@@ -93,6 +96,33 @@ class Peer:
             )
         )
         return made
+
+    def wait_for_groups(self, topic: Topic) -> None:
+        """Waits until the coordinator of consumer groups knows a topic: until a member gets a partition of it.
+
+        Apache Kafka's coordinator learns of a topic later than the rest of the broker: each of its shards handles new
+        metadata as an event of its own (`GroupCoordinatorService.onNewMetadataImage`). The compared brokers have one
+        shard, so what one group gets is true for all groups.
+        """
+        self._probes += 1
+        group, member = f"probe-{self._probes}", "probe"
+
+        def joined() -> bool:
+            request = ConsumerGroupHeartbeatRequest(
+                group_id=group,
+                member_id=member,
+                member_epoch=0,
+                rebalance_timeout_ms=60_000,
+                subscribed_topic_names=[topic.name],
+                topic_partitions=[],
+            )
+            assigned = self.wire.call(ConsumerGroupHeartbeatResponse, 1, request).assignment
+            return assigned is not None and bool(assigned.topic_partitions)
+
+        self.until(joined)
+        leave = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=-1)
+        left = self.wire.call(ConsumerGroupHeartbeatResponse, 1, leave)
+        assert not left.error_code, left
 
     def topic_of(self, name: str) -> Topic:
         """Returns an existing topic."""

@@ -101,7 +101,7 @@ class Talk:
 
     def is_about(self, request_class: type[Message]) -> bool:
         """Returns whether the conversation runs in all versions of this request's API."""
-        return CONVERSATIONS[self._name.removeprefix("wire-").partition(".")[0]].api_key == request_class.API_KEY
+        return CONVERSATIONS[self._name.removeprefix("wire-")].api_key == request_class.API_KEY
 
     def another(self, client_id: str = CLIENT_ID) -> Talk:
         """Returns another connection to the same broker, with the same transcript."""
@@ -136,13 +136,20 @@ class Talk:
             self.name(suffix), partitions, {key.replace("_", "."): value for key, value in configs.items()}
         )
 
-    def shared_topic(self, suffix: str, partitions: int = 1, *batches: bytes, **configs: str) -> Topic:
-        """Returns a read-only topic for all versions of this conversation, with batches in its partition 0."""
+    def shared_topic(
+        self, suffix: str, partitions: int = 1, *batches: bytes, for_groups: bool = False, **configs: str
+    ) -> Topic:
+        """Returns a read-only topic for all versions of this conversation, with batches in its partition 0.
+
+        With `for_groups`, the coordinator of consumer groups knows it.
+        """
 
         def make() -> Topic:
             keys = {key.replace("_", "."): value for key, value in configs.items()}
             topic = self.peer.create_topic(name, partitions, keys)
             self.append(topic, *batches)
+            if for_groups:
+                self.peer.wait_for_groups(topic)
             return topic
 
         name = f"{self.shared_prefix}{suffix}"

@@ -54,6 +54,11 @@ class ProcessLoop:
         self._is_over = False
         self._as_asyncio = cast(asyncio.AbstractEventLoop, self)
 
+    @property
+    def went_on_ms(self) -> float:
+        """When the process went on after its last pause; minus infinity if there was none."""
+        return self._process.went_on_ms
+
     def end(self) -> None:
         """Ends the process and closes its coroutines; what a coroutine does while it is closed has no effect."""
         self._is_over = True
@@ -110,8 +115,19 @@ class ProcessLoop:
     ) -> asyncio.TimerHandle:
         return cast(asyncio.TimerHandle, self._enter(max(when * 1000, self._events.now_ms), callback, args))
 
-    def _enter(self, at_ms: float, callback: Callable[..., object], arguments: tuple[Any, ...]) -> asyncio.Handle:
-        event = Event(partial(self.run, callback, *arguments), self._process, is_message=False)
+    def receive_at(self, at_ms: float, callback: Callable[..., object], *arguments: Any) -> None:
+        """Runs a callback when the process reads a socket: a process that was stopped does this before all else."""
+        self._enter(at_ms, callback, arguments, is_message=True)
+
+    def _enter(
+        self,
+        at_ms: float,
+        callback: Callable[..., object],
+        arguments: tuple[Any, ...],
+        *,
+        is_message: bool = False,
+    ) -> asyncio.Handle:
+        event = Event(partial(self.run, callback, *arguments), self._process, is_message)
         if not self._is_over:
             self._events.enter(at_ms, event)
         return cast(asyncio.Handle, event)

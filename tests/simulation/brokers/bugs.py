@@ -39,7 +39,7 @@ from klamm.storage.log_reader import LogReader
 from klamm.storage.segment import Segment
 from klamm.storage.stored_batches import StoredBatches
 
-__all__ = ["BROKER_BUGS"]
+__all__ = ["BROKER_BUGS", "mark_with_the_old_epoch"]
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def _read_beyond_the_high_watermark() -> Iterator[None]:
 @contextmanager
 def _answer_before_the_sync() -> Iterator[None]:
     """A produce with acks=all is answered when its batch is written, before the sync."""
-    with patch.object(produce, "find_uncommitted", lambda *arguments: []):
+    with patch.object(produce, "find_uncommitted", lambda partitions, answers: (answers, [])):
         yield
 
 
@@ -230,6 +230,21 @@ def _forget_a_marker() -> Iterator[None]:
 
 
 @contextmanager
+def mark_with_the_old_epoch() -> Iterator[None]:
+    """The marker of a transaction has the epoch of its records, so a late batch is accepted behind it (KIP-890)."""
+    write = TransactionMarkers._write
+
+    def write_old(markers: TransactionMarkers, where: TopicPartition, marker: TransactionMarker) -> Any:
+        if marker.transaction_version > 1:
+            epoch = ProducerEpoch(marker.producer_epoch - 1)
+            marker = replace(marker, producer_epoch=epoch, transaction_version=1)
+        return write(markers, where, marker)
+
+    with patch.object(TransactionMarkers, "_write", write_old):
+        yield
+
+
+@contextmanager
 def _list_what_is_unstable() -> Iterator[None]:
     """ListOffsets returns the high watermark to readers of committed records, not the last stable offset."""
     with patch.object(list_offsets, "READ_COMMITTED", -1):
@@ -314,6 +329,7 @@ BROKER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "commit what was found": _commit_what_was_found,
     "skip verification": _skip_verification,
     "forget a marker": _forget_a_marker,
+    "mark with the old epoch": mark_with_the_old_epoch,
     "list what is unstable": _list_what_is_unstable,
     "find the next offset": _find_the_next_offset,
     "end an epoch late": _end_an_epoch_late,

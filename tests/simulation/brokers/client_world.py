@@ -20,11 +20,13 @@ from tests.simulation.brokers.machine import START_MS
 from tests.simulation.brokers.model import Batch, Model
 from tests.simulation.brokers.network import Network
 from tests.simulation.brokers.plan import BrokerPlan
+from tests.simulation.brokers.transaction_logs import TransactionLogs
 from tests.simulation.brokers.transactions import Outcome, Transaction, Transactions
 from tests.simulation.loop import EventLoop, Process
 from tests.simulation.notes import Notes
 from tests.simulation.violation import Violation
 
+from klamm.broker.services.internal_topics import OFFSETS_TOPIC
 from klamm.protocol.types import Millis, PartitionIndex, TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ class ClientWorld(ABC):
     """Whether coordinators take some time to load. A heartbeat of a classic group then succeeds without a check, as in
     Kafka.
     """
+    offsets_partitions = 1
+    """Number of partitions of `__consumer_offsets`."""
     addresses: tuple[Address, ...]
     """The addresses of the brokers."""
 
@@ -70,6 +74,7 @@ class ClientWorld(ABC):
         ]
         self.model = Model(self.partitions, waits_for_disk=plan.fsync == "ack")
         self.transactions = Transactions(self.model)
+        self._transaction_logs = TransactionLogs(self.model, self.transactions, plan.producer_expiry_ms)
         self.topic_ids: dict[str, TopicId] = {}
         self.is_ending = False
         """Whether the faults have ended: writers finish now."""
@@ -111,6 +116,9 @@ class ClientWorld(ABC):
         self.is_quiet = True
         self.notes.add("nothing is written any more")
         self._wait_for(lambda participant: True)
+        if not self._run(_END_MS, self._has_all_markers):
+            raise Violation(12, f"a committed transaction has no marker after {_END_MS} ms")
+        self._transaction_logs.check_outcomes()
         self.transactions.settle()
         for participant in self._participants:
             if isinstance(participant, OffsetReader):
@@ -128,6 +136,20 @@ class ClientWorld(ABC):
                         is_committed=participant.is_committed,
                     )
         check_batches(self.model)
+
+    def _has_all_markers(self) -> bool:
+        self.read_transactions()
+        return not self._transaction_logs.lacks_markers
+
+    def read_transactions(self) -> None:
+        """Checks the markers and epochs of transactions that were written since the last call (I12, I13)."""
+        if not self.plan.transactional:
+            return
+        offsets = (TopicPartition(OFFSETS_TOPIC, PartitionIndex(index)) for index in range(self.offsets_partitions))
+        for where in (*self.partitions, *offsets):
+            log = self.log_of(where)
+            if log is not None and not log.is_offline:
+                self._transaction_logs.read(where, log)
 
     def _wait_for(self, is_meant: Callable[[Participant], bool]) -> None:
         participants = [participant for participant in self._participants if is_meant(participant)]

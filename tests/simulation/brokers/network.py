@@ -79,8 +79,12 @@ class Network:
     def end(self, loop: ProcessLoop, address: Address) -> None:
         """Breaks all connections of a broker's process, because it has ended."""
         self.doors.pop(address, None)
+        self.break_links(loop)
+
+    def break_links(self, loop: ProcessLoop | None) -> None:
+        """Breaks all connections of a process; new ones are possible."""
         for link in list(self.links):
-            if link.is_of(loop):
+            if loop is not None and link.is_of(loop):
                 link.break_off()
 
     def cut(self, loop: ProcessLoop, address: Address) -> None:
@@ -144,8 +148,9 @@ class Link(asyncio.Transport):
             return
         self.is_broken = True
         self._network.links.remove(self)
-        self._door.loop.call_later(self._network.delay_ms() / 1000, self._lose_connection)
-        self._client_loop.call_later(self._network.delay_ms() / 1000, self._client.lost)
+        now_ms = self._events.now_ms
+        self._door.loop.receive_at(now_ms + self._network.delay_ms(), self._lose_connection)
+        self._client_loop.receive_at(now_ms + self._network.delay_ms(), self._client.lost)
 
     def stall(self, stall_ms: float, *, up: bool, down: bool) -> None:
         """Delays all bytes that are sent from now on. Several delays together have a limit."""
@@ -164,7 +169,7 @@ class Link(asyncio.Transport):
 
     def _to_broker(self, callback: Any, *arguments: object) -> None:
         self._up_ms = max(self._up_ms, self._events.now_ms + self._network.delay_ms())
-        self._door.loop.call_at(self._up_ms / 1000, callback, *arguments)
+        self._door.loop.receive_at(self._up_ms, callback, *arguments)
 
     def _accepted(self) -> None:
         if not self.is_broken:
@@ -203,7 +208,7 @@ class Link(asyncio.Transport):
         if self.is_broken or self._is_closing:
             return
         self._down_ms = max(self._down_ms, self._events.now_ms + self._network.delay_ms())
-        self._client_loop.call_at(self._down_ms / 1000, self._deliver, bytes(data))
+        self._client_loop.receive_at(self._down_ms, self._deliver, bytes(data))
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.write(b"".join(list_of_data))
@@ -216,7 +221,7 @@ class Link(asyncio.Transport):
             self._is_closing = True
             self._door.loop.call_soon(self._lose_connection)
             at_ms = max(self._down_ms, self._events.now_ms) + _CLOSING_MS
-            self._client_loop.call_at(at_ms / 1000, self.break_off)
+            self._client_loop.receive_at(at_ms, self.break_off)
 
     def abort(self) -> None:
         self.close()

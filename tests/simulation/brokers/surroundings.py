@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Final
 
-from tests.simulation.violation import Violation
+from tests.simulation.violation import EXCEPTION, Violation
 
 __all__ = ["listening", "undisturbed"]
 
@@ -57,7 +57,7 @@ class _Exceptions(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info and not isinstance(record.exc_info[1], OSError):
-            self._fail(Violation(0, self.format(record)))
+            self._fail(Violation(EXCEPTION, self.format(record)))
 
 
 @contextmanager

@@ -30,8 +30,10 @@ class Outcome(Enum):
 class Transaction:
     """One transaction."""
 
-    def __init__(self, number: int, group_id: str, began_ms: float) -> None:
+    def __init__(self, number: int, group_id: str, began_ms: float, version: int) -> None:
         self.number = number
+        self.version = version
+        """The transaction version of its producer."""
         self.began_ms = began_ms
         self.group_id = group_id
         self.batches: list[Batch] = []
@@ -60,11 +62,15 @@ class Transactions:
         self._offsets: dict[tuple[str, TopicPartition], int] = {}
         """The last offset that a client has seen."""
 
-    def begin(self, group_id: str, now_ms: float) -> Transaction:
+    def begin(self, group_id: str, now_ms: float, version: int) -> Transaction:
         """Adds the transaction that a producer begins."""
-        transaction = Transaction(len(self._by_number) + 1, group_id, now_ms)
+        transaction = Transaction(len(self._by_number) + 1, group_id, now_ms, version)
         self._by_number[transaction.number] = transaction
         return transaction
+
+    def get(self, number: int) -> Transaction | None:
+        """Returns the transaction with a number; None if no producer has begun it."""
+        return self._by_number.get(number)
 
     def commits_offset(self, transaction: Transaction, where: TopicPartition) -> None:
         """Records that a transaction is about to commit an offset."""

@@ -231,6 +231,7 @@ class BrokerWorld(ClientWorld):
     # Faults
 
     def _trouble(self) -> None:
+        self.read_transactions()
         plan, chance, draw = self.plan, self.loop.chance, self.loop.random
         links = self.network.links
         if plan.has_cut_links and links and chance(0.3):

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
+from tests.simulation.brokers.bugs import mark_with_the_old_epoch
+
 from klamm.broker.partitions.led_topic import LedTopic
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.partitions.partition_registry import PartitionRegistry
@@ -174,6 +176,7 @@ CLUSTER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "answer after the resignation": _answer_after_the_resignation,
     "send no marker again": _send_no_marker_again,
     "forget waiting markers": _forget_waiting_markers,
+    "mark with the old epoch": mark_with_the_old_epoch,
     "repeat blindly": _repeat_blindly,
     "take unknown for done": _take_unknown_for_done,
     "show parts": _show_parts,

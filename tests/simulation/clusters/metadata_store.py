@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from klamm.metadata.metadata_store import (
     Change,
@@ -39,6 +39,8 @@ _HEARD_LATE: Final = 1 / 2
 """How late a process may notice that its session is over, as a part of the timeout."""
 _GIVES_UP_MS: Final = 50.0
 _HELD_UP_MS: Final = 5.0
+_THREAD_MS: Final = 2.0
+"""How long the threads of the store need to tell the loop of a process that has just gone on."""
 
 
 class Faults:
@@ -296,6 +298,8 @@ class Session:
         self._loop.call_at(self._on_way_ms / 1000, self._deliver, commit)
 
     def _deliver(self, commit: Commit) -> None:
+        if self._waits_for_thread(self._deliver, commit):
+            return
         if commit.revision <= self.seen or self._is_broken:
             return  # The watch was broken in between, and what is delivered now has the commit.
         self._pass_on(commit)
@@ -325,6 +329,8 @@ class Session:
 
     def _catch_up(self) -> None:
         """Delivers the content as one commit: only what is different from what was delivered."""
+        if self.seen and self._waits_for_thread(self._catch_up):
+            return
         if (left_ms := self._out_of_reach_ms()) > 0:
             self._loop.call_later(min(left_ms, _GIVES_UP_MS) / 1000, self._catch_up)
             return
@@ -334,6 +340,16 @@ class Session:
         different |= {key: entry for key, entry in entries.items() if known.get(key) != entry}
         if self._metadata.revision > self.seen or not self.seen:
             self._pass_on(Commit(self._metadata.revision, different))
+
+    def _waits_for_thread(self, callback: Callable[..., None], *arguments: Any) -> bool:
+        """Returns whether the process has just gone on after a pause, and calls back a little later then.
+
+        The threads of the store tell the event loop, which reads its own sockets at the same time.
+        """
+        if self._events.now_ms >= self._loop.went_on_ms + _THREAD_MS / 2:
+            return False  # Seconds and milliseconds differ by roundings, so this is no comparison with the whole time.
+        self._loop.call_at((self._loop.went_on_ms + _THREAD_MS) / 1000, callback, *arguments)
+        return True
 
     def tell_over(self) -> None:
         """Tells the process that the session has ended before `close`."""
@@ -370,6 +386,8 @@ class Session:
 
     def _expire(self, valid_until_ms: float) -> None:
         """Tells the process, by its own clock, that it may not acknowledge any more."""
+        if self._waits_for_thread(self._expire, valid_until_ms):
+            return
         if self._valid_until_ms == valid_until_ms and not self._is_expired and not self._is_closed:
             self._is_expired = True
             for callback in self._lost:

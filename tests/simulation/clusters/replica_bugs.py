@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from tests.simulation.clusters.bugs import CLUSTER_BUGS
 
+from klamm.broker.partitions import fetch_read
 from klamm.broker.partitions import followers as followers_module
 from klamm.broker.partitions.followers import Followers, ReplicationPort
 from klamm.broker.partitions.partition import Partition
@@ -25,9 +26,11 @@ from klamm.metadata.metadata_store import Change
 from klamm.metadata.replicas import broker_departure, isr_changes, replica_rules
 from klamm.metadata.replicas.isr_changes import IsrProposal
 from klamm.metadata.replicas.partition_change import ReplicaRules
-from klamm.protocol.types import BrokerId, Offset
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset
+from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.storage import log_following
 from klamm.storage.log import Log
+from klamm.storage.log_following import LogFollowing
 from klamm.storage.run_record import RunRecord
 
 __all__ = ["REPLICA_BUGS"]
@@ -43,6 +46,26 @@ def _truncate_to_the_high_watermark() -> Iterator[None]:
         put(fetcher, followed)
 
     with patch.object(LeaderFetcher, "put", cut_and_put):
+        yield
+
+
+@contextmanager
+def _truncate_whole_epochs() -> Iterator[None]:
+    """A follower removes the whole leader epoch within which its log diverges from the leader's."""
+    truncate = LogFollowing.truncate_to_leader
+
+    def truncate_more(following: LogFollowing, epoch: LeaderEpoch, end_offset: Offset, now_ms: Millis) -> bool:
+        starts = [entry.start_offset for entry in following._epochs.known.entries if entry.epoch == epoch]
+        return truncate(following, epoch, min([end_offset, *starts]), now_ms)
+
+    with patch.object(LogFollowing, "truncate_to_leader", truncate_more):
+        yield
+
+
+@contextmanager
+def _let_logs_diverge() -> Iterator[None]:
+    """A leader does not tell a follower that its log diverges: the follower appends behind other records."""
+    with patch.object(fetch_read, "diverging_epoch", lambda *arguments: None):
         yield
 
 
@@ -155,6 +178,18 @@ def _commit_after_the_lease() -> Iterator[None]:
 
 
 @contextmanager
+def _coordinate_after_the_lease() -> Iterator[None]:
+    """A coordinator answers although its session may have ended, until it is told so."""
+    start = CoordinatorRuntime.__init__
+
+    def without_clock(runtime: CoordinatorRuntime[Any], *arguments: Any, **options: Any) -> None:
+        start(runtime, *arguments, **{**options, "has_session": None})
+
+    with patch.object(CoordinatorRuntime, "__init__", without_clock):
+        yield
+
+
+@contextmanager
 def _elect_anybody() -> Iterator[None]:
     """Any live replica is elected, also one that lacks committed records."""
 
@@ -232,6 +267,8 @@ def _forget_the_boot() -> Iterator[None]:
 
 REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "truncate to the high watermark": _truncate_to_the_high_watermark,
+    "truncate whole epochs": _truncate_whole_epochs,
+    "let logs diverge": _let_logs_diverge,
     "join too early": _join_too_early,
     "let the high watermark fall": _let_the_high_watermark_fall,
     "ignore the proposal": _ignore_the_proposal,
@@ -239,6 +276,7 @@ REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "skip the broker epoch": _skip_the_broker_epoch,
     "remember an earlier epoch": _remember_an_earlier_epoch,
     "commit after the lease": _commit_after_the_lease,
+    "coordinate after the lease": _coordinate_after_the_lease,
     "elect anybody": _elect_anybody,
     "keep the places": _keep_the_places,
     "count unsynced records": _count_unsynced_records,

@@ -8,12 +8,13 @@ a replica may be elected and lacks a committed record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
-from zlib import crc32
 
+from tests.simulation.clusters.log_batches import StoredBatch, batches_of
 from tests.simulation.clusters.metadata_rules import (
     changed_partitions,
     check_change,
@@ -21,6 +22,7 @@ from tests.simulation.clusters.metadata_rules import (
     check_sets,
     is_unclean,
 )
+from tests.simulation.clusters.truncations import TruncationChecks
 from tests.simulation.violation import Violation
 
 from klamm.broker.partitions.followers import Followers
@@ -28,7 +30,6 @@ from klamm.broker.partitions.partition import Partition
 from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Versioned
-from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, Offset, TopicPartition
 from klamm.storage.log_truncation import LogTruncation
 
@@ -43,14 +44,6 @@ __all__ = ["ReplicaChecks"]
 Committed = Callable[[MetadataImage, MetadataImage], None]
 
 
-class _Batch(NamedTuple):
-    """A committed batch."""
-
-    base_offset: int
-    next_offset: int
-    checksum: int
-
-
 class ReplicaChecks:
     """The checks of a world. They report to the world, and never disturb the broker in which they run."""
 
@@ -62,7 +55,7 @@ class ReplicaChecks:
         """Are called with the metadata before and after each commit."""
         self.committed: dict[TopicPartition, int] = {}
         """The highest high watermark that a leader has had: every record below it is committed."""
-        self._batches: dict[TopicPartition, list[_Batch]] = {}
+        self._batches: dict[TopicPartition, list[StoredBatch]] = {}
         self._matched: dict[Log, int] = {}
         """Up to which offset the committed part of a log was compared."""
         self._fetched: dict[tuple[TopicPartition, int, BrokerId], int] = {}
@@ -76,6 +69,13 @@ class ReplicaChecks:
     @contextmanager
     def attached(self) -> Iterator[None]:
         """Watches high watermarks, fetches and truncations while the context is open."""
+        with ExitStack() as stack:
+            truncations = TruncationChecks(self._world, self._report, self._committed_batches)
+            stack.enter_context(truncations.attached())
+            self._watch(stack)
+            yield
+
+    def _watch(self, stack: ExitStack) -> None:
         rise, fetched, truncate = Partition._raise_high_watermark, Followers.fetched, LogTruncation.truncate_to
 
         def watched_rise(partition: Partition, held: Offset) -> None:
@@ -95,11 +95,9 @@ class ReplicaChecks:
                 self._report(lambda: self._check_candidates(truncation._log.topic_partition, "a log was truncated"))
             return is_cut
 
-        with ExitStack() as stack:
-            stack.enter_context(patch.object(Partition, "_raise_high_watermark", watched_rise))
-            stack.enter_context(patch.object(Followers, "fetched", watched_fetch))
-            stack.enter_context(patch.object(LogTruncation, "truncate_to", watched_truncation))
-            yield
+        stack.enter_context(patch.object(Partition, "_raise_high_watermark", watched_rise))
+        stack.enter_context(patch.object(Followers, "fetched", watched_fetch))
+        stack.enter_context(patch.object(LogTruncation, "truncate_to", watched_truncation))
 
     def _report(self, check: Callable[[], None]) -> None:
         try:
@@ -145,6 +143,10 @@ class ReplicaChecks:
                 f" its run {present} has not fetched, the last fetch was of run {run}",
             )
 
+    def _committed_batches(self, where: TopicPartition) -> Iterable[StoredBatch]:
+        """Returns the committed batches that no recorded election may lose."""
+        return () if where in self._recovering else self._batches.get(where, ())
+
     def _forget(self, topic: str) -> None:
         for state in (self.committed, self._batches):
             for where in [each for each in state if each.topic == topic]:
@@ -168,13 +170,32 @@ class ReplicaChecks:
             if where in self._world.model.partitions:
                 known = self._batches.setdefault(where, [])
                 start = known[-1].next_offset if known else int(log.log_start_offset)
-                known.extend(_batches(log, start, int(now)))
+                known.extend(batches_of(log, start, int(now)))
             self.committed[where] = int(now)
         if is_rightful:
+            self._check_quorum(partition, int(now))
             self._check_synced(partition, int(now))
         self._check_candidates(where, f"the high watermark rises to {now}")
         if is_rightful and where in self._world.model.partitions:
             self._world.has_committed(partition.image.leader)
+
+    def _check_quorum(self, partition: Partition, high_watermark: int) -> None:
+        """Checks that a leader waits for each replica that may be elected, whether or not the replica happens to hold
+        the records (`ReplicationQuorumSuperset`, I5)."""
+        where, followers = partition.log.topic_partition, partition.followers
+        known = self.image.topics[where.topic].partitions[where.partition]
+        needed = {*known.isr, *known.elr} - {known.leader}
+        progress = {} if followers is None else followers._progress
+        ends = () if followers is None else followers.end_offsets
+        # The leader keeps no names with the offsets for which it waits, so they are counted.
+        missing = Counter(progress[number].end_offset for number in needed if number in progress) - Counter(ends)
+        if missing or needed - progress.keys():
+            held = {int(number): int(each.end_offset) for number, each in progress.items()}
+            raise Violation(
+                5,
+                f"the high watermark of {where} rises to {high_watermark}, and its leader waits for {list(ends)}:"
+                f" in sync are {list(known.isr)}, eligible {list(known.elr)}, and its followers have {held}",
+            )
 
     def _check_synced(self, partition: Partition, high_watermark: int) -> None:
         """Checks that a record is on the disk of all in-sync replicas when it is committed (`klamm.fsync=ack`)."""
@@ -245,7 +266,7 @@ class ReplicaChecks:
         """Returns up to which offset a log has the committed batches. A power failure may also bring back records that
         were truncated, if the truncation was not on the disk."""
         start = int(log.log_start_offset)
-        own = frozenset(_batches(log, start, int(log.log_end_offset)))
+        own = frozenset(batches_of(log, start, int(log.log_end_offset)))
         expected = [each for each in self._batches.get(where, ()) if each.base_offset >= start]
         return next((each.base_offset for each in expected if each not in own), self.committed.get(where, 0))
 
@@ -286,7 +307,7 @@ class ReplicaChecks:
                     raise Violation(6, f"broker {number} has other metadata than the store at revision {seen[0]}")
 
     def _compare(self, log: Log, where: TopicPartition, start: int, end: int) -> None:
-        own = [each for each in _batches(log, start, end) if each.base_offset >= start]
+        own = [each for each in batches_of(log, start, end) if each.base_offset >= start]
         expected = [each for each in self._batches[where] if each.base_offset >= start and each.next_offset <= end]
         if own != expected:
             first = next((each for each in expected if each not in own), expected[-1] if expected else None)
@@ -296,19 +317,3 @@ class ReplicaChecks:
 def _is_of(log: Log, topic: TopicImage) -> bool:
     """Returns whether the log is of the topic; a folder may have lost the file with its id."""
     return log.topic_id in (topic.topic_id, ZERO_TOPIC_ID)
-
-
-def _batches(log: Log, start: int, end: int) -> list[_Batch]:
-    """Returns the batches between two offsets at which batches begin or end."""
-    found: list[_Batch] = []
-    offset = start
-    while offset < end:
-        part = log.read(Offset(offset), 1_000_000, upper_bound=Offset(end), minimum_one_batch=True)
-        before = offset
-        for position, header in iterate_batches(part):
-            content = bytes(part[position : position + header.size_bytes])
-            found.append(_Batch(int(header.base_offset), int(header.next_offset), crc32(content)))
-            offset = int(header.next_offset)
-        if offset == before:
-            break
-    return found

@@ -32,7 +32,9 @@ from tests.simulation.clusters.world import ClusterWorld
 from tests.simulation.logs.device import Strike
 from tests.simulation.violation import Violation
 
+from klamm.core.coordinator.java_hash import partition_for
 from klamm.metadata.image import MetadataImage, PartitionImage
+from klamm.metadata.topic_name import GROUP_METADATA_TOPIC
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import BrokerId, Offset, TopicPartition
 
@@ -292,6 +294,13 @@ class ReplicaWorld(ClusterWorld):
 
     def _image(self) -> MetadataImage:
         return self.checks.image
+
+    def coordinator_of_committer(self) -> BrokerId | None:
+        """Returns the broker that coordinates the group of the committer, according to the metadata."""
+        topic = self._image().topics.get(GROUP_METADATA_TOPIC)
+        if self.committer_group is None or topic is None:
+            return None
+        return topic.partitions[partition_for(self.committer_group, len(topic.partitions))].leader
 
     def _replicated(self) -> Iterator[tuple[TopicPartition, PartitionImage]]:
         for topic in self._image().topics.values():

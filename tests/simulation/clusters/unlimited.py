@@ -9,6 +9,7 @@ unclean election.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from klamm.protocol.types import BrokerId
@@ -23,6 +24,11 @@ _AWAY_MS: Final = (1, 5, 100, 300)
 """How long brokers are away that fail together."""
 _PAUSE_MS: Final = (20, 200, 800)
 _CUT_OFF_MS: Final = (20, 200, 600, 1_500)
+_LONG_PAUSE_MS: Final = 900
+_BREAK_MS: Final = 250
+"""When the connections to a broker that stands still break: after its session has ended."""
+_ASKS_MS: Final = 100
+"""How often a client asks a broker that stands still for committed offsets."""
 
 
 class UnlimitedFaults:
@@ -39,7 +45,8 @@ class UnlimitedFaults:
         alive = [number for number, machine in world.machines.items() if machine.is_alive]
         some = self._some(alive)
         if some:
-            world.loop.random.choice((self._fail, self._fail, self._cut_links, self._lose_store, self._pause))(some)
+            strikes = (self._fail, self._fail, self._cut_links, self._lose_store, self._pause, self._pause_coordinator)
+            world.loop.random.choice(strikes)(some)
 
     def _some(self, numbers: Sequence[BrokerId]) -> Sequence[BrokerId]:
         """Returns all of them, or some."""
@@ -75,11 +82,25 @@ class UnlimitedFaults:
 
     def _pause(self, numbers: Sequence[BrokerId]) -> None:
         """Stops processes for a while. The store does not hear of them meanwhile."""
+        self._pause_for(numbers, self._world.loop.random.choice(_PAUSE_MS))
+
+    def _pause_coordinator(self, numbers: Sequence[BrokerId]) -> None:
+        """Stops the coordinator of the committer for so long that another broker coordinates it meanwhile."""
+        coordinator = self._world.coordinator_of_committer()
+        if coordinator is not None and coordinator in numbers:
+            self._pause_for([coordinator], _LONG_PAUSE_MS)
+            # Otherwise clients would wait for answers until the pause is nearly over.
+            world = self._world
+            world.loop.call_later(_BREAK_MS, partial(world.network.break_links, world.machines[coordinator].loop))
+
+    def _pause_for(self, numbers: Sequence[BrokerId], duration_ms: int) -> None:
         world = self._world
-        duration_ms = world.loop.random.choice(_PAUSE_MS)
         for number in numbers:
             machine = world.machines[number]
             world.notes.add("broker %d stands still for %d ms", number, duration_ms)
             world.cut_off(number, duration_ms)
             machine.pause()
+            # The process finds these requests when it goes on, before it hears of the store.
+            for after_ms in range(_ASKS_MS, duration_ms, _ASKS_MS):
+                world.loop.call_later(after_ms, partial(world.ask_for_commits, number))
             world.loop.call_later(duration_ms, machine.go_on)

@@ -86,6 +86,7 @@ class ClusterWorld(ClientWorld):
         )
         self.metadata = SharedMetadata(loop, self.faults, cluster.maximum_operations, self.notes.add)
         self.machines: dict[BrokerId, Machine] = {}
+        self.offsets_partitions = cluster.internal_partitions
         self.new_topics = NewTopicsLedger()
         self.markers_ms = 1e9 if plan.has_stalled_links or plan.has_cut_links or cluster.has_cuts else 3_000.0
         self.has_slow_loads = cluster.load_step_ms > 0
@@ -98,6 +99,7 @@ class ClusterWorld(ClientWorld):
         self._due: dict[BrokerId, float] = {}
         """When brokers that are away start again."""
         self._stopping: set[BrokerId] = set()
+        self._commit_reader: CommitReader | None = None
 
     def make_plans(self, random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
         """Draws the plans."""
@@ -230,7 +232,7 @@ class ClusterWorld(ClientWorld):
         if plan.has_lookups:
             Lookups(self, "lookups")
         if plan.has_committer:
-            CommitReader(self, "commit-reader", Committer(self, "committer"))
+            self._commit_reader = CommitReader(self, "commit-reader", Committer(self, "committer"))
         for number in range(plan.readers):
             is_committed = bool(plan.transactional) and number == 0
             kind = self.reader_kind()
@@ -243,6 +245,16 @@ class ClusterWorld(ClientWorld):
         if self.cluster.has_new_topics:
             NewTopics(self, "new-topics")
             TopicWatcher(self, "topic-watcher")
+
+    @property
+    def committer_group(self) -> str | None:
+        """The group of the committer, if there is one."""
+        return None if self._commit_reader is None else self._commit_reader.group_id
+
+    def ask_for_commits(self, number: BrokerId) -> None:
+        """Asks one broker for the offsets of the committer, if there is one."""
+        if self._commit_reader is not None:
+            self._clients.run(self._spawn, self._commit_reader.ask_broker(self.machines[number].address))
 
     def reader_kind(self) -> type[Reader]:
         """Returns the kind of the next reader."""
@@ -277,8 +289,9 @@ class ClusterWorld(ClientWorld):
         )
 
     def _look(self) -> None:
-        """Lets partitions move on, and brokers that are away start again."""
+        """Lets partitions move on, and brokers that are away start again; checks what was written meanwhile."""
         self._moves.go_on()
+        self.read_transactions()
         for number, at_ms in list(self._due.items()):
             if self.loop.now_ms >= at_ms:
                 del self._due[number]

@@ -165,6 +165,24 @@ def _repeat_a_batch_out_of_order() -> Iterator[None]:
 
 
 @contextmanager
+def _keep_the_deadline_of_a_batch() -> Iterator[None]:
+    """The records of a failed batch have the rest of its time, instead of a deadline of their own."""
+    fail = RecordDelivery.fail
+
+    def fail_and_keep(
+        delivery: RecordDelivery, run: Sequence[Work], now_ms: float, *, is_final: bool = False
+    ) -> list[Work]:
+        deadlines = [work.deadline_ms for work in run]
+        lost = fail(delivery, run, now_ms, is_final=is_final)
+        for work, deadline_ms in zip(run, deadlines, strict=True):
+            work.deadline_ms = deadline_ms
+        return lost
+
+    with patch.object(RecordDelivery, "fail", fail_and_keep):
+        yield
+
+
+@contextmanager
 def _forget_a_failed_commit() -> Iterator[None]:
     """A commit that failed is not made again."""
 
@@ -187,6 +205,7 @@ DELIVERY_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] =
     "never resume": _never_resume,
     "drain nothing": _drain_nothing,
     "repeat a batch out of order": _repeat_a_batch_out_of_order,
+    "keep the deadline of a batch": _keep_the_deadline_of_a_batch,
     "forget a failed commit": _forget_a_failed_commit,
 }
 """Bugs that worlds of workers must find."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from tests.simulation.delivery.plan import DeliveryPlan
 from tests.simulation.delivery.topic import LogRecord, PartitionLog
 from tests.simulation.violation import Violation
 
@@ -11,7 +13,11 @@ from klamm.core.delivery.partition_lanes import Work
 from klamm.core.delivery.record_delivery import Order
 from klamm.protocol.types import Offset, TopicPartition
 
-__all__ = ["DeliveryChecks", "Ownership"]
+__all__ = ["FIRST_WAIT_MS", "LONGEST_WAIT_MS", "DeliveryChecks", "Ownership"]
+
+FIRST_WAIT_MS: Final = 50
+LONGEST_WAIT_MS: Final = 1_000
+"""The waits of failed records, which grow from the first one to the longest one."""
 
 
 class Ownership:
@@ -25,6 +31,10 @@ class Ownership:
         """What was finished by the commit with which the ownership began."""
         self.finished: set[Offset] = set()
         self.running: set[Offset] = set()
+        self.calls: dict[Offset, int] = {}
+        """How many times the handler was called for each record."""
+        self.called_alone_ms: dict[Offset, float] = {}
+        """When the handler was called for the first time with each record alone."""
         self.is_over = False
         self.was_drained = False
 
@@ -37,8 +47,10 @@ class Ownership:
 class DeliveryChecks:
     """Raises Violation."""
 
-    def __init__(self, order: Order, logs: Sequence[PartitionLog]) -> None:
-        self._order = order
+    def __init__(self, plan: DeliveryPlan, logs: Sequence[PartitionLog]) -> None:
+        self._order: Order = plan.order
+        self._attempts = plan.attempts
+        self._deadline_s = plan.deadline_s
         self._previous = {log.name: dict(self._pairs(log)) for log in logs}
         """The record before each record in its lane, for each partition."""
         self._ownerships: dict[TopicPartition, list[Ownership]] = {log.name: [] for log in logs}
@@ -63,7 +75,7 @@ class DeliveryChecks:
         """Notes a new ownership."""
         self._ownerships[ownership.log.name].append(ownership)
 
-    def started(self, ownership: Ownership, run: Sequence[Work]) -> None:
+    def started(self, ownership: Ownership, run: Sequence[Work], now_ms: float) -> None:
         """I24: records of a lane do not run at once, and start in order. I25: no committed record starts again."""
         name, previous = ownership.log.name, self._previous[ownership.log.name]
         for at, work in enumerate(run):
@@ -85,7 +97,25 @@ class DeliveryChecks:
         for former in self._ownerships[name]:
             if former is not ownership and former.was_drained and former.running:
                 raise Violation(24, f"{name} runs at two members, although {former.member} has drained it")
+        for work in run:
+            ownership.calls[work.offset] = ownership.calls.get(work.offset, 0) + 1
+            if len(run) == 1:
+                ownership.called_alone_ms.setdefault(work.offset, now_ms)
         ownership.running.update(work.offset for work in run)
+
+    def gave_up(self, ownership: Ownership, offset: Offset, now_ms: float) -> None:
+        """I24: no record becomes a dead letter for another record of its batch. It has all attempts, or its time since
+        the first call with it alone does not allow another one.
+        """
+        calls, began_ms = ownership.calls[offset], ownership.called_alone_ms.get(offset)
+        what = f"{ownership.member} gives {offset} of {ownership.log.name} up"
+        if began_ms is None:
+            raise Violation(24, f"{what}, which was never called alone")
+        if calls >= self._attempts:
+            return
+        next_ms = now_ms + min(FIRST_WAIT_MS * 2 ** (calls - 1), LONGEST_WAIT_MS)
+        if self._deadline_s is None or next_ms < began_ms + self._deadline_s * 1000:
+            raise Violation(24, f"{what} after {calls} calls, of which the first one alone was at {began_ms} ms")
 
     def accepted(self, log: PartitionLog, offset: Offset, known: frozenset[Offset]) -> None:
         """I24: no offset is committed past an unfinished record. I25: no commit forgets what was finished."""

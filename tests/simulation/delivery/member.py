@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.simulation.delivery.checks import Ownership
+from tests.simulation.delivery.checks import FIRST_WAIT_MS, LONGEST_WAIT_MS, Ownership
 from tests.simulation.delivery.topic import PartitionLog
 from tests.simulation.loop import Event, Process
 from tests.simulation.violation import Violation
@@ -39,7 +39,9 @@ class Member:
         self._delivery = RecordDelivery(
             order=plan.order,
             concurrency=plan.concurrency,
-            retry=Retry(plan.attempts, first=0.05, most=1.0, deadline=plan.deadline_s),
+            retry=Retry(
+                plan.attempts, first=FIRST_WAIT_MS / 1000, most=LONGEST_WAIT_MS / 1000, deadline=plan.deadline_s
+            ),
             window=RecordWindow(plan.window_records, note_characters=plan.note_characters),
             batch=plan.batch,
             within_ms=plan.within_ms,
@@ -163,10 +165,13 @@ class Member:
             ownership = self._ownerships.get(run[0].partition.name)
             if ownership is None or run[0].partition.is_gone:
                 raise Violation(24, f"{self.name} starts {run[0].offset} of {run[0].partition.name}, which is gone")
-            self._world.checks.started(ownership, run)
+            self._world.checks.started(ownership, run, loop.now_ms)
             is_slow = any(work.record.is_slow for work in run)
             duration_ms = self._plan.handler_ms * (20 if is_slow else 1) * (0.5 + loop.random.random())
             fails = loop.chance(self._plan.failure_rate) or any(work.record.is_poison for work in run) or bool(bad)
+            if self._plan.is_cancellable and (deadline_ms := run[0].deadline_ms) is not None:
+                left_ms = max(0.0, deadline_ms - loop.now_ms)
+                duration_ms, fails = min(duration_ms, left_ms), fails or left_ms < duration_ms
             event = self._later(duration_ms, self._end, run, ownership, fails)
             self._ends[id(run[0])] = event, run
         next_ms = self._delivery.next_ms()
@@ -184,6 +189,8 @@ class Member:
         is_final = any(work.record.is_undecodable for work in run)
         lost = self._delivery.fail(run, self._loop.now_ms, is_final=is_final)
         for work in lost:
+            if not is_final and not ownership.is_over:
+                self._world.checks.gave_up(ownership, work.offset, self._loop.now_ms)
             ownership.running.add(work.offset)
             event = self._later(self._loop.between(1, 50), self._bury, work, ownership)
             self._ends[id(work)] = event, [work]

@@ -35,7 +35,7 @@ class DeliveryWorld:
         self.notes = Notes(self.loop, listener, sums=sums)
         self.plan = make_plan(self.loop)
         self.logs = make_logs(self.loop, self.plan)
-        self.checks = DeliveryChecks(self.plan.order, self.logs)
+        self.checks = DeliveryChecks(self.plan, self.logs)
         self.group = Group(self.loop, self.logs, self.checks)
         self.has_trouble = True
         self._births = 0

@@ -96,7 +96,8 @@ def test_whole_partitions_are_replaced(sink: Sink, runs: Runs) -> None:
 
 
 def test_an_interrupted_replacement_is_finished(sink: Sink, runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replacement that ends in the middle of its steps is finished by the same command, and by no other one."""
+    """A replacement that ends in the middle of its steps is finished by the same command, and by no other one. The flow
+    does not run before that, also if it was about to start when the replacement began."""
     replaced = file_sink_log.replace_listed
     for step in range(2):
 
@@ -106,12 +107,18 @@ def test_an_interrupted_replacement_is_finished(sink: Sink, runs: Runs, monkeypa
             raise KeyboardInterrupt
 
         factor = 10 + step
+        about_to_start = runs.run(sink.pipeline())
         with monkeypatch.context() as patched:
             patched.setattr(partition_replacement, "replace_listed", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 backfill(runs, sink.pipeline(factor), "live", "4", "8")
         with pytest.raises(PipelineError, match="Finish it first: --from 4 --to 8 --into live"):
             backfill(runs, sink.pipeline(factor), "live", "0", "8")
+        with pytest.raises(PipelineError, match=r"can't run while .* backfill … --from 4 --to 8 --into live"):
+            runs.once(sink.pipeline())
+        with pytest.raises(PipelineError, match=r"can't run while a backfill replaces its files"):
+            about_to_start.run()
+        assert runs.status(sink.pipeline(), "late").state == "stopped"
         assert backfill(runs, sink.pipeline(), "live", "4", "8").partitions == 1
         assert sink.rows() == expected(1, factor, 1)
         assert sink.files() == 9

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.unit.insight.samples import sample
 
 from klamm.client.producer.partitioner import murmur2_partition
-from klamm.insight.skew_rule import Cause, Measure, judge, key_shares
+from klamm.insight.skew_rule import Measure, SkewCause, judge, key_shares
 from klamm.insight.skew_sample import PartitionSample, TopicSample
 from klamm.insight.skew_words import findings, help_lines
 
@@ -29,7 +29,7 @@ def _said(of: TopicSample) -> list[str]:
 def test_many_keys_are_even() -> None:
     """Many equal keys spread evenly."""
     of = sample(_by_hash(_many()))
-    assert judge(of).cause is Cause.NONE
+    assert judge(of).cause is SkewCause.NONE
     assert _said(of)[0].startswith("the partitions are even: partition ")
     assert _said(of)[1].startswith("if a group lags, its partitions are not the reason")
 
@@ -38,7 +38,7 @@ def test_one_hot_key_is_the_cause() -> None:
     """A key with more than a fair share is named, with what helps and what does not."""
     of = sample(_by_hash(_many() | {b"customer-17": 10_000}))
     skew = judge(of)
-    assert (skew.cause, skew.measure, skew.parts_needed) == (Cause.KEY, Measure.RECORDS, 4)
+    assert (skew.cause, skew.measure, skew.parts_needed) == (SkewCause.KEY, Measure.RECORDS, 4)
     assert skew.heaviest_key is not None
     assert skew.heaviest_key.key.key == b"customer-17"
     said = _said(of)
@@ -55,7 +55,7 @@ def test_a_key_below_a_fair_share_may_be_the_cause() -> None:
     """A key is the cause if its partition would be even without it."""
     of = sample(_by_hash(_many() | {b"customer-17": 1_500}))
     skew = judge(of)
-    assert (skew.cause, skew.parts_needed) == (Cause.KEY, 1)
+    assert (skew.cause, skew.parts_needed) == (SkewCause.KEY, 1)
     assert 'the key "customer-17" has 13.0 %' in _said(of)[0]
     assert not any("parts each" in line for line in _said(of))
 
@@ -63,7 +63,7 @@ def test_a_key_below_a_fair_share_may_be_the_cause() -> None:
 def test_equal_keys_are_no_hot_key() -> None:
     """If a producer writes all keys to one partition, no single key is the cause, however few they are."""
     of = sample({b"k%d" % number: {0: 950, 1: 25, 2: 25} for number in range(3)}, range(3))
-    assert judge(of).cause is Cause.PRODUCER
+    assert judge(of).cause is SkewCause.PRODUCER
 
 
 def test_few_keys_are_the_cause() -> None:
@@ -71,7 +71,7 @@ def test_few_keys_are_the_cause() -> None:
     at_two = [key for key in (b"k%d" % number for number in range(200)) if murmur2_partition(key, 6) == 2][:6]
     others = [key for key in (b"k%d" % number for number in range(200)) if murmur2_partition(key, 6) != 2][:6]
     of = sample(_by_hash(dict.fromkeys([*at_two, *others], 100)))
-    assert judge(of).cause is Cause.FEW_KEYS
+    assert judge(of).cause is SkewCause.FEW_KEYS
     said = _said(of)
     assert (
         "partition 2 has 50.0 % of the records, 3.0 times a fair share (16.7 %): by their hash, 6 of 12 keys" in said[0]
@@ -84,7 +84,7 @@ def test_fewer_keys_than_partitions_leave_partitions_empty() -> None:
     keys = {b"k%d" % number: 100 for number in range(200)}
     first = {murmur2_partition(key, 6): key for key in keys}
     of = sample(_by_hash({key: 100 for partition, key in first.items() if partition != 4}))
-    assert judge(of).cause is Cause.NONE
+    assert judge(of).cause is SkewCause.NONE
     assert "partition 4 got no records: there are 5 keys" in _said(of)
     assert "no more than 5 members of a group can have work; a key with more different values helps" in _said(of)
 
@@ -92,21 +92,21 @@ def test_fewer_keys_than_partitions_leave_partitions_empty() -> None:
 def test_records_without_a_key_are_the_producers_choice() -> None:
     """Records without a key in one partition are told as such."""
     of = sample({**_by_hash(_many()), None: {0: 4_000}})
-    assert judge(of).cause is Cause.NO_KEY
+    assert judge(of).cause is SkewCause.NO_KEY
     assert "are its records without a key, for which the producer chooses the partition" in _said(of)[0]
 
 
 def test_keys_that_no_hash_puts_there_are_the_producers_choice() -> None:
     """If many keys are in one partition where no usual partitioner puts them, the producer is the reason."""
     of = sample({key: {0: records} for key, records in _many().items()})
-    assert judge(of).cause is Cause.PRODUCER
+    assert judge(of).cause is SkewCause.PRODUCER
     assert "its keys are not where the hash of a usual partitioner" in _said(of)[0]
 
 
 def test_a_key_in_several_partitions_is_told() -> None:
     """If the records of a hot key are in several partitions, they have no order, and the key is not the reason."""
     of = sample({b"hot": {0: 3_000, 1: 1_000, 2: 1_000}})
-    assert judge(of).cause is Cause.PRODUCER
+    assert judge(of).cause is SkewCause.PRODUCER
     assert 'no order within a key: its records are in several partitions: "hot" (0-2)' in _said(of)
 
 
@@ -114,7 +114,7 @@ def test_large_records_are_found_by_bytes() -> None:
     """If the records are even and the bytes are not, the bytes are judged."""
     of = sample(_by_hash(_many() | {b"large": 20}), sizes={b"large": 10_000})
     skew = judge(of)
-    assert (skew.measure, skew.cause) == (Measure.BYTES, Cause.KEY)
+    assert (skew.measure, skew.cause) == (Measure.BYTES, SkewCause.KEY)
     assert " of the bytes, " in _said(of)[0]
     records, size_bytes = key_shares(of)
     assert (records[0].key.key, size_bytes[0].key.key) == (b"large", b"large")
@@ -122,16 +122,16 @@ def test_large_records_are_found_by_bytes() -> None:
 
 def test_small_samples_are_not_judged() -> None:
     """A hundred records are needed; an empty topic has nothing to judge."""
-    assert judge(sample({b"a": {0: 60}, b"b": {1: 10}})).cause is Cause.UNKNOWN
+    assert judge(sample({b"a": {0: 60}, b"b": {1: 10}})).cause is SkewCause.UNKNOWN
     empty = judge(sample({}))
-    assert (empty.cause, empty.hottest, empty.hottest_share) == (Cause.UNKNOWN, None, 0.0)
+    assert (empty.cause, empty.hottest, empty.hottest_share) == (SkewCause.UNKNOWN, None, 0.0)
     assert list(findings(empty)) == ["there are too few records to judge the partitions by"]
 
 
 def test_chance_is_not_called_skew() -> None:
     """With many partitions and few records, a partition with twice the average may be chance."""
     of = sample({b"k%d" % index: {index: 4 if index else 8} for index in range(50)}, range(50))
-    assert judge(of).cause is Cause.NONE
+    assert judge(of).cause is SkewCause.NONE
 
 
 def test_one_partition_can_not_be_uneven() -> None:

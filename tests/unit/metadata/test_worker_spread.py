@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from klamm.errors import KlammError
 from klamm.metadata.entries import apply, put_broker, put_partition, put_topic
-from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
+from klamm.metadata.image import EMPTY_IMAGE, NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Versioned
 from klamm.metadata.topic_name import GROUP_HISTORY_TOPIC, GROUP_METADATA_TOPIC
 from klamm.metadata.worker_spread import plan_spread
@@ -102,11 +102,37 @@ def test_the_history_of_groups_stays_next_to_their_coordinator() -> None:
     assert set(_leaders(image, GROUP_METADATA_TOPIC)) == {1, 2, 3}
 
 
-def test_a_partition_with_several_replicas_is_refused() -> None:
-    """Its other replicas have no folder that could be moved."""
-    image = _image({"t": [2]}, 2)
-    partition = image.topics["t"].partitions[0]
-    wide = PartitionImage(partition.index, partition.leader, partition.leader_epoch, (BrokerId(2), BrokerId(1)), ())
-    image = _applied(image, [put_partition(image.topics["t"].topic_id, wide)])
-    with pytest.raises(KlammError, match="t-0 has 2 replicas"):
+def _replicated(leader: int, replicas: tuple[int, ...], *, registered: int) -> MetadataImage:
+    """Returns an image with partitions `narrow-0` on worker 1 and `wide-0`, which has several replicas."""
+    image = _image({"narrow": [1], "wide": [1]}, registered)
+    brokers = tuple(map(BrokerId, replicas))
+    wide = PartitionImage(PartitionIndex(0), BrokerId(leader), LeaderEpoch(3), brokers, brokers)
+    return _applied(image, [put_partition(image.topics["wide"].topic_id, wide)])
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("leader", [1, 2, NO_BROKER])
+def test_another_number_of_workers_is_refused_for_several_replicas(leader: int, workers: int) -> None:
+    """A partition with several replicas stays with its workers, wherever its leader is: a smaller number would leave a
+    replica on no worker. The message says how many workers there were, and how to change their number."""
+    with pytest.raises(KlammError, match=r"--workers 2 as before.*reassign --replication-factor 1 wide`"):
+        plan_spread(_replicated(leader, (2, 1), registered=2), _numbers(workers))
+
+
+def test_many_topics_with_several_replicas_are_not_all_named() -> None:
+    """The message names some of the topics, so that it stays readable."""
+    image = _image({f"t{number}": [1] for number in range(9)}, 2)
+    for topic in list(image.topics.values()):
+        wide = PartitionImage(PartitionIndex(0), BrokerId(1), LeaderEpoch(3), (BrokerId(1), BrokerId(2)), ())
+        image = _applied(image, [put_partition(topic.topic_id, wide)])
+    with pytest.raises(KlammError, match=r"9 topic\(s\) have .* t0 t1 t2 t3 t4 \.\.\.`"):
+        plan_spread(image, _numbers(1))
+
+
+@pytest.mark.parametrize("registered", [1, 2])
+def test_the_same_workers_keep_several_replicas(registered: int) -> None:
+    """With as many workers as before nothing changes, also if one of them was unregistered just before the stop."""
+    image = _replicated(1, (1, 2), registered=registered)
+    assert not plan_spread(image, _numbers(2)).changes
+    with pytest.raises(KlammError, match="--workers 2 as before"):
         plan_spread(image, _numbers(1))

@@ -56,6 +56,7 @@ class CoordinatorWorld:
         self.timers = ManualTimers()
         self.timers.step_ms = step_ms
         self.partition_count = partitions
+        self.has_session = True
         self.events: list[object] = []
         self.coordinator = GroupCoordinator(
             config=replace(
@@ -70,6 +71,7 @@ class CoordinatorWorld:
             publish=lambda partition, events: self.events.extend(events),
             partition_count=lambda: self.partition_count,
             compression=compression,
+            has_session=lambda: self.has_session,
         )
         self.partitions = [PartitionIndex(index) for index in range(partitions)]
         self.coordinator.start()

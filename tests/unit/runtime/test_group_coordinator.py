@@ -52,6 +52,21 @@ def test_session_timeout_has_bounds(session_timeout_ms: int, code: ErrorCode) ->
     assert world.now(world.join(session_timeout_ms=session_timeout_ms)).error_code == code
 
 
+def test_nothing_is_answered_from_an_old_state() -> None:
+    """A broker whose session with the metadata store may be over answers NOT_COORDINATOR, also to requests that only
+    read: another broker may have acknowledged a newer commit. When the session is certain again, it answers."""
+    world = CoordinatorWorld()
+    first, _ = world.stable_group()
+    assert world.commit_code(5, group_id="simple") == ErrorCode.NONE
+    world.has_session = False
+    assert world.heartbeat(first, 1) == ErrorCode.NOT_COORDINATOR
+    assert world.commit_code(6, group_id="simple") == ErrorCode.NOT_COORDINATOR
+    assert world.now(world.fetch(group_id="simple")).error_code == ErrorCode.NOT_COORDINATOR
+    world.has_session = True
+    assert world.now(world.fetch(group_id="simple")).topics[0].partitions[0].committed_offset == 5
+    assert world.heartbeat(first, 1) == ErrorCode.NONE
+
+
 def test_unknown_group_is_left_by_unknown_members() -> None:
     """LeaveGroup for an unknown group gives each member an error, and none for the whole request."""
     world = CoordinatorWorld()

@@ -47,6 +47,16 @@ def stable() -> Stable:
     return Stable()
 
 
+def test_nothing_is_repeated_without_a_session(stable: Stable) -> None:
+    """A broker whose session with the metadata store may be over repeats no answer; the request is decided, and
+    refused. The answer stays valid."""
+    stable.world.has_session = False
+    assert stable.repeat() is None
+    assert stable.say(SAID) == ErrorCode.NOT_COORDINATOR
+    stable.world.has_session = True
+    assert stable.repeat() == ALIVE
+
+
 def test_what_was_said_before_is_answered_as_before(stable: Stable) -> None:
     """A repeated request gets the cached answer each time, in the version of the request; other requests get none."""
     assert [stable.repeat(), stable.repeat()] == [ALIVE, ALIVE]

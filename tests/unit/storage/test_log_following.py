@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -237,15 +237,30 @@ def test_truncation_waits_for_a_snapshot_that_is_being_written(
     follower = folders[1].log()
     for number in range(4):
         append(follower, batch(producer_id=number, epoch=0, sequence=0))
-    is_writing, is_truncated = Event(), Event()
+    is_writing, must_wait_or_has_ended = Event(), Event()
     order = []
+
+    class ObservedLock:
+        """A lock that tells when a thread asks for it while another one holds it."""
+
+        def __init__(self) -> None:
+            self._lock = Lock()
+
+        def __enter__(self) -> None:
+            if not self._lock.acquire(blocking=False):
+                must_wait_or_has_ended.set()
+                self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
 
     def write(path: Path, entries: list[ProducerSnapshotEntry], *, sync: bool) -> None:
         is_writing.set()
-        is_truncated.wait(0.05)
+        must_wait_or_has_ended.wait()
         write_snapshot(path, entries, sync=sync)
         order.append("snapshot")
 
+    monkeypatch.setattr(follower.producers, "snapshot_lock", ObservedLock())
     monkeypatch.setattr(log_producers, "write_snapshot", write)
     flush = follower.begin_close()
     assert flush is not None
@@ -254,7 +269,7 @@ def test_truncation_waits_for_a_snapshot_that_is_being_written(
     is_writing.wait()
     follower.truncate_to(Offset(2), NOW_MS)
     order.append("truncation")
-    is_truncated.set()
+    must_wait_or_has_ended.set()
     thread.join()
     assert order == ["snapshot", "truncation"]
     assert not list(follower.directory.glob("*.snapshot"))

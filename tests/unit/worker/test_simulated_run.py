@@ -210,6 +210,27 @@ def test_a_deadline_ends_an_attempt() -> None:
         assert (dict(run.dead_letters[0].headers)["klamm.reason"] or b"").startswith(b"TimeoutError")
 
 
+def test_a_record_that_hangs_does_not_make_its_batch_dead_letters() -> None:
+    """After a batch has exceeded the deadline, each of its records is tried alone, with a deadline of its own."""
+    app = new_worker()
+    calls: list[list[int]] = []
+
+    @app.handler("orders", batch=5, retries=Retry(5, deadline=2), dead_letters="orders-failed")
+    async def bill(records: list[Record]) -> None:
+        calls.append([record.offset for record in records])
+        await asyncio.sleep(1)
+        if any(record.value == b"hang" for record in records):
+            await asyncio.sleep(60)
+
+    with app.test() as run:
+        for value in (b"0", b"1", b"hang", b"3", b"4"):
+            run.produce("orders", value, key=value)
+        run.finish(within=30)
+        assert [letter.value for letter in run.dead_letters] == [b"hang"]
+    assert calls[0] == [0, 1, 2, 3, 4]
+    assert sorted(calls[1:]) == [[0], [1], [2], [3], [4]]
+
+
 def test_each_retry_begins_at_its_time() -> None:
     """A long second attempt of one record does not delay the second attempt of another one."""
     app = new_worker()

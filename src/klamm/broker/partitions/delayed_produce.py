@@ -40,7 +40,8 @@ def find_uncommitted(
 
     Each entry waits for the current end of the log. The batch of a retry may lie further back, but it is committed with
     the same sync or Fetch. As in Kafka, a successful answer becomes an error if this broker stopped leading the
-    partition after the append: while another batch of the request was opened, for example.
+    partition after the append: while another batch of the request was opened, for example. The answer is
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND if fewer replicas than `min.insync.replicas` are in sync by now.
     """
     found = []
     for topic_place, topic in enumerate(answers):
@@ -60,6 +61,9 @@ def find_uncommitted(
             if log.high_watermark < log.log_end_offset:
                 last_offset = Offset(log.log_end_offset - 1)
                 found.append(Uncommitted(topic_place, partition_place, partition, last_offset))
+            elif partition.lacks_in_sync_replicas:
+                code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+                answers = _with_code(answers, topic_place, partition_place, code)
     return answers, found
 
 
@@ -140,9 +144,8 @@ class _One:
         self._waiting = waiting
 
     def committed(self) -> None:
-        # As in Kafka, the answer tells that the record is committed on fewer replicas than `min.insync.replicas`.
-        is_short = self._waiting.partition.lacks_in_sync_replicas
-        self.of.settle(self._waiting, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if is_short else ErrorCode.NONE)
+        # Enough replicas are in sync: with fewer the high watermark stands still (`next_high_watermark`).
+        self.of.settle(self._waiting, ErrorCode.NONE)
 
     def failed(self, code: ErrorCode) -> None:
         self.of.settle(self._waiting, code)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 from klamm.broker.partitions.closest_replica import FIRST_VERSION_WITH_RACK, ClosestReplica
 from klamm.broker.partitions.divergence import diverging_epoch
 from klamm.broker.partitions.followed_partition import FollowedPartition
-from klamm.broker.partitions.quiet_read import QuietRead, has_no_news
 from klamm.broker.partitions.read_result import Reading, ReadResult, end_of, size_of
+from klamm.broker.partitions.unchanged_read import UnchangedRead, has_no_news
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest
 from klamm.protocol.types import BrokerId, Offset, TopicId
@@ -155,8 +155,9 @@ class FetchRead:
                 partition: Readable | None = led.partitions[index] or self._find_followed(led, index)
                 if partition is None:
                     partition = led.get(index, cached.request.current_leader_epoch)
-                if remembers and cached.quiet is not None and self._is_still_quiet(cached.quiet, partition, cached):
-                    reading.quiet += 1
+                unchanged = cached.unchanged
+                if remembers and unchanged is not None and self._needs_no_read(unchanged, partition, cached):
+                    reading.unchanged += 1
                     continue
                 response = self._read_partition(partition, cached.request, left_bytes, not read_bytes, to_send)
                 is_final = is_final or response.diverging_epoch is not None or response.preferred_read_replica >= 0
@@ -167,10 +168,10 @@ class FetchRead:
                 ):
                     is_final = True  # the follower learns the new high watermark at once (KIP-1166)
                 elif remembers:
-                    cached.quiet = self._remember(partition, cached, response)
+                    cached.unchanged = self._remember(partition, cached, response)
             except KafkaError as error:
                 response = self._failed(cached.request, error, led)
-                cached.quiet = None
+                cached.unchanged = None
                 is_final = True
             size_bytes = size_of(response)
             read_bytes += size_bytes
@@ -179,18 +180,18 @@ class FetchRead:
         reading.size_bytes = read_bytes
         reading.is_final = is_final
 
-    def _is_still_quiet(self, quiet: QuietRead, partition: Readable, cached: CachedPartition) -> bool:
+    def _needs_no_read(self, unchanged: UnchangedRead, partition: Readable, cached: CachedPartition) -> bool:
         """Returns whether the partition needs no read; notes the progress of a follower that asks for it again."""
         if isinstance(partition, FollowedPartition):
             return False
         if self.is_of_follower:
             self._check_follower(partition, cached.request)
             self._note_progress(partition, cached.request)
-        return quiet.still_holds(partition, cached.request)
+        return unchanged.still_holds(partition, cached.request)
 
     def _remember(
         self, partition: Readable, cached: CachedPartition, response: FetchPartitionResponse
-    ) -> QuietRead | None:
+    ) -> UnchangedRead | None:
         """Returns the state of a partition about which the session's client knows everything; None for another one."""
         if isinstance(partition, FollowedPartition):
             return None
@@ -199,7 +200,7 @@ class FetchRead:
         end = log.log_end_offset if self.is_of_follower else log.high_watermark
         if wanted.fetch_offset < end or not has_no_news(cached, response):
             return None
-        return QuietRead.of(partition, wanted)
+        return UnchangedRead.of(partition, wanted)
 
     def observe(self, partition: Readable, observer: AppendObserver) -> None:
         """Notifies `observer` of records that this request may read, until `partition.release`."""

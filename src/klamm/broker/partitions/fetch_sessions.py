@@ -23,7 +23,7 @@ from klamm.protocol.types import Millis, TopicId
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import ConnectionInfo
-    from klamm.broker.partitions.quiet_read import QuietRead
+    from klamm.broker.partitions.unchanged_read import UnchangedRead
 
 __all__ = ["CachedPartition", "FetchSession", "FetchSessionCache", "PartitionKey", "partitions_of"]
 
@@ -45,7 +45,7 @@ _FREED_IN_A_STEP: Final = 1000
 class CachedPartition:
     """One partition of a session: the client's request for it, and the last values that the client received."""
 
-    __slots__ = ("high_watermark", "key", "log_start_offset", "quiet", "request", "topic_name")
+    __slots__ = ("high_watermark", "key", "log_start_offset", "request", "topic_name", "unchanged")
 
     def __init__(self, key: PartitionKey, request: FetchPartition) -> None:
         self.key = key
@@ -54,7 +54,7 @@ class CachedPartition:
         """The topic name of the id, once a lookup has found it."""
         self.high_watermark = -1
         self.log_start_offset = -1
-        self.quiet: QuietRead | None = None
+        self.unchanged: UnchangedRead | None = None
         """The state in which the last read had no news; None if it had news."""
 
     def must_respond(self, response: FetchPartitionResponse, has_records: bool) -> bool:

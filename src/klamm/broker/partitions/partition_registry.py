@@ -348,7 +348,7 @@ class PartitionRegistry:
             log.assign_leader_epoch(image.leader_epoch)
         return log
 
-    def resign(self, topic_partition: TopicPartition) -> None:
+    def take_offline(self, topic_partition: TopicPartition) -> None:
         """Notifies all observers of a partition that its log is offline, or stops to follow its leader.
 
         The partition stays, and refuses requests with KAFKA_STORAGE_ERROR.

@@ -29,20 +29,20 @@ class ReadResult(NamedTuple):
 class Reading:
     """The state of a read that proceeds some partitions at a time."""
 
-    __slots__ = ("answers", "is_final", "nameless", "quiet", "size_bytes", "unknown")
+    __slots__ = ("answers", "is_final", "nameless", "size_bytes", "unchanged", "unknown")
 
     def __init__(self) -> None:
         self.answers: list[PartitionAnswer] = []
         self.nameless: list[PartitionAnswer] = []
         self.unknown: list[PartitionAnswer] = []
-        self.quiet = 0
+        self.unchanged = 0
         """Number of partitions without an answer: nothing has changed since the last answer to the session."""
         self.size_bytes = 0
         self.is_final = False
 
     def result(self) -> ReadResult:
         """Returns all answers; unknown topic ids and unknown partitions come last."""
-        is_final = self.is_final or not (self.answers or self.quiet)
+        is_final = self.is_final or not (self.answers or self.unchanged)
         answers = self.answers
         if self.nameless or self.unknown:
             answers = [*answers, *self.nameless, *self.unknown]

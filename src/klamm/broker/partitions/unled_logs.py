@@ -46,6 +46,10 @@ class UnledLogs:
         log = self._log_directory.get(TopicPartition(led.name, PartitionIndex(index)))
         return log if log is not None and log.topic_id in (led.topic_id, ZERO_TOPIC_ID) else None
 
+    def offline_logs(self) -> list[TopicPartition]:
+        """Returns the partitions whose log on this broker is offline, also those that it leads or has left behind."""
+        return [key for key, log in self._log_directory.logs.items() if log.is_offline]
+
     def find_followed(self, led: LedTopic, index: int) -> FollowedPartition | None:
         """Returns a partition of which this broker has a follower's log, for consumers; None if it has none."""
         image = led.image.partitions[index]

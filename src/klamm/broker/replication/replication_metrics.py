@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.partitions.role import Role
 from klamm.broker.services.metrics import Figure
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def replication_figures(partitions: PartitionRegistry, fetchers: ReplicaFetchers
 
     `fetchers` is None for a single broker, which follows nothing.
     """
-    leaders = under_replicated = under_minimum = offline = 0
+    leaders = under_replicated = under_minimum = 0
     for led in partitions.by_name.values():
         for partition in led.partitions:
             if partition is None or not partition.leads:
@@ -32,13 +33,11 @@ def replication_figures(partitions: PartitionRegistry, fetchers: ReplicaFetchers
             leaders += 1
             under_replicated += len(partition.image.isr) < len(partition.image.replicas)
             under_minimum += partition.lacks_in_sync_replicas
-            offline += partition.log.is_offline
-        offline += len(led.failures)
     figures = [
         ("leadercount", "Partitions that this broker leads.", leaders),
         ("underreplicatedpartitions", "Of these, partitions with replicas that are not in sync.", under_replicated),
         ("underminisrpartitioncount", "Of these, partitions that refuse writes with acks=all.", under_minimum),
-        ("offlinereplicacount", "Replicas on this broker whose log can't be used.", offline),
+        ("offlinereplicacount", "Replicas on this broker whose log can't be used.", len(_offline(partitions))),
     ]
     lag = 0 if fetchers is None else fetchers.largest_lag
     return [
@@ -50,3 +49,12 @@ def replication_figures(partitions: PartitionRegistry, fetchers: ReplicaFetchers
             [((), float(lag))],
         ),
     ]
+
+
+def _offline(partitions: PartitionRegistry) -> set[tuple[str, int]]:
+    """Returns the partitions that this broker should lead or follow, and has no log of that can be used."""
+    offline = {(led.name, index) for led in partitions.by_name.values() for index in led.failures}
+    for topic, index in partitions.unled.offline_logs():
+        if partitions.role(topic, index) not in (None, Role.NOT_HERE):
+            offline.add((topic, index))
+    return offline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -63,7 +62,7 @@ class ReplicationServices:
         )
         self._lag_check = LagCheck(partitions, lambda: config().replica_lag_time_max_ms)
         self._controller = Controller(config, metadata)
-        partitions.replicate(self.proposals, lambda: time.monotonic() < metadata.valid_until())
+        partitions.replicate(self.proposals, metadata.has_session)
 
     def start(self) -> None:
         """Begins to fetch, to check the lag of followers, and to elect leaders. The partitions exist already."""
@@ -73,7 +72,7 @@ class ReplicationServices:
         self._controller.start()
 
     def stop(self) -> None:
-        """Ends all of it."""
+        """Stops to fetch, to check the lag of followers, and to elect leaders."""
         self._controller.stop()
         self._lag_check.stop()
         self.fetchers.stop()

@@ -75,6 +75,7 @@ class CoordinatorServices:
             group_config_of=dynamic_config.group_configs,
             write_timeout_ms=config.offsets_commit_timeout_ms,
             compression=Compression(config.offsets_topic_compression_codec),
+            has_session=metadata.has_session if metadata.is_shared else None,
         )
         self.transactions = TransactionServices(
             config, registry, metadata, self.groups, clock=clock, open_peer_connection=open_peer_connection

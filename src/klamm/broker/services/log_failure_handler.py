@@ -1,4 +1,4 @@
-"""Makes the partition of a failed log resign, on the event loop, no matter which thread notices the failure.
+"""Takes the partition of a failed log offline, on the event loop, no matter which thread notices the failure.
 
 Source: `LogDirFailureHandler` of Apache Kafka 4.3, for one log instead of a directory.
 """
@@ -36,16 +36,16 @@ class LogFailureHandler:
         self._log_directory.on_offline(self._on_offline)
 
     def stop(self) -> None:
-        """Stops all resignations, also for failures that were noticed earlier."""
+        """Takes no more partitions offline, also for failures that were noticed earlier."""
         self._is_stopped = True
 
     def _on_offline(self, topic_partition: TopicPartition) -> None:
         with contextlib.suppress(RuntimeError):  # The loop may be closed while a thread still runs.
-            self._loop.call_soon_threadsafe(self._resign, topic_partition)
+            self._loop.call_soon_threadsafe(self._take_offline, topic_partition)
 
-    def _resign(self, topic_partition: TopicPartition) -> None:
+    def _take_offline(self, topic_partition: TopicPartition) -> None:
         if not self._is_stopped:
-            self._partitions.resign(topic_partition)
+            self._partitions.take_offline(topic_partition)
             if self._log_directory.owner.run.is_stuck:
                 self.distrust_run()
             self.give_up(topic_partition)

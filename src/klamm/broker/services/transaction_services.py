@@ -106,6 +106,7 @@ class TransactionServices:
             markers=self._delivery,
             next_producer_id=metadata.next_producer_id,
             partition_count=self._count_partitions,
+            has_session=metadata.has_session if metadata.is_shared else None,
         )
         self.verifier = TransactionVerifier(
             config.node_id,

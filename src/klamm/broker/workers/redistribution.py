@@ -17,7 +17,9 @@ from typing import Final
 from klamm.errors import KlammError
 from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, NO_BROKER, MetadataImage
-from klamm.metadata.metadata_store import Commit, MetadataStore
+from klamm.metadata.metadata_store import Change, Commit, MetadataStore
+from klamm.metadata.metadata_version import METADATA_VERSION
+from klamm.metadata.version_changes import raising
 from klamm.metadata.worker_spread import Homes, plan_spread
 from klamm.protocol.types import BrokerId, TopicPartition
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
@@ -45,7 +47,8 @@ _LOCK_PAUSE_S: Final = 0.05
 async def redistribute(store: MetadataStore, directory: Path, workers: int, *, is_locked: bool = False) -> None:
     """Moves every partition to its worker, of workers 1 to `workers` of the data directory, and forgets other workers.
 
-    No broker may use the store. `is_locked`: this process already holds the lock of `directory` itself.
+    Also raises the metadata version, because all workers start from this program. No broker may use the store.
+    `is_locked`: this process already holds the lock of `directory` itself.
 
     Raises DataDirectoryInUse if a worker still runs, KlammError if a partition can't be moved (nothing was changed),
     MetadataLost, OSError, MetadataStoreError.
@@ -64,8 +67,8 @@ async def redistribute(store: MetadataStore, directory: Path, workers: int, *, i
         if moves:
             _logger.info("moving %d partitions to other folders, for --workers %d", len(moves), workers)
         await asyncio.to_thread(copy_checkpoints, moves)
-        if plan.changes:
-            await store.transact({}, plan.changes)
+        if changes := [*plan.changes, *_raising(image)]:
+            await store.transact({}, changes)
         await asyncio.to_thread(move_folders, moves)
     for number, retired in directories.items():
         if number not in numbers:
@@ -103,6 +106,10 @@ async def _locked(directories: Iterable[Path]) -> AsyncIterator[None]:
         yield
 
 
+def _raising(image: MetadataImage) -> list[Change]:
+    return raising(image, METADATA_VERSION) if image.metadata_version < METADATA_VERSION else []
+
+
 def _refuse_missing_directories(image: MetadataImage, directories: Mapping[BrokerId, Path]) -> None:
     """Refuses a start without the records of a worker: their topics would begin again at offset 0."""
     counts = Counter(partition.leader for topic in image.topics.values() for partition in topic.partitions)
@@ -128,8 +135,10 @@ def _find_moves(image: MetadataImage, homes: Homes, directories: Mapping[BrokerI
         for partition in topic.partitions:
             topic_partition = TopicPartition(topic.name, partition.index)
             home = homes[topic_partition]
-            if home not in directories:
-                continue  # no worker: the partition has no leader
+            if home not in directories or len(partition.replicas) > 1:
+                # Without a leader it has no home. Of several replicas each stays where it is, even if the leader's is
+                # lost: another one may lack records, and the workers elect one that has all.
+                continue
             holders = [number for number, found in folders.items() if topic_partition in found]
             if holders == [home] and partition.leader == home:
                 continue

@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from klamm._version import __version__
 from klamm.broker.services.directory_of_cluster import refuse_cluster_directory
 from klamm.broker.workers.redistribution import redistribute
+from klamm.broker.workers.supervisor_version import OTHER_VERSION_STATUS
 from klamm.broker.workers.worker_place import socket_path
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.metadata.store_server import StoreServer
@@ -70,7 +72,8 @@ class Supervisor:
         self._stopping.set()
 
     async def run(self) -> int:
-        """Starts the workers, prints their `ready` lines, and returns after the stop: 0, or 1 if a worker can't start.
+        """Starts the workers, prints their `ready` lines, and returns after the stop: 0, or 1 if a worker can't start,
+        also because it is of another version.
 
         Raises KlammError if the data directory is in use or a partition can't be moved to its worker, and OSError.
         """
@@ -127,9 +130,18 @@ class Supervisor:
         while not self._stopping.is_set():
             attempts += 1
             began = loop.time()
-            ending = await self._run_once(number, socket)
+            status = await self._run_once(number, socket)
             if self._stopping.is_set():
                 return
+            if status == OTHER_VERSION_STATUS:
+                _logger.error(
+                    "another version of klamm was installed since this command, klamm %s, was started. Worker %d can't "
+                    "run beside the others, so all workers stop: start the command again",
+                    __version__,
+                    number,
+                )
+                return
+            ending = _ending(status)
             if loop.time() - began >= _STEADY_S:
                 pause_s = _FIRST_PAUSE_S
             if number not in self._ready_lines and attempts >= _START_ATTEMPTS:
@@ -140,8 +152,8 @@ class Supervisor:
                 await asyncio.wait_for(self._stopping.wait(), pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    async def _run_once(self, number: int, socket: Path) -> str:
-        """Runs one process of a worker to its end, and returns how it ended."""
+    async def _run_once(self, number: int, socket: Path) -> int | None:
+        """Runs one process of a worker to its end, and returns its exit status."""
         process = await asyncio.create_subprocess_exec(
             *self._command_of(WorkerStart(number, socket, not self._all_ready.is_set(), self._ports.pop(number, 0))),
             stdout=asyncio.subprocess.PIPE,
@@ -160,7 +172,7 @@ class Supervisor:
                 self._all_ready.set()
         await self._wait_for_end(number, process)
         del self._processes[number]
-        return _ending(process.returncode)
+        return process.returncode
 
     async def _wait_for_end(self, number: int, process: asyncio.subprocess.Process) -> None:
         """Waits for the end of a process. Kills it if it is told to stop and does not."""

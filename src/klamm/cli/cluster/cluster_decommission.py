@@ -7,6 +7,7 @@ import sys
 
 from klamm.cli.cluster.move_batches import add_batch_option, move_in_batches, show_loads, show_plan
 from klamm.cli.cluster.reassign_wait import wait_for_moves
+from klamm.cli.cluster.throttle_option import add_throttle_option, end_throttle
 from klamm.cli.cluster_options import access_of
 from klamm.cli.output import say
 from klamm.insight.broker_removal import cordon, uncordon, unregister
@@ -34,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="let the broker get replicas again, and cancel the moves away from it that are in progress",
     )
     add_batch_option(parser)
+    add_throttle_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     with ClusterRequests(access_of(arguments)) as requests:
         layout = read_layout(requests)
         if arguments.broker not in layout.replicas.loads():
-            raise ClusterError(f"there is no broker {arguments.broker}; `klamm cluster describe` shows those there are")
+            raise ClusterError(f"there is no broker {arguments.broker}; `klamm cluster describe` shows the brokers")
         if arguments.unregister:
             return _unregister(arguments, requests, layout)
         if arguments.cancel:
@@ -115,4 +117,6 @@ def _cancel(arguments: argparse.Namespace, requests: ClusterRequests) -> int:
         f"broker {broker} can get replicas again; cancelled {count(len(moving) - len(refused), 'move')}. "
         "`klamm cluster rebalance` plans how replicas come back to it",
     )
+    if moving and not refused:
+        end_throttle(arguments, requests, moving)
     return 1 if refused else 0

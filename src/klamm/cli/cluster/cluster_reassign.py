@@ -12,13 +12,20 @@ from typing import Any, Final
 from klamm.cli.arguments import natural_number
 from klamm.cli.cluster.plan_file import plan_text, read_plan
 from klamm.cli.cluster.reassign_wait import progress_line, wait_for_moves
+from klamm.cli.cluster.throttle_option import (
+    THROTTLE_STAYS,
+    add_throttle_option,
+    begin_throttle,
+    end_throttle,
+    say_throttle,
+)
 from klamm.cli.cluster_options import access_of
 from klamm.cli.errors import UsageError
 from klamm.cli.output import id_list, say, show_rows
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.moving_partitions import begin_reassignments, cancel_reassignments, reassignments_in_progress
 from klamm.insight.reassignment_progress import MoveProgress, moves_in_progress
-from klamm.insight.wanted_replicas import Wish, changes_of, plan_for
+from klamm.insight.wanted_replicas import PlanOptions, changes_of, plan_for
 from klamm.insight.words import PartitionKey, count
 
 __all__ = ["MOVE_COLUMNS", "broker_ids", "configure", "run"]
@@ -60,10 +67,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     others.add_argument(
         "--file", type=Path, metavar="PLAN.json", help="a plan in the format of kafka-reassign-partitions"
     )
-    others.add_argument("--status", action="store_true", help="show the reassignments in progress, and change nothing")
+    others.add_argument(
+        "--status",
+        action="store_true",
+        help="show the reassignments in progress; if there are none, remove the throttle of earlier ones",
+    )
     others.add_argument(
         "--cancel", action="store_true", help="cancel reassignments in progress: of the named topics, or all"
     )
+    add_throttle_option(parser)
     parser.add_argument("--dry-run", action="store_true", help="print the plan as JSON, and change nothing")
     parser.add_argument("--no-wait", action="store_true", help="do not wait until all partitions have moved")
 
@@ -78,6 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = read_plan(arguments.file) if arguments.file is not None else None
     if not (plans or wanted is not None or arguments.status or arguments.cancel):
         raise UsageError("give --to, --replication-factor, --file, --status or --cancel")
+    if arguments.throttle is not None and arguments.cancel:
+        raise UsageError("--cancel removes the throttle: it does not go with --throttle")
     if plans and not (arguments.topics or arguments.internal):
         raise UsageError("name the topics, or give --internal for the internal ones")
     with ClusterRequests(access_of(arguments)) as requests:
@@ -88,13 +102,13 @@ def run(arguments: argparse.Namespace) -> int:
         if wanted is not None:
             plan = changes_of(requests, wanted)
         else:
-            wish = Wish(
+            options = PlanOptions(
                 topics=set(arguments.topics),
                 internal=arguments.internal,
                 brokers=arguments.to,
                 replication_factor=arguments.replication_factor,
             )
-            plan = plan_for(requests, wish)
+            plan = plan_for(requests, options)
         return _move(arguments, requests, plan)
 
 
@@ -107,26 +121,37 @@ def _move(
     if not plan:
         say(arguments, "nothing to change: all partitions have these replicas, or move to them (--status shows it)")
         return 0
+    begin_throttle(arguments, requests, plan)
+    say_throttle(arguments)
     refused = begin_reassignments(requests, plan)
     _warn(refused)
     begun = {key: replicas for key, replicas in plan.items() if key not in refused}
-    if not begun:
-        return 1
-    if arguments.no_wait:
+    status = 1 if refused else 0
+    if begun and arguments.no_wait:
         say(
             arguments,
             f"{count(len(begun), 'partition')} began to move; `klamm cluster reassign --status` shows how far",
         )
-        return 1 if refused else 0
-    return max(wait_for_moves(arguments, requests, begun), 1 if refused else 0)
+        if arguments.throttle is not None:
+            say(arguments, THROTTLE_STAYS)
+        return status
+    if begun:
+        status = max(wait_for_moves(arguments, requests, begun), status)
+    if arguments.throttle is not None:
+        end_throttle(arguments, requests, begun)
+    return status
 
 
 def _status(arguments: argparse.Namespace, requests: ClusterRequests) -> int:
-    moves = moves_in_progress(requests)
-    if arguments.topics:
-        moves = {key: each for key, each in moves.items() if key[0] in arguments.topics}
+    all_moves = moves_in_progress(requests)
+    moves = {key: each for key, each in all_moves.items() if not arguments.topics or key[0] in arguments.topics}
     show_rows(arguments, MOVE_COLUMNS, [_row(each) for each in moves.values()])
     say(arguments, progress_line(moves.values(), len(moves)) if moves else "no reassignment is in progress")
+    if all_moves:
+        begin_throttle(arguments, requests, {})
+        say_throttle(arguments)
+    else:
+        end_throttle(arguments, requests)
     return 0
 
 
@@ -141,6 +166,8 @@ def _cancel(arguments: argparse.Namespace, requests: ClusterRequests) -> int:
     cancelled = len(moving) - len(refused)
     if moving:
         say(arguments, f"cancelled the reassignment of {count(cancelled, 'partition')}")
+        if not refused:
+            end_throttle(arguments, requests, moving)
     else:
         say(arguments, "no reassignment is in progress")
     return 1 if refused else 0

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from klamm.cli.cluster.move_batches import add_batch_option, move_in_batches, show_loads, show_plan
+from klamm.cli.cluster.throttle_option import add_throttle_option
 from klamm.cli.cluster_options import access_of
 from klamm.cli.output import say
 from klamm.insight.balance_plan import plan_balance
@@ -26,6 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     modes.add_argument("--execute", action="store_true", help="move the partitions")
     add_batch_option(parser)
+    add_throttle_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

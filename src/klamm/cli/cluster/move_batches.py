@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from klamm.cli.arguments import natural_number
 from klamm.cli.cluster.reassign_wait import progress_line, wait_for_moves
+from klamm.cli.cluster.throttle_option import THROTTLE_STAYS, begin_throttle, end_throttle, say_throttle
 from klamm.cli.output import id_list, say, show_rows
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.moving_partitions import begin_reassignments
@@ -72,6 +73,7 @@ def move_in_batches(arguments: argparse.Namespace, requests: ClusterRequests, mo
     An interrupt ends the command. The moves that have begun go on. Raises ClusterError.
     """
     plan = {move.key: move.after for move in moves}
+    say_throttle(arguments)
     try:
         refused = _move_all(arguments, requests, plan)
     except KeyboardInterrupt:
@@ -80,9 +82,14 @@ def move_in_batches(arguments: argparse.Namespace, requests: ClusterRequests, mo
             "shows them, and `klamm cluster reassign --cancel` ends them",
             file=sys.stderr,
         )
+        if arguments.throttle is not None:
+            print(f"klamm cluster: {THROTTLE_STAYS}", file=sys.stderr)
         raise
     begun = {key: replicas for key, replicas in plan.items() if key not in refused}
-    return max(wait_for_moves(arguments, requests, begun) if begun else 0, 1 if refused else 0)
+    status = max(wait_for_moves(arguments, requests, begun) if begun else 0, 1 if refused else 0)
+    if arguments.throttle is not None:
+        end_throttle(arguments, requests, begun)
+    return status
 
 
 def _move_all(
@@ -96,6 +103,9 @@ def _move_all(
     while waiting or begun:
         batch = {key: plan[key] for key in waiting[: arguments.at_once - len(begun)]}
         del waiting[: len(batch)]
+        if batch:
+            # For each batch again: `--status` removes the throttle if it is asked between two batches.
+            begin_throttle(arguments, requests, {key: plan[key] for key in (*begun, *batch)})
         for (topic, index), why in sorted(begin_reassignments(requests, batch).items()):
             print(f"klamm cluster: {topic}-{index}: {why}", file=sys.stderr)
             refused.add((topic, index))

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from klamm.cli.cluster.throttle_option import THROTTLE_STAYS
 from klamm.cli.output import say
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.partition_states import partition_states
@@ -37,6 +38,8 @@ def wait_for_moves(
             "klamm cluster: the reassignment goes on. `klamm cluster reassign --status` shows it, --cancel ends it",
             file=sys.stderr,
         )
+        if arguments.throttle is not None:
+            print(f"klamm cluster: {THROTTLE_STAYS}", file=sys.stderr)
         raise
     others = _others(requests, plan)
     for (topic, index), replicas in sorted(others.items()):

@@ -95,7 +95,7 @@ class ContextFiles:
         context = self.contexts.get(name)
         if context is None:
             raise ContextFileError(
-                f"there is no context {name}: `klamm context list` shows those there are, "
+                f"there is no context {name}: `klamm context list` shows the contexts, "
                 f"`klamm context add {name} --bootstrap-server HOST:PORT` makes one"
             )
         return context

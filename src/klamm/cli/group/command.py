@@ -125,7 +125,7 @@ def _describe(arguments: argparse.Namespace) -> int:
     with closing(GroupObserver(access_of(arguments), arguments.group)) as observer:
         snapshot = observer.look()
     if snapshot is None:
-        raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows those there are")
+        raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows the groups")
     picture = snapshot.picture
     if arguments.members:
         say(arguments, f"group {arguments.group}: {', '.join(_facts(picture))}, assignor {picture.assignor or 'none'}")

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     with closing(GroupObserver(access, arguments.group)) as observer:
         snapshot = observer.look()
         if snapshot is None:
-            raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows those there are")
+            raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows the groups")
         snapshots = _follow(arguments, observer, snapshot)
     gathered = gather_evidence(access, arguments.group, snapshots)
     if gathered.history_problem is not None:

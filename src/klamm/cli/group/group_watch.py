@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         contextlib.closing(GroupWatcher(access_of(arguments), arguments.group)) as watcher,
     ):
         if watcher.look() is None:
-            raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows those there are")
+            raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows the groups")
         console = new_console()
         if console.is_terminal:
             _show_screen(watcher, interval_s)

@@ -11,7 +11,7 @@ from typing import Final
 
 from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
 from klamm.cli.pipeline.run_lines import lines_for
-from klamm.pipelines.run.pipeline_run import PipelineRun, RunReporter, refuse_second_run
+from klamm.pipelines.run.pipeline_run import PipelineRun, RunReporter, refuse_run
 from klamm.pipelines.run.run_announcement import RunAnnouncement
 from klamm.pipelines.run.spark_jvm import stop_session
 from klamm.pipelines.status.flow_metrics import FlowMetrics
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     once while Spark starts. Raises KlammError.
     """
     chosen = choose_pipeline(arguments)
-    refuse_second_run(chosen.place, chosen.flows, time.time_ns() // 1_000_000)  # before Spark starts, which takes long
+    refuse_run(chosen.place, chosen.flows, time.time_ns() // 1_000_000)  # before Spark starts, which takes long
     signal.signal(signal.SIGTERM, _end_before_spark)
     metrics = FlowMetrics()
     lines = lines_for(as_json=arguments.json)

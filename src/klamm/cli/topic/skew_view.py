@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from klamm.insight.skew_rule import Cause, KeyShare, TopicSkew, key_shares
+from klamm.insight.skew_rule import KeyShare, SkewCause, TopicSkew, key_shares
 from klamm.insight.skew_sample import TopicSample
 from klamm.insight.skew_words import findings, help_lines, key_text, percent, remarks, sample_line, size_words
 from klamm.insight.words import count, partition_ranges
@@ -64,7 +64,7 @@ def _partitions(sample: TopicSample, skew: TopicSkew) -> Table:
         shown = sorted(busiest, key=lambda each: each.partition)
     for each in shown:
         share = skew.shares[each.partition]
-        is_hot = skew.cause not in (Cause.NONE, Cause.UNKNOWN) and share >= _SKEWED * skew.fair_share
+        is_hot = skew.cause not in (SkewCause.NONE, SkewCause.UNKNOWN) and share >= _SKEWED * skew.fair_share
         table.add_row(
             str(each.partition),
             f"{each.offsets:,}",

@@ -69,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         under_min_isr=arguments.under_min_isr,
         unavailable=arguments.unavailable,
     )
-    details = read_topics(access, sorted(set(arguments.topics)) or None, chosen)
+    topics = sorted(set(arguments.topics)) or None
+    details = read_topics(access, topics, chosen, asks_followers=arguments.replicas)
     if arguments.replicas:
         show_rows(
             arguments, REPLICA_COLUMNS, [row for each in details.partitions for row in _replica_rows(details, each)]
@@ -100,19 +101,18 @@ def _partition_row(details: TopicDetails, state: PartitionState) -> dict[str, An
 
 
 def _replica_rows(details: TopicDetails, state: PartitionState) -> Iterable[dict[str, Any]]:
-    """Yields the replicas of a partition. Only the leader tells its high watermark."""
+    """Yields the replicas of a partition."""
     positions = details.positions.get(state.key)
     for broker in state.replicas:
         position = positions.of(broker) if positions is not None else None
-        is_leader = broker == state.leader
         yield {
             "topic": state.topic,
             "partition": state.index,
             "broker": broker,
-            "role": "leader" if is_leader else "follower",
+            "role": "leader" if broker == state.leader else "follower",
             "in_sync": broker in state.isr,
             "log_end_offset": position.log_end_offset if position is not None else None,
-            "high_watermark": positions.high_watermark if positions is not None and is_leader else None,
+            "high_watermark": position.high_watermark if position is not None else None,
             "lag": position.lag if position is not None else None,
             "size_bytes": position.size_bytes if position is not None else None,
         }

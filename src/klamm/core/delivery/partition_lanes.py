@@ -64,6 +64,7 @@ class Work:
         self.attempts = 0
         """How many times the record was begun."""
         self.deadline_ms: float | None = None
+        """When the time is over that counts from the first call, or after a failed batch from the first call alone."""
         self.is_alone = False
         """Whether the record is not put into a batch with others, because a batch with it failed."""
         self.is_begun = False

@@ -151,7 +151,7 @@ class RecordDelivery:
                 run = lanes.start(self._batch, now_ms)
             if self._retry.deadline is not None:
                 for work in run:
-                    if work.attempts == 1:
+                    if work.deadline_ms is None:
                         work.deadline_ms = self._retry.deadline_ms(now_ms)
             self.runs_outside += 1
             if lanes.has_ready and not lanes.has_turn:
@@ -177,7 +177,8 @@ class RecordDelivery:
         """Takes a run whose handler failed, and returns the records that are not tried again.
 
         Each of the returned records is a run of its own, which the caller reports with `succeed` once it is written
-        elsewhere. The records of a failed batch are tried again one by one. With `is_final` there is no other attempt.
+        elsewhere. The records of a failed batch are tried again one by one, each with a deadline of its own, because
+        one record may have used up the time of all. With `is_final` there is no other attempt.
         """
         self.runs_outside -= 1
         lanes = run[0].partition
@@ -198,6 +199,8 @@ class RecordDelivery:
             heappush(self._retries, (now_ms + delay_ms, self._retry_count, work))
         for work in run:
             work.is_alone = True
+            if len(run) > 1:
+                work.deadline_ms = None
         lanes.changes += 1
         return lost
 
@@ -211,6 +214,7 @@ class RecordDelivery:
             return
         for work in run:
             work.attempts -= 1
+            work.deadline_ms = None
             work.is_alone = work.is_alone or work in bad
         for work in lanes.put_back(list(run)):
             lanes.make_ready(work)

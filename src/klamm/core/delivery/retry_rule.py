@@ -24,7 +24,9 @@ class Retry:
     most: float = 30.0
     """The longest wait."""
     deadline: float | None = None
-    """The time that a record may take from its first call on. The wait that would exceed it is not begun."""
+    """The time that a record may take from its first call on. The wait that would exceed it is not begun. A batch has
+    this time too; if it fails, the time of each record counts from its first call alone.
+    """
 
     def __post_init__(self) -> None:
         if self.attempts < 1:

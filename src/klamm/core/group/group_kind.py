@@ -93,7 +93,7 @@ class KindShard(Protocol):
         """Decides what follows from an expired timer of this kind."""
 
     def rebalance(self, group_id: str, now: Millis) -> Result:
-        """Decides on an administrator's wish that the group rebalances. Raises GROUP_ID_NOT_FOUND."""
+        """Makes the group rebalance because an administrator asks for it. Raises GROUP_ID_NOT_FOUND."""
 
     def end_session(self, group_id: str, member_id: str, now: Millis) -> Result:
         """Decides as if the member's session had timed out. Raises GROUP_ID_NOT_FOUND or UNKNOWN_MEMBER_ID."""

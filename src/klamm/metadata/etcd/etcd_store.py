@@ -24,7 +24,7 @@ from klamm.metadata.etcd.etcd_transaction import (
     outcome_of,
     transaction_request,
 )
-from klamm.metadata.etcd.etcd_warnings import warn_about
+from klamm.metadata.etcd.etcd_warnings import keep_looking, warn_about
 from klamm.metadata.etcd.etcd_watch import EtcdWatch
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
@@ -96,6 +96,8 @@ class EtcdStore:
         self._over: str | None = None
         """Why the session is over."""
         self._closing: asyncio.Future[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        """The hourly look whether etcd compacts."""
 
     @classmethod
     async def open(
@@ -115,6 +117,7 @@ class EtcdStore:
         except BaseException:
             client.close()
             raise
+        store._looking = asyncio.create_task(keep_looking(client))
         return store
 
     @property
@@ -177,6 +180,8 @@ class EtcdStore:
     async def _close(self) -> None:
         await self._idle.wait()
         self._over = self._over or "the metadata store is closed"
+        if self._looking is not None:
+            self._looking.cancel()
         await self._session.close()
         for watcher in self._watchers:
             watcher.watch.stop()

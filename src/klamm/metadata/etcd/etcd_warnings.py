@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from typing import Final
@@ -9,14 +10,16 @@ from typing import Final
 from klamm.metadata.etcd.etcd_client import RANGE, EtcdClient
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
+from klamm.metadata.metadata_store import MetadataStoreError
 
-__all__ = ["is_safe", "warn_about"]
+__all__ = ["is_safe", "keep_looking", "warn_about"]
 
 _SAFE_FROM: Final = {(3, 4): 36, (3, 5): 18}
 """The first releases of 3.4 and 3.5 whose watches deliver every deletion next to a compaction (etcd-io/etcd#18089,
 #19179). Later minor versions have the corrections from their first release."""
 _OLDEST: Final = (3, 4)
 _MANY_REVISIONS: Final = 10_000
+_LOOK_AGAIN_S: Final = 3600.0
 _logger = logging.getLogger(__name__)
 
 
@@ -40,6 +43,23 @@ def warn_about(client: EtcdClient) -> None:
         )
     for alarm in client.alarms:
         _logger.warning("etcd reports: %s", alarm)
+    _warn_about_growth(client)
+
+
+async def keep_looking(client: EtcdClient) -> None:
+    """Logs a warning every hour in which etcd has still compacted nothing, until it is cancelled.
+
+    A new etcd has few revisions when a broker starts, and the broker may run for months.
+    """
+    while True:
+        await asyncio.sleep(_LOOK_AGAIN_S)
+        try:
+            await asyncio.to_thread(_warn_about_growth, client)
+        except MetadataStoreError as error:
+            _logger.debug("whether etcd compacts can't be seen: %s", error)  # the session tells what is wrong
+
+
+def _warn_about_growth(client: EtcdClient) -> None:
     if _was_never_compacted(client):
         _logger.warning(
             "etcd has never compacted its %d revisions, and its disk quota will be used up: start it with "

@@ -30,7 +30,7 @@ _KEPT_AT_ONCE: Final = 500
 _KEYS_OF_A_CHANGE: Final = 2
 """The keys that the change of a partition on request needs: its own, and the run of its new leader."""
 _COMMON_KEYS: Final = 2
-"""The keys that a decision may need beside those of its partitions."""
+"""The keys that a decision may need in addition to those of its partitions."""
 
 
 class Change(Protocol):

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.declare.pipeline import Pipeline
+from klamm.pipelines.declare.sinks import ToFiles
 from klamm.pipelines.errors import PipelineError
+from klamm.pipelines.run.backfill.backfill_record import unfinished_replacement
 from klamm.pipelines.run.flow_run import FlowRun
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.run_announcement import forget_stop_requests, unwritable_folder
@@ -20,7 +22,7 @@ from klamm.pipelines.status.query_reports import BatchReport
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["PipelineRun", "RunReporter", "chosen_flows", "refuse_second_run"]
+__all__ = ["PipelineRun", "RunReporter", "chosen_flows", "refuse_run", "refuse_second_run"]
 
 _LOOK_INTERVAL_S: Final = 0.2
 _JVM_GONE: Final = (
@@ -56,14 +58,15 @@ class PipelineRun:
     ) -> None:
         """Prepares the run; `runner` is that of its `RunAnnouncement`, if there is one.
 
-        Raises `PipelineError` if another process runs one of the flows in this environment.
+        Raises `PipelineError` as `refuse_run` does.
         """
         flows = list(flows)
-        refuse_second_run(place, flows, int(wall_clock() * 1000), runner=runner)
+        refuse_run(place, flows, int(wall_clock() * 1000), runner=runner)
         if runner is None:
             forget_stop_requests(place, flows)
             runner = Runner.this_process(uuid.uuid4().hex)
         self._spark = spark
+        self._place = place
         self._reporters = reporters
         self.flows: Final = [
             FlowRun(
@@ -87,12 +90,16 @@ class PipelineRun:
     def run(self) -> bool:
         """Runs until all flows have ended. Returns whether none of them has failed.
 
-        Raises `PipelineError` if Spark's JVM ends, or if the flows' folders can't be written.
+        Raises `PipelineError` if Spark's JVM ends, if the flows' folders can't be written, or if a backfill has begun
+        to replace files of a flow.
         """
         has_asked = False
         try:
             for flow in self.flows:
                 _begin(flow)
+            # A backfill stores that it replaces files, and then looks whether the flow runs. In the opposite order
+            # here, at least one of the two sees the other.
+            _refuse_replacement(self._place, [flow.flow for flow in self.flows])
             while True:
                 if self._stop_requested and not has_asked:
                     has_asked = True
@@ -140,6 +147,29 @@ def chosen_flows(pipeline: Pipeline, names: Sequence[str]) -> list[Flow]:
                 f"the pipeline {pipeline.name} has no flow {name}; its flows are {', '.join(pipeline.flows)}"
             )
     return [flow for flow in pipeline.flows.values() if not names or flow.name in names]
+
+
+def refuse_run(place: Place, flows: Sequence[Flow], now_ms: int, *, runner: Runner | None = None) -> None:
+    """Raises `PipelineError` if the flows can't run now: another process than `runner` runs one of them in this
+    environment, or a backfill replaces files of one, or their folders can't be read.
+    """
+    refuse_second_run(place, flows, now_ms, runner=runner)
+    _refuse_replacement(place, flows)
+
+
+def _refuse_replacement(place: Place, flows: Iterable[Flow]) -> None:
+    for flow in flows:
+        if not isinstance(flow.sink, ToFiles):
+            continue
+        try:
+            found = unfinished_replacement(place, flow)
+        except OSError as error:
+            raise PipelineError(f"the backfills of flow {flow.name} can't be read: {error}") from None
+        if found is not None:
+            raise PipelineError(
+                f"flow {flow.name} can't run while a backfill replaces its files. If the backfill was interrupted, "
+                f"finish it with the same command: klamm pipeline backfill … {found.arguments}"
+            )
 
 
 def refuse_second_run(place: Place, flows: Iterable[Flow], now_ms: int, *, runner: Runner | None = None) -> None:

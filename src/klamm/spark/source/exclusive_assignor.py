@@ -28,14 +28,14 @@ from klamm.protocol.schema.consumer_protocol_assignment import TopicPartition as
 from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
 from klamm.protocol.types import PartitionIndex, TopicPartition
 
-__all__ = ["ASSIGNOR", "Standing", "assign", "encode_standing", "owner_in"]
+__all__ = ["ASSIGNOR", "MemberData", "assign", "encode_member_data", "owner_in"]
 
 ASSIGNOR: Final = "klamm-exclusive"
 _NEWCOMER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MemberData:
     """The data that a member sends to the leader."""
 
     application_id: str
@@ -45,29 +45,29 @@ class Standing:
     """The first generation that the member joined; -1 before that."""
 
 
-def encode_standing(standing: Standing) -> bytes:
+def encode_member_data(data: MemberData) -> bytes:
     """Encodes a member's metadata for JoinGroup."""
-    by_topic = _by_topic(standing.partitions)
-    content = {"application": standing.application_id, "since": standing.since_generation, "partitions": by_topic}
+    by_topic = _by_topic(data.partitions)
+    content = {"application": data.application_id, "since": data.since_generation, "partitions": by_topic}
     return encode_subscription(ConsumerProtocolSubscription(topics=sorted(by_topic), user_data=_to_json(content)))
 
 
 def assign(members: Mapping[str, bytes]) -> dict[str, bytes]:
     """Returns the assignment of each member, from the metadata of all members by member id."""
-    standings = {member_id: _decode_standing(metadata) for member_id, metadata in members.items()}
-    owner = min(standings, key=lambda member_id: (_rank(standings[member_id].since_generation), member_id))
+    all_data = {member_id: _decode_member_data(metadata) for member_id, metadata in members.items()}
+    owner = min(all_data, key=lambda member_id: (_rank(all_data[member_id].since_generation), member_id))
     user_data = _to_json({"assignor": ASSIGNOR, "owner": owner})
     return {
         member_id: encode_assignment(
             ConsumerProtocolAssignment(
                 assigned_partitions=[
                     AssignedTopic(topic=topic, partitions=partitions)
-                    for topic, partitions in _by_topic(standing.partitions if member_id == owner else ()).items()
+                    for topic, partitions in _by_topic(data.partitions if member_id == owner else ()).items()
                 ],
                 user_data=user_data,
             )
         )
-        for member_id, standing in standings.items()
+        for member_id, data in all_data.items()
     }
 
 
@@ -85,11 +85,11 @@ def _rank(since_generation: int) -> float:
     return since_generation if since_generation >= 0 else float("inf")
 
 
-def _decode_standing(metadata: bytes) -> Standing:
+def _decode_member_data(metadata: bytes) -> MemberData:
     """Decodes a member's metadata. A member with malformed metadata counts as the youngest and reads nothing."""
     try:
         content = _from_json(decode_subscription(metadata).user_data)
-        return Standing(
+        return MemberData(
             application_id=str(content.get("application", "")),
             partitions=frozenset(
                 TopicPartition(topic, PartitionIndex(int(partition)))
@@ -99,7 +99,7 @@ def _decode_standing(metadata: bytes) -> Standing:
             since_generation=int(content.get("since", _NEWCOMER)),
         )
     except (MalformedMessage, ValueError, TypeError, AttributeError):
-        return Standing("")
+        return MemberData("")
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -26,7 +26,7 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import TopicPartition
 from klamm.spark.source.coordinator_trouble import CoordinatorTrouble
 from klamm.spark.source.errors import QueryFenced
-from klamm.spark.source.exclusive_assignor import ASSIGNOR, Standing, assign, encode_standing, owner_in
+from klamm.spark.source.exclusive_assignor import ASSIGNOR, MemberData, assign, encode_member_data, owner_in
 from klamm.spark.source.group_successor import describe_successor
 
 __all__ = ["QueryMember"]
@@ -55,14 +55,14 @@ class QueryMember:
         self,
         config: ClientConfig,
         group_id: str,
-        standing: Standing,
+        own_data: MemberData,
         *,
         session_timeout_ms: int,
         heartbeat_interval_ms: int,
     ) -> None:
         self.group_id = group_id
         self._config = config
-        self._standing = standing
+        self._own_data = own_data
         self._session_s = session_timeout_ms / 1000
         self._interval_s = heartbeat_interval_ms / 1000
         self._member = ClassicMember(
@@ -144,9 +144,9 @@ class QueryMember:
 
     def reads(self, partitions: Collection[TopicPartition]) -> None:
         """Updates the partitions that the group shows as read by the query: rejoins if they have changed."""
-        if self._standing.partitions != frozenset(partitions):
+        if self._own_data.partitions != frozenset(partitions):
             with self._changed:
-                self._standing = replace(self._standing, partitions=frozenset(partitions))
+                self._own_data = replace(self._own_data, partitions=frozenset(partitions))
                 self._must_join = True
                 self._wake.set()
 
@@ -213,9 +213,9 @@ class QueryMember:
         with self._changed:
             # A change after this moment needs another rebalance.
             self._must_join = False
-            standing = self._standing
+            own_data = self._own_data
         try:
-            joined = self._member.join(encode_standing(standing))
+            joined = self._member.join(encode_member_data(own_data))
             if isinstance(joined, ErrorCode):
                 self._must_join = True
                 self._respond(joined)
@@ -233,9 +233,9 @@ class QueryMember:
         self._take(assignment, sent_at)
 
     def _note_generation(self, joined: Joined) -> None:
-        if self._standing.since_generation < 0:
+        if self._own_data.since_generation < 0:
             with self._changed:
-                self._standing = replace(self._standing, since_generation=joined.generation_id)
+                self._own_data = replace(self._own_data, since_generation=joined.generation_id)
 
     def _take(self, assignment: bytes, sent_at: float) -> None:
         owner = owner_in(assignment)
@@ -260,7 +260,7 @@ class QueryMember:
             # A standby member joins again as a new member.
             self._member.forget_itself()
             with self._changed:
-                self._standing = replace(self._standing, since_generation=-1)
+                self._own_data = replace(self._own_data, since_generation=-1)
                 self._state = _State.JOINING
             self._must_join = True
         elif code in _COME_AGAIN:

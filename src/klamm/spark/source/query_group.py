@@ -17,7 +17,7 @@ from klamm.spark.application import application_id
 from klamm.spark.query_checkpoints import ask_driver
 from klamm.spark.source.checkpoint_log import is_last_finished
 from klamm.spark.source.commit_patience import FULL_PATIENCE_S
-from klamm.spark.source.exclusive_assignor import Standing
+from klamm.spark.source.exclusive_assignor import MemberData
 from klamm.spark.source.group_commits import GroupCommits, GroupPolicy
 from klamm.spark.source.group_member import QueryMember
 from klamm.spark.source.options import SourceOptions
@@ -66,7 +66,7 @@ class QueryGroup:
             self._member = QueryMember(
                 self._client,
                 options.group_id,
-                Standing(application_id(), frozenset(partitions)),
+                MemberData(application_id(), frozenset(partitions)),
                 session_timeout_ms=options.client.session_timeout_ms,
                 heartbeat_interval_ms=options.client.heartbeat_interval_ms,
             )

@@ -15,9 +15,18 @@ import pytest
 
 from klamm.broker.workers.redistribution import redistribute
 from klamm.errors import KlammError
-from klamm.metadata.entries import apply, broker_key, put_broker, put_cluster, put_partition, put_topic
+from klamm.metadata.entries import (
+    apply,
+    broker_key,
+    put_broker,
+    put_cluster,
+    put_features,
+    put_partition,
+    put_topic,
+)
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Commit
+from klamm.metadata.metadata_version import METADATA_VERSION
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.storage.checkpoints import (
@@ -257,6 +266,51 @@ def test_the_records_of_a_missing_directory_are_not_replaced(data: _Data) -> Non
     shutil.rmtree(data.worker(2))
     with pytest.raises(KlammError, match="broker 2 has 1 partitions, and no worker has its data"):
         data.redistribute(1)
+
+
+def _replicate(data: _Data, replicas: Sequence[int]) -> None:
+    """Gives a-0, led by worker 1, these replicas, whose folders exist."""
+    brokers = tuple(map(BrokerId, replicas))
+    wide = PartitionImage(PartitionIndex(0), BrokerId(1), LeaderEpoch(1), brokers, brokers)
+    data.change([put_partition(TOPICS["a"], wide)])
+    for number in replicas:
+        if not (data.worker(number) / "a-0").exists():
+            data._make_folder(data.worker(number) / "a-0", TOPICS["a"])
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_several_replicas_keep_the_number_of_workers(data: _Data, workers: int) -> None:
+    """A start with another number of workers than the replicas have is refused, and changes no file."""
+    data.make({"a": [1], "b": [1, 2]}, 2)
+    _replicate(data, [1, 2])
+    files = [path for path in data.path.rglob("*") if path.is_file() and path.name != "metadata.sqlite"]
+    before = {path: path.stat().st_mtime_ns for path in files}
+    with pytest.raises(KlammError, match="--workers 2 as before"):
+        data.redistribute(workers)
+    assert {path: path.stat().st_mtime_ns for path in files} == before
+    assert set(data.redistribute(2).registrations) == {1, 2}
+
+
+def test_a_lost_replica_is_not_replaced_by_another_one(data: _Data) -> None:
+    """If the folder of the leader's replica is gone, the other replica stays where it is: it may lack records, and the
+    workers decide whether it can lead."""
+    data.make({"a": [1]}, 2)
+    _replicate(data, [1, 2])
+    shutil.rmtree(data.path / "a-0")
+    data.redistribute(2)
+    assert not (data.path / "a-0").exists()
+    assert (data.worker(2) / "a-0" / "records").exists()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_metadata_version_is_raised(data: _Data, version: int) -> None:
+    """A start of workers raises the metadata version of an earlier klamm: no other program uses the store meanwhile."""
+    data.make({"a": [1, 2]}, 2)
+    data.change([put_features(version) if version else Change("features", None)])
+    for workers in (2, 1):
+        image = data.redistribute(workers)
+        data.check(image)
+        assert image.metadata_version == METADATA_VERSION
 
 
 def test_lost_metadata_are_not_begun_again(data: _Data) -> None:

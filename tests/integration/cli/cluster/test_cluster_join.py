@@ -14,6 +14,7 @@ from tests.integration.cli.cluster.conftest import Start
 from tests.integration.cli.conftest import PATIENCE_S, Command
 from tests.interop.broker_process import BrokerProcess
 from tests.support.etcd_server import Etcd
+from tests.support.share_of_gate import is_in_share_of_gate
 
 from klamm.storage.meta_properties import MetaProperties
 
@@ -129,6 +130,31 @@ def test_a_single_broker_becomes_the_first_of_a_cluster(
     assert before.node_id in brokers
     first.stop()
     second.stop()
+
+
+@pytest.mark.skipif(
+    not is_in_share_of_gate("replicas of a joined cluster", 3), reason="the gate runs it for a third of the commits"
+)
+def test_replicas_are_added_after_a_join(etcd: Etcd, start: Start, command: Command, tmp_path: Path) -> None:
+    """`klamm cluster reassign --replication-factor 3 --internal` gives topics, groups and transactions of the single
+    broker two more replicas each. Without the first broker, the others have all of it."""
+    single = start("one")
+    _fill(single)
+    single.stop()
+    command.done(*_join(tmp_path, etcd))
+    first, second, third = (start(name, etcd.url()) for name in ("one", "two", "three"))
+    known = ("-b", second.bootstrap_servers)
+    assert {row["replicas"] for row in command.rows("topic", "describe", "orders", *known)} == {"1"}
+    command.done("cluster", "reassign", "--replication-factor", "3", "--internal", *known)
+    command.done("cluster", "reassign", "orders", "--replication-factor", "3", "--throttle", "50000000", *known)
+    rows = command.rows("topic", "describe", *known)
+    assert {"orders", "__consumer_offsets", "__transaction_state"} == {row["topic"] for row in rows}
+    assert {tuple(sorted(row["isr"].split(","))) for row in rows} == {("1", "2", "3")}
+    first.stop()
+    _check(second)
+    _transaction(third, "more", commit=True)
+    second.stop()
+    third.stop()
 
 
 def test_leader_epochs_rise(etcd: Etcd, start: Start, command: Command, tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_group_that_is_not_there_is_told(klamm: Command, words: tuple[str, ...
     finished = klamm("group", "describe", f"missing-{uuid.uuid4()}", *words)
     assert (finished.status, finished.stdout) == (1, "")
     assert finished.stderr.startswith("klamm group: there is no group missing")
-    assert "`klamm group list` shows those there are" in finished.stderr
+    assert "`klamm group list` shows the groups" in finished.stderr
     assert finished.stderr.count("\n") == 1
 
 

@@ -84,7 +84,7 @@ def test_a_group_that_is_not_there_is_told(klamm: Command, group: str) -> None:
     """The error for an unknown group says what to do next."""
     finished = klamm("group", "explain", group)
     assert (finished.status, finished.stdout) == (1, "")
-    assert finished.stderr == f"klamm group: there is no group {group}; `klamm group list` shows those there are\n"
+    assert finished.stderr == f"klamm group: there is no group {group}; `klamm group list` shows the groups\n"
 
 
 def test_what_the_raw_client_can_not_reach_librdkafka_describes(klamm: Command, topic: str, group: str) -> None:

@@ -105,7 +105,7 @@ def test_wrong_use_is_told(klamm: Command, group: str) -> None:
     """An unknown group and a too short interval are errors."""
     finished = klamm("group", "watch", group)
     assert (finished.status, finished.stdout) == (1, "")
-    assert finished.stderr == f"klamm group: there is no group {group}; `klamm group list` shows those there are\n"
+    assert finished.stderr == f"klamm group: there is no group {group}; `klamm group list` shows the groups\n"
     finished = klamm("group", "watch", group, "--interval", "1ms")
     assert finished.status == 2
     assert "looks every 100ms at most" in finished.stderr

@@ -140,6 +140,6 @@ def test_a_missing_topic_is_told(klamm: Command) -> None:
     name = f"topic-{uuid.uuid4().hex[:12]}"
     finished = klamm("topic", "skew", name)
     assert (finished.status, finished.stdout) == (1, "")
-    assert finished.stderr == f"klamm topic: there is no topic {name}; `klamm topic list --all` shows those there are\n"
+    assert finished.stderr == f"klamm topic: there is no topic {name}; `klamm topic list --all` shows the topics\n"
     assert name not in klamm.done("topic", "list")
     assert klamm("topic", "skew", name, "--records", "0").status == 2

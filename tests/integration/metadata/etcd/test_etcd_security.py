@@ -5,37 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
 
 import pytest
 from tests.support.certificates import Authority, OpensslUnavailable
 from tests.support.etcd_server import Etcd
+from tests.support.etcd_users import authenticate_users
 from tests.support.toolchains import toolchain_is_missing
 from tests.unit.metadata.test_metadata_store import run, watched
 
 from klamm.metadata.etcd.etcd_address import EtcdAddress
-from klamm.metadata.etcd.etcd_client import Method
 from klamm.metadata.etcd.etcd_store import EtcdStore
-from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Change, MetadataStoreError
-
-_ADD_USER: Final[Method[Any, Any]] = Method(
-    "/etcdserverpb.Auth/UserAdd", messages.AuthUserAddResponse, messages.AuthUserAddRequest
-)
-_GRANT: Final[Method[Any, Any]] = Method(
-    "/etcdserverpb.Auth/UserGrantRole", messages.AuthUserGrantRoleResponse, messages.AuthUserGrantRoleRequest
-)
-_ADD_ROLE: Final[Method[Any, Any]] = Method(
-    "/etcdserverpb.Auth/RoleAdd", messages.AuthRoleAddResponse, messages.AuthRoleAddRequest
-)
-_PERMIT: Final[Method[Any, Any]] = Method(
-    "/etcdserverpb.Auth/RoleGrantPermission",
-    messages.AuthRoleGrantPermissionResponse,
-    messages.AuthRoleGrantPermissionRequest,
-)
-_ENABLE: Final[Method[Any, Any]] = Method(
-    "/etcdserverpb.Auth/AuthEnable", messages.AuthEnableResponse, messages.AuthEnableRequest
-)
 
 
 def test_a_store_over_tls(own_etcd: Callable[..., Etcd], tmp_path: Path) -> None:
@@ -76,14 +56,7 @@ def test_a_store_with_users(own_etcd: Callable[..., Etcd], tmp_path: Path) -> No
     etcd = own_etcd(options=["--auth-token-ttl=2"])
     (tmp_path / "password").write_text("secret\n")
     (tmp_path / "wrong").write_text("guess\n")
-    etcd.call(_ADD_USER, messages.AuthUserAddRequest(name="root", password="secret"))
-    etcd.call(_GRANT, messages.AuthUserGrantRoleRequest(user="root", role="root"))
-    etcd.call(_ADD_USER, messages.AuthUserAddRequest(name="ann", password="secret"))
-    etcd.call(_ADD_ROLE, messages.AuthRoleAddRequest(name="brokers"))
-    permission = messages.Permission(permType=messages.Permission.READWRITE, key=b"/test/", range_end=b"/test0")
-    etcd.call(_PERMIT, messages.AuthRoleGrantPermissionRequest(name="brokers", perm=permission))
-    etcd.call(_GRANT, messages.AuthUserGrantRoleRequest(user="ann", role="brokers"))
-    etcd.call(_ENABLE, messages.AuthEnableRequest())
+    authenticate_users(etcd.call, "ann", "secret", prefix="test")
 
     def address(user: str, file: str) -> EtcdAddress:
         return EtcdAddress.parse(f"{etcd.url(user=user)}?password-file={tmp_path / file}")

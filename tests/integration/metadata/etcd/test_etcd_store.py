@@ -26,7 +26,9 @@ from tests.unit.metadata.test_metadata_store import (  # noqa: F401 - the contra
 )
 
 from klamm.config.broker_config import BrokerConfig
+from klamm.metadata.etcd import etcd_warnings
 from klamm.metadata.etcd.etcd_address import EtcdAddress
+from klamm.metadata.etcd.etcd_client import EtcdClient
 from klamm.metadata.etcd.etcd_store import EtcdStore
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
 from klamm.metadata.service import MetadataService
@@ -360,3 +362,37 @@ def test_an_absent_etcd_is_explained() -> None:
             await EtcdStore.open(EtcdAddress.parse("etcd://127.0.0.1:1/test"), connect_timeout_s=0.5)
 
     _within(scenario())
+
+
+def test_an_etcd_that_never_compacts_is_reported_again_and_again(
+    own_etcd: Callable[..., Etcd], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A session begins with a new etcd, which is too young for a warning. Later looks warn, until etcd compacts."""
+    etcd = own_etcd()
+    looks: list[bool] = []
+    was_never_compacted = etcd_warnings._was_never_compacted
+
+    def look(client: EtcdClient) -> bool:
+        looks.append(was_never_compacted(client))
+        return looks[-1]
+
+    monkeypatch.setattr(etcd_warnings, "_was_never_compacted", look)
+    monkeypatch.setattr(etcd_warnings, "_MANY_REVISIONS", 20)
+    monkeypatch.setattr(etcd_warnings, "_LOOK_AGAIN_S", 0.02)
+
+    async def scenario() -> None:
+        store = await EtcdStore.open(etcd.address())
+        await until(lambda: looks.count(False) > 1)
+        assert looks.count(True) == 0
+        for number in range(20):
+            await store.transact({}, [Change("k", b"%d" % number)])
+        await until(lambda: looks.count(True) > 1)
+        await asyncio.to_thread(etcd.compact)
+        await until(lambda: not looks[-1])
+        await store.close()
+
+    with caplog.at_level(logging.WARNING, "klamm.metadata.etcd.etcd_warnings"):
+        _within(scenario())
+    warnings = [text for text in caplog.messages if "etcd has never compacted" in text]
+    assert len(warnings) == looks.count(True)
+    assert "--auto-compaction-mode=periodic --auto-compaction-retention=1h" in warnings[0]

@@ -14,7 +14,7 @@ from klamm.client.config import ClientConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.find_coordinator_response import Coordinator, FindCoordinatorResponse
-from klamm.spark.source.exclusive_assignor import Standing
+from klamm.spark.source.exclusive_assignor import MemberData
 from klamm.spark.source.group_member import QueryMember
 
 
@@ -33,7 +33,7 @@ def test_a_query_that_waits_for_a_coordinator_says_why(caplog: pytest.LogCapture
         member = QueryMember(
             ClientConfig((broker.address,), retry_backoff_ms=1),
             "delays",
-            Standing("app", frozenset()),
+            MemberData("app", frozenset()),
             session_timeout_ms=10_000,
             heartbeat_interval_ms=10,
         )
@@ -54,7 +54,7 @@ def test_a_member_that_has_left_keeps_no_connection() -> None:
         member = QueryMember(
             ClientConfig((broker.address,)),
             "delays",
-            Standing("app", frozenset()),
+            MemberData("app", frozenset()),
             session_timeout_ms=10_000,
             heartbeat_interval_ms=10,
         )

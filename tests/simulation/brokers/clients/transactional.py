@@ -85,7 +85,7 @@ class TransactionalProducer(Participant):
                 if not is_ready:
                     await self._begin()
                     is_ready = True
-                transaction = self.world.transactions.begin(self.name, self.world.loop.now_ms)
+                transaction = self.world.transactions.begin(self.name, self.world.loop.now_ms, self._version)
                 transaction.may_be_fenced = self._may_be_fenced
                 is_ready = await self._transact(transaction)
             except Refused as error:
@@ -116,12 +116,15 @@ class TransactionalProducer(Participant):
         self._take(answer.producer_id, answer.producer_epoch)
 
     def _take(self, producer_id: int, epoch: int) -> None:
-        if (producer_id, epoch) != self._identity:
-            if producer_id != self._identity.producer_id:
-                self.world.gave_producer_id(self.name, producer_id)
-            self._identity = ProducerIdentity(producer_id, epoch)
-            self._sequences.clear()
-            self.note("is producer %d with epoch %d", producer_id, epoch)
+        """Takes over the identity in an answer. The epoch rises with each InitProducerId, and with each end of a
+        transaction of version 2 (I13)."""
+        if producer_id != self._identity.producer_id:
+            self.world.gave_producer_id(self.name, producer_id)
+        elif epoch <= self._identity.epoch:
+            raise Violation(13, f"{self.name} has {self._identity}, and is given epoch {epoch}")
+        self._identity = ProducerIdentity(producer_id, epoch)
+        self._sequences.clear()
+        self.note("is producer %d with epoch %d", producer_id, epoch)
 
     # One transaction
 

@@ -136,12 +136,30 @@ def test_the_records_of_a_failed_batch_are_tried_one_by_one() -> None:
     assert offsets(take_all(delivery, 1000)) == [[1]]
 
 
-def test_a_bad_record_is_taken_out_of_its_batch() -> None:
-    """The batch counts as not begun."""
-    delivery = new_delivery("abc", batch=3)
+def test_each_record_of_a_failed_batch_has_a_deadline_of_its_own() -> None:
+    """It counts from the first call with the record alone, also for a record that waited for another one of its key."""
+    delivery = new_delivery("aab", batch=3, retry=Retry(3, first=1, deadline=5))
     (run,) = take_all(delivery)
-    delivery.separate(run, [run[1]], 0)
-    runs = take_all(delivery)
+    assert {work.deadline_ms for work in run} == {5000}
+    assert delivery.fail(run, 5000) == []
+    first, other = take_all(delivery, 6000)
+    assert [work.deadline_ms for work in (*first, *other)] == [11_000, 11_000]
+    assert delivery.fail(first, 7000) == []
+    delivery.succeed(other)
+    (first,) = take_all(delivery, 10_000)
+    assert [work.deadline_ms for work in first] == [11_000]
+    delivery.succeed(delivery.fail(first, 10_500))
+    (second,) = take_all(delivery, 20_000)
+    assert [(work.offset, work.deadline_ms) for work in second] == [(1, 25_000)]
+
+
+def test_a_bad_record_is_taken_out_of_its_batch() -> None:
+    """The batch counts as not begun, and so does its deadline."""
+    delivery = new_delivery("abc", batch=3, retry=Retry(deadline=5))
+    (run,) = take_all(delivery)
+    delivery.separate(run, [run[1]], 1000)
+    runs = take_all(delivery, 1000)
+    assert {work.deadline_ms for run in runs for work in run} == {6000}
     assert offsets(runs) == [[0], [1], [2]]
     assert {work.attempts for run in runs for work in run} == {1}
 

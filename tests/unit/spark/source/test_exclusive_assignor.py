@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from klamm.core.group.consumer.migration.embedded_assignment import CustomAssignor, target
 from klamm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from klamm.protocol.types import PartitionIndex, TopicPartition
-from klamm.spark.source.exclusive_assignor import Standing, assign, encode_standing, owner_in
+from klamm.spark.source.exclusive_assignor import MemberData, assign, encode_member_data, owner_in
 
 PARTITIONS = frozenset(TopicPartition("t", PartitionIndex(index)) for index in range(3))
 
 
 def metadata(since: int) -> bytes:
-    return encode_standing(Standing("app", PARTITIONS, since))
+    return encode_member_data(MemberData("app", PARTITIONS, since))
 
 
 @given(st.dictionaries(st.text("abcdef", min_size=1), st.integers(-1, 20), min_size=1))

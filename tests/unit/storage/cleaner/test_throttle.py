@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 
@@ -49,8 +49,16 @@ def test_who_waits_is_woken_by_the_end_and_by_a_new_rate() -> None:
     stopped.set()
     Throttle(1.0).use(10**9, stopped)
     throttle = Throttle(1.0)
-    waiting = Thread(target=throttle.use, args=(10**9, Event()))
-    waiting.start()
-    throttle.bytes_per_second = 1e300
-    waiting.join(60)
-    assert not waiting.is_alive()
+    waits = []
+
+    class RateChanges(Event):
+        """An event during whose first wait the rate changes."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            assert len(waits) == 1
+            throttle.bytes_per_second = 1e300
+            return False
+
+    throttle.use(10**9, RateChanges())
+    assert len(waits) == 1

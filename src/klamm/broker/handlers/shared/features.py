@@ -1,6 +1,6 @@
 """The cluster features that this broker supports (KIP-584).
 
-Kafka's features are finalized at their highest level. klamm's own metadata version is a feature too, beside Kafka's
+Kafka's features are finalized at their highest level. klamm's own metadata version is a feature too, next to Kafka's
 `metadata.version`, from which tools derive the version of Kafka. A single broker does not have it: its start raises the
 version by itself.
 """

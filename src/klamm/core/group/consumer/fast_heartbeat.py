@@ -17,10 +17,10 @@ from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroup
 from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from klamm.protocol.types import Millis
 
-__all__ = ["answer_if_quiet"]
+__all__ = ["answer_if_unchanged"]
 
 
-def answer_if_quiet(
+def answer_if_unchanged(
     groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
 ) -> Result | None:
     """Answers a heartbeat that changes nothing and restarts the session; returns None for any other heartbeat.

@@ -14,7 +14,7 @@ from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket
 from klamm.core.group.consumer.assignor_input import Change
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
-from klamm.core.group.consumer.fast_heartbeat import answer_if_quiet
+from klamm.core.group.consumer.fast_heartbeat import answer_if_unchanged
 from klamm.core.group.consumer.group_epoch import announce_stability
 from klamm.core.group.consumer.member import (
     JOINING_EPOCH,
@@ -58,7 +58,7 @@ def consumer_group_heartbeat(
 
     Errors carry a message in the response, so they are returned as responses, not raised.
     """
-    result = answer_if_quiet(groups, request, context, ticket, now)
+    result = answer_if_unchanged(groups, request, context, ticket, now)
     if result is not None:
         return result
     decision = Decision(groups, Result(), now)

@@ -14,8 +14,8 @@ from klamm.pipelines.run.backfill.backfill_record import (
     Arguments,
     BackfillRecord,
     backfills_folder,
-    read_records,
     unfinished,
+    unfinished_replacement,
 )
 from klamm.pipelines.run.backfill.backfill_status import refuse_second_backfill
 from klamm.pipelines.run.backfill.backfill_target import Target, has_records, refuse_place_in_use, target_sink
@@ -62,12 +62,12 @@ def plan_backfill(
     refuse_second_backfill(place, flow)
     if target.is_live:
         refuse_changes(place, flow)
-        for other in read_records(place, flow):
-            if other.phase == "replacing" and other.arguments != arguments:
-                raise PipelineError(
-                    f"flow {flow.name}: a backfill was interrupted while it replaced files. Finish it first: "
-                    f"{other.arguments}"
-                )
+        other = unfinished_replacement(place, flow)
+        if other is not None and other.arguments != arguments:
+            raise PipelineError(
+                f"flow {flow.name}: a backfill was interrupted while it replaced files. Finish it first: "
+                f"{other.arguments}"
+            )
     record = unfinished(place, flow, arguments)
     if record is not None:
         return Plan(target, sink, record, is_continued=True)

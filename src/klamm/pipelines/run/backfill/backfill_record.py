@@ -25,6 +25,7 @@ __all__ = [
     "backfills_folder",
     "read_records",
     "unfinished",
+    "unfinished_replacement",
 ]
 
 _FILE: Final = "backfill.json"
@@ -113,6 +114,14 @@ def unfinished(place: Place, flow: Flow, arguments: Arguments) -> BackfillRecord
     """Returns the record of a backfill with the same arguments that was interrupted. Raises `OSError`."""
     found = next((each for each in read_records(place, flow) if each.arguments == arguments), None)
     return None if found is None or found.phase == "finished" else found
+
+
+def unfinished_replacement(place: Place, flow: Flow) -> BackfillRecord | None:
+    """Returns the record of a backfill that replaces files of the flow now, or was interrupted while it did.
+
+    Raises `OSError`, and `PipelineError` for a record that can't be read.
+    """
+    return next((each for each in read_records(place, flow) if each.phase == "replacing"), None)
 
 
 def read_records(place: Place, flow: Flow) -> Iterator[BackfillRecord]:

@@ -1,7 +1,8 @@
-"""Remembers that the last read of a partition in a fetch session had nothing to tell, and whether that still holds.
+"""Remembers a read of a partition in a fetch session that told the client nothing new, and the state it depended on.
 
 A follower of thousands of partitions sends a Fetch every `replica.fetch.wait.max.ms`, even if nothing is written. Most
-partitions of its session are as they were. They need no read, and no answer.
+partitions of its session have not changed since the last answer. The broker does not read these partitions again, and
+leaves them out of the answer.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse
     from klamm.protocol.types import LeaderEpoch, Offset
 
-__all__ = ["QuietRead", "has_no_news"]
+__all__ = ["UnchangedRead", "has_no_news"]
 
 
-class QuietRead(NamedTuple):
-    """What a read without news depended on."""
+class UnchangedRead(NamedTuple):
+    """The state on which a read without news depended."""
 
     partition: Partition
     wanted: FetchPartition
@@ -28,7 +29,7 @@ class QuietRead(NamedTuple):
     log_end_offset: Offset
 
     @classmethod
-    def of(cls, partition: Partition, wanted: FetchPartition) -> QuietRead:
+    def of(cls, partition: Partition, wanted: FetchPartition) -> UnchangedRead:
         """Returns the present state of the partition."""
         state = partition.log.state
         return cls(

@@ -1,0 +1,34 @@
+"""Handlers whose processes start slowly, as if their module imported a large library. Without a broker."""
+
+from __future__ import annotations
+
+import time
+from multiprocessing import current_process
+from typing import Final
+
+from klamm.worker import Record, Retry, Worker
+
+__all__ = ["DEADLINE_SECONDS", "app"]
+
+DEADLINE_SECONDS: Final = 1.0
+
+if current_process().name != "MainProcess":
+    time.sleep(DEADLINE_SECONDS)
+
+app = Worker("no-broker:9092", group="pool")
+
+
+@app.handler("tasks", pool=1, retries=Retry(1, deadline=DEADLINE_SECONDS), dead_letters="tasks-failed")
+def work(record: Record) -> None:
+    """Hangs when it is told to."""
+    if record.value == b"hang":
+        time.sleep(3600)
+
+
+@app.handler("batches", pool=1, batch=3, retries=Retry(5), decode=bytes.decode, dead_letters="batches-failed")
+def work_on_batch(records: list[Record]) -> None:
+    """Accepts decoded values only."""
+    if not all(isinstance(record.value, str) for record in records):
+        raise TypeError
+    if len(records) == 1:
+        raise ValueError("the record is alone")

@@ -1,0 +1,68 @@
+"""Tests of handlers in processes, without a broker: deadlines, and values that do not decode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tests.integration.worker.slow_start_handlers import app
+from tests.support.running_worker import wait_until
+
+from klamm.core.delivery.partition_lanes import Received
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.worker.dead_letters import dead_letter_headers
+from klamm.worker.handler_plan import HandlerPlan
+from klamm.worker.handler_runs import HandlerRuns
+from klamm.worker.process_handlers import HandlerProcess
+from klamm.worker.record import Record
+from klamm.worker.thread_handlers import ThreadHandlers
+from klamm.worker.worker import new_clock
+
+
+@contextmanager
+def handling(topic: str, values: Sequence[bytes]) -> Iterator[tuple[HandlerRuns, dict[bytes, dict[str, bytes | None]]]]:
+    """Handles records in a process. Yields the runs, and the headers of dead letters by value."""
+    (plan,) = [each for each in app.handlers if topic in each.topics]
+    headers: dict[bytes, dict[str, bytes | None]] = {}
+
+    def bury(
+        plan: HandlerPlan, record: Record, error: BaseException, done: Callable[[BaseException | None], None]
+    ) -> None:
+        headers[record.value] = dict(dead_letter_headers(plan, "pool", record, error))
+        done(None)
+
+    runs = HandlerRuns(plan, clock_ms=new_clock(), to_record=replace, bury=bury, stop=print)
+    process = HandlerProcess(plan.function)
+    threads = ThreadHandlers(runs, [process])
+    name = TopicPartition(topic, PartitionIndex(0))
+    runs.delivery.assign(name, Offset(0))
+    records = [Record(topic, 0, offset, b"%d" % offset, value) for offset, value in enumerate(values)]
+    runs.receive(name, [Received(Offset(each.offset), each.key, 1, each) for each in records])
+    runs.wake()
+    try:
+        yield runs, headers
+    finally:
+        process.close()
+        threads.close(30)
+
+
+def test_the_start_of_a_process_is_not_part_of_a_deadline() -> None:
+    """The first record, and those behind a record whose process was killed, have the whole time of their deadline,
+    although the process starts more slowly than that.
+    """
+    values = [b"first", b"hang", b"second", b"third"]
+    with handling("tasks", values) as (runs, headers):
+        wait_until(lambda: runs.succeeded + runs.dead == len(values))
+    reasons = {value: of_letter["klamm.reason"] for value, of_letter in headers.items()}
+    assert reasons == {b"hang": b"the deadline is over; the process was killed"}
+
+
+def test_values_that_do_not_decode_in_a_process_are_tried_once() -> None:
+    """They become dead letters without further attempts, and the other records of the batch are handled together."""
+    with handling("batches", [b"\xff", b"a", b"b"]) as (runs, headers):
+        wait_until(lambda: runs.succeeded + runs.dead == 3)
+    assert runs.succeeded == 2
+    (of_letter,) = headers.values()
+    assert (of_letter["klamm.reason"] or b"").startswith(b"the value does not decode: UnicodeDecodeError")
+    assert of_letter["klamm.attempts"] == b"1"

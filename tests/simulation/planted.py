@@ -1,0 +1,55 @@
+"""What a test expects of a planted bug: how soon it is found, and which invariants it breaks.
+
+A world that fails for another reason does not count as a finding. For example, a patch may no longer fit klamm's code,
+so that each world ends with an exception.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from tests.simulation.run import run_seed
+from tests.simulation.violation import EXCEPTION
+
+__all__ = ["OTHER", "Planted", "assert_is_found", "assert_is_readable"]
+
+OTHER = 0
+"""Stands for a violation that has no number in the list of invariants."""
+
+
+class Planted(NamedTuple):
+    """The expectation of one bug."""
+
+    seeds: int
+    """The number of seeds within which the bug is found: about three times the longest run of seeds that did not find
+    it."""
+    invariants: tuple[int, ...]
+    """The invariants of which one is broken. `EXCEPTION` is among them only if the bug lets klamm itself fail."""
+
+
+def assert_is_found(kind: str, bug: str, expected: Planted) -> None:
+    """Plants a bug, and asserts that the first failure of a world is one of the expected ones, with a readable
+    report."""
+    for seed in range(1, expected.seeds + 1):
+        outcome = run_seed(seed, kind=kind, bug=bug)
+        if outcome.invariant is not None:
+            assert outcome.invariant in expected.invariants, (
+                f"{bug!r} breaks {_name(outcome.invariant)} instead of"
+                f" {', '.join(map(_name, expected.invariants))}:\n{outcome.failure}"
+            )
+            assert_is_readable(outcome.failure)
+            return
+    pytest.fail(f"{bug!r} was not found")
+
+
+def assert_is_readable(report: str) -> None:
+    """Asserts that a report contains no address of an object, and that its length is bounded."""
+    assert " at 0x" not in report
+    lines = report.splitlines()
+    assert max(map(len, lines)) < 450
+    assert len(lines) < 200
+
+
+def _name(invariant: int) -> str:
+    return {EXCEPTION: "nothing (an exception)", OTHER: "another rule"}.get(invariant, f"I{invariant}")
