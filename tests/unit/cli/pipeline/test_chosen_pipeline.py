@@ -1,19 +1,23 @@
-"""Tests the start of Spark for a command, and which sessions write checkpoints through klamm's file system."""
+"""Tests the properties of TLS and SASL, the start of Spark for a command, and which sessions write checkpoints through
+klamm's file system."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 
 import klamm.spark
+from klamm.cli.errors import UsageError
 from klamm.cli.pipeline import chosen_pipeline
-from klamm.cli.pipeline.chosen_pipeline import Chosen, can_have_fast_checkpoints, session_for
+from klamm.cli.pipeline.chosen_pipeline import Chosen, can_have_fast_checkpoints, choose_pipeline, session_for
 from klamm.pipelines import Pipeline, PipelineError
 from klamm.pipelines.run.place import Place
 
+LABELS = ("PRIVATE KEY", "CERTIFICATE")
 KEY = "spark.hadoop.fs.AbstractFileSystem.file.impl"
 
 
@@ -81,3 +85,73 @@ def test_without_the_jar(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the jar the run needs no other setting: it is only slower."""
     monkeypatch.setattr(chosen_pipeline, "is_built", lambda: False)
     assert not can_have_fast_checkpoints("local[*]", {}, {})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Returns the file of a pipeline."""
+    file = tmp_path / "flights_with_tls.py"
+    file.write_text(
+        "from klamm.pipelines import Pipeline, to_topic, topic\n"
+        'pipeline = Pipeline("flights")\n'
+        'pipeline.flow(source=topic("flights"), sink=to_topic("late"), name="late")(lambda flights: flights)\n',
+        encoding="utf-8",
+    )
+    return file
+
+
+def chosen_with(file: Path, **properties: str) -> Chosen:
+    """Returns what a command works on with these properties; an underscore in a name stands for a dot."""
+    return choose_pipeline(
+        argparse.Namespace(
+            file=str(file),
+            flows=[],
+            bootstrap_server="kafka:9092",
+            checkpoints=None,
+            env=None,
+            environment=None,
+            properties=[(key.replace("_", "."), text) for key, text in properties.items()],
+        )
+    )
+
+
+def test_properties_of_tls_and_sasl_are_options_of_source_and_sink(file: Path, tmp_path: Path) -> None:
+    """librdkafka's properties become the keys of Kafka's Java client: the files of key and certificate become texts,
+    and user and password a line for JAAS."""
+    key, certificate = ("-----BEGIN %s-----\nMC4=\n-----END %s-----" % (2 * (label,)) for label in LABELS)
+    store = tmp_path / "client.pem"
+    store.write_text(f"{key}\n{certificate}\n", encoding="ascii")
+
+    assert chosen_with(file).place.kafka_options == {"kafka.bootstrap.servers": "kafka:9092"}
+    assert chosen_with(
+        file,
+        security_protocol="ssl",
+        ssl_ca_location="/authority.pem",
+        ssl_certificate_location=str(store),
+        ssl_key_location=str(store),
+        ssl_key_password="secret",
+    ).place.kafka_options == {
+        "kafka.bootstrap.servers": "kafka:9092",
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.ca.location": "/authority.pem",
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.key": key,
+        "kafka.ssl.keystore.certificate.chain": certificate,
+        "kafka.ssl.key.password": "secret",
+    }
+    assert chosen_with(
+        file, security_protocol="SASL_SSL", sasl_mechanisms="PLAIN", sasl_username="alice", sasl_password='a "b"'
+    ).place.client_options == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": r'PlainLoginModule required username="alice" password="a \"b\"";',
+    }
+
+
+def test_other_properties_are_refused(file: Path) -> None:
+    """A property that has no meaning for source and sink is refused with advice, and one that klamm's client does not
+    support with its name."""
+    with pytest.raises(UsageError, match=r"^fetch\.wait\.max\.ms: .* Use the argument options of topic\(\)"):
+        chosen_with(file, security_protocol="SSL", fetch_wait_max_ms="5")
+    with pytest.raises(UsageError, match=r"^-X: ssl\.crl\.location: klamm's client has nothing like it"):
+        chosen_with(file, security_protocol="SSL", ssl_crl_location="/revoked.pem")
