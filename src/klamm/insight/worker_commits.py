@@ -35,7 +35,7 @@ class WorkerCommit:
     finished_beyond: int
     """Offsets beyond the committed one whose records are finished."""
     held_ms: int | None
-    """How long the worker has had the record at the committed offset; None if it does not have it."""
+    """How long the record at the committed offset holds the commit up; None if the worker does not have it."""
     attempts: int
     """How many times the handler was called for that record."""
     hot_key: str | None

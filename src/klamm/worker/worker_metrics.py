@@ -27,7 +27,7 @@ _GAUGES: Final = (
     ("klamm_worker_records_waiting", "waiting", "Failed records that wait for their next attempt."),
     ("klamm_worker_partitions", "partitions", "Partitions that this member owns."),
     ("klamm_worker_paused_partitions", "paused", "Partitions of which no more is read for now."),
-    ("klamm_worker_held_seconds", "held_seconds", "How long the oldest unfinished record has held up a commit."),
+    ("klamm_worker_held_seconds", "held_seconds", "How long a record has held up a commit; the longest."),
     ("klamm_worker_hot_key_records", "hot_records", "Records in flight of the key that has the most."),
 )
 

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
 from klamm.core.delivery.commit_text import KEPT_KEY_BYTES, CommitNote, RangeRoom
+from klamm.core.delivery.hold_up import HoldUp
 from klamm.core.delivery.range_bytes import OffsetRange
 from klamm.core.delivery.record_window import PATIENCE_MS, RecordWindow
 from klamm.protocol.types import Millis, Offset, TopicPartition
@@ -82,6 +83,7 @@ class PartitionLanes:
     __slots__ = (
         "_far",
         "_has_room",
+        "_hold_up",
         "_lanes",
         "_pending",
         "_ready",
@@ -124,6 +126,7 @@ class PartitionLanes:
         self.has_turn = False
         """Whether the partition is in the queue of partitions with ready records."""
         self.ready_since_ms = 0.0
+        self._hold_up = HoldUp()
         self._room = room
         self._has_room = False
         """Whether there is room for all records of `_pending`. It stays true until more come: the position rises."""
@@ -354,8 +357,12 @@ class PartitionLanes:
 
     @property
     def held_since_ms(self) -> float | None:
-        """When the record at the position was received, which holds the commit up; None if nothing is unfinished."""
-        return self._pending[0].received_ms if self._pending else None
+        """Since when the record at the position holds the commit up; None if nothing is unfinished."""
+        return self._hold_up.since_ms(self._pending[0]) if self._pending else None
+
+    def look(self, now_ms: float) -> None:
+        """Notes which record is at the position now: see `HoldUp`."""
+        self._hold_up.look(self._pending[0] if self._pending else None, now_ms)
 
     def note(self) -> CommitNote:
         """Returns what the commit says in addition to the position."""
@@ -364,7 +371,8 @@ class PartitionLanes:
             return CommitNote(finished)
         held = self._pending[0]
         key, records = self.hot_key()
-        return CommitNote(finished, self.unfinished, Millis(int(held.received_ms)), held.attempts, key, records)
+        since_ms = Millis(int(self._hold_up.since_ms(held)))
+        return CommitNote(finished, self.unfinished, since_ms, held.attempts, key, records)
 
     def hot_key(self) -> tuple[bytes | None, int]:
         """Returns the beginning of the key with the most unfinished records, and how many; None if no key has two."""

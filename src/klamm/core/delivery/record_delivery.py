@@ -307,6 +307,7 @@ class RecordDelivery:
         flow = Flow([], [])
         window, count, is_full = self.window, len(self._partitions), self.is_full
         for partition, lanes in self._partitions.items():
+            lanes.look(now_ms)
             if not lanes.is_paused and (is_full or lanes.is_over_share(window, count, now_ms)):
                 lanes.is_paused = True
                 flow.pause.append(partition)

@@ -140,6 +140,32 @@ def test_the_note_names_the_hot_key_and_what_holds_the_commit_up() -> None:
     assert new_lanes("abc").hot_key() == (None, 0)
 
 
+def test_a_commit_that_rises_is_not_held_up() -> None:
+    """The commit is held up since its position rose last, and not since the record there was received: with a backlog,
+    records are old when their turn comes. Between two looks the position rose at the first at the earliest."""
+    lanes = new_lanes("abc")
+    first, second, third = start_all(lanes)
+    lanes.look(9_000)
+    assert lanes.held_since_ms == 0
+    lanes.finish([first])
+    lanes.look(9_010)
+    lanes.look(15_000)
+    assert lanes.held_since_ms == lanes.note().since_ms == 9_000
+    lanes.finish([second])
+    assert lanes.held_since_ms == 15_000
+    lanes.finish([third])
+    assert lanes.held_since_ms is None
+
+
+def test_a_new_record_holds_nothing_up_before_it_is_received() -> None:
+    """After a time without records, the time counts from when the record was received."""
+    lanes = PartitionLanes(NAME, Offset(0), (), WIDE)
+    lanes.look(0)
+    lanes.receive([Received(Offset(0), b"a", 1, None)], True, None, 500)
+    lanes.look(501)
+    assert lanes.held_since_ms == 500
+
+
 def test_a_slow_partition_is_paused_when_its_share_is_used_up() -> None:
     """A partition whose records soon have their turn is not paused, unless it holds half of the window."""
     window = RecordWindow(records=12)
