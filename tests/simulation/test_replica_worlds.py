@@ -40,7 +40,6 @@ PLANTED = {
     "commit alone": Planted(30, (3, 4, 5)),
     "repeat blindly": Planted(50, (6, EXCEPTION)),
     "acknowledge without a session": Planted(150, (6,)),
-    "coordinate after the lease": Planted(60, (17,)),
     "show uncommitted records": Planted(20, (5, 11)),
     "forget the boot": Planted(80, (3,)),
     "append damaged batches": Planted(60, (2, 7)),
