@@ -37,8 +37,7 @@ async def gather_controller_figures(image: MetadataImage, node_id: BrokerId) -> 
 def _count_without_leader(image: MetadataImage) -> Work[int]:
     # A partition with one replica keeps its leader in the metadata while that broker is away.
     count = 0
-    for topic in image.topics.values():
-        for partition in topic.partitions:
-            count += partition.leader not in image.brokers
+    for partition in (partition for topic in image.topics.values() for partition in topic.partitions):
+        count += partition.leader not in image.brokers
         yield None
     return count
