@@ -103,11 +103,14 @@ def _set(admin: AdminClient, kind: ResourceType, name: str, values: Mapping[str,
         altered.result()
 
 
-def _wait_for_move(on_cluster: Command, running: subprocess.Popen[bytes], topic: str) -> None:
-    """Waits until a command has begun to move a partition of the topic. The throttle is set before."""
+def _wait_for_move(admin: AdminClient, running: subprocess.Popen[bytes], topic: str) -> None:
+    """Waits until a command has begun to move a partition of the topic. The throttle is set before.
+
+    Does not use `--status`, which would remove the throttle as long as nothing moves.
+    """
     limit = Limit(PATIENCE_S)
-    while topic not in {row["topic"] for row in on_cluster.rows("cluster", "reassign", "--status")}:
-        assert running.poll() is None
+    while all(len(each.replicas) == 1 for each in admin.list_topics(topic).topics[topic].partitions.values()):
+        assert running.poll() is None, running.communicate()
         assert not limit.is_over
         time.sleep(0.1)
 
@@ -127,7 +130,7 @@ def test_a_throttled_reassignment_is_slow_until_the_rate_is_raised(
     topic = new_topic([1])
     _fill(cluster, topic)
     running = on_cluster.start("cluster", "reassign", topic, "--to", "2", "--throttle", SLOW)
-    _wait_for_move(on_cluster, running, topic)
+    _wait_for_move(admin, running, topic)
     assert _throttles(admin, topic) == {
         topic: {LEADERS: "0:1", FOLLOWERS: "0:2"},
         "1": _SLOW_RATES,
@@ -200,7 +203,7 @@ def test_batches_of_moves_are_throttled(
     _fill(cluster, topic, partitions=3)
     try:
         running = on_cluster.start("cluster", *words, "--at-once", "1", "--throttle", SLOW)
-        _wait_for_move(on_cluster, running, topic)
+        _wait_for_move(admin, running, topic)
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate(timeout=PATIENCE_S)
         assert (running.returncode, "the throttle stays" in errors.decode()) == (130, True)
