@@ -44,7 +44,7 @@ _INTRODUCTIONS = {
     "klamm.worker without order is their counterpart. So the targets compare clients that promise the same: with one "
     "hot key, a client that keeps order can't handle more than 4,000 records/s at 5 ms. The plain loop and FastStream "
     "handle fewer records where they would need minutes. The latency counts from the producer's timestamp to the end "
-    "of the function, in whole milliseconds.",
+    "of the function.",
     "pipelines": "How fast a pipeline is, next to the same queries by hand on Spark's own Kafka connector. The columns "
     "are the brokers; the rows compare the two on the same broker. Both write dead letters by a second query. The "
     "connector's sink writes at least once only.",
