@@ -49,9 +49,8 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
 
 @pytest.fixture(scope="module")
 def bootstrap(workers: Workers) -> str:
-    """The address of one worker: clients learn the others from its metadata."""
-    addresses = workers.ready(3)
-    return addresses.split(",")[0]
+    """The addresses of all workers: a client that starts while one of them is killed asks another."""
+    return workers.ready(3)
 
 
 def _leaders(bootstrap: str, topic: str) -> set[int]:
@@ -60,7 +59,7 @@ def _leaders(bootstrap: str, topic: str) -> set[int]:
 
 
 def _coordinator(bootstrap: str, group: str) -> int:
-    with Wire(bootstrap) as wire:
+    with Wire(bootstrap.split(",")[0]) as wire:
         (found,) = wire.call(FindCoordinatorResponse, 4, FindCoordinatorRequest(coordinator_keys=[group])).coordinators
     assert found.error_code == ErrorCode.NONE
     return int(found.node_id)

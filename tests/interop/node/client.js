@@ -36,7 +36,7 @@ const say = (line) => process.stdout.write(JSON.stringify(line) + '\n')
 const cluster = (clientId) =>
   new Kafka({
     clientId,
-    brokers: [BOOTSTRAP],
+    brokers: BOOTSTRAP.split(","),
     logLevel: logLevel.ERROR,
     // Standard output is for the lines.
     logCreator: () => ({ namespace, level, log }) => process.stderr.write(`${namespace} ${level} ${log.message}\n`),
