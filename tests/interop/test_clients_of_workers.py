@@ -59,7 +59,7 @@ def _leaders(bootstrap: str, topic: str) -> set[int]:
 
 
 def _coordinator(bootstrap: str, group: str) -> int:
-    with Wire(bootstrap.split(",")[0]) as wire:
+    with Wire(bootstrap.split(",", maxsplit=1)[0]) as wire:
         (found,) = wire.call(FindCoordinatorResponse, 4, FindCoordinatorRequest(coordinator_keys=[group])).coordinators
     assert found.error_code == ErrorCode.NONE
     return int(found.node_id)

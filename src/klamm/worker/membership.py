@@ -24,6 +24,7 @@ from klamm.core.delivery.record_delivery import Commit
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.worker.errors import WorkerError
 from klamm.worker.handler_runs import HandlerRuns
+from klamm.worker.record import headers_size_bytes
 
 __all__ = ["Membership", "is_cooperative"]
 
@@ -151,7 +152,11 @@ class Membership:
                 name = names[topic][partition] = TopicPartition(topic, PartitionIndex(partition))
             key: Any = message.key()
             offset: Any = message.offset()
-            each = Received(offset, key, len(message) + (0 if key is None else len(key)), message)
+            size_bytes = len(message) + (0 if key is None else len(key))
+            headers: Any = message.headers()
+            if headers:
+                size_bytes += headers_size_bytes(headers)
+            each = Received(offset, key, size_bytes, message)
             if name is not last:
                 last, records = name, received.setdefault(name, [])
             records.append(each)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Record"]
+__all__ = ["Record", "headers_size_bytes"]
 
 
 @dataclass(slots=True)
@@ -25,3 +26,8 @@ class Record:
 
     def __str__(self) -> str:
         return f"offset {self.offset} of {self.topic}-{self.partition}"
+
+
+def headers_size_bytes(headers: Iterable[tuple[str, bytes | None]]) -> int:
+    """Returns what the headers of a record need in memory, without what Python adds to each object."""
+    return sum(len(name) + len(value or b"") for name, value in headers)

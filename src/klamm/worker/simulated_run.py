@@ -29,7 +29,7 @@ from klamm.worker.dead_letters import dead_letter_headers
 from klamm.worker.errors import WorkerError
 from klamm.worker.handler_plan import HandlerPlan
 from klamm.worker.handler_runs import HandlerRuns
-from klamm.worker.record import Record
+from klamm.worker.record import Record, headers_size_bytes
 from klamm.worker.simulated_loop import SimulatedLoop
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class SimulatedRun:
         self._positions: dict[TopicPartition, Offset] = {}
         self._paused: set[TopicPartition] = set()
         self._failure: BaseException | None = None
+        self._news = asyncio.Event()
+        """Set when something was committed or has failed: `finish` looks again."""
         self.dead_letters: list[Record] = []
         """The records that failed for the last time, with the headers of dead letters; `topic` is where they were
         written.
@@ -107,11 +109,18 @@ class SimulatedRun:
 
         Raises RecordFailed, and WorkerError if this takes longer than `within` seconds of simulated time.
         """
-        ends = self.now + within
-        while not all(self.committed(*name) == len(log) for name, log in self._logs.items() if log):
-            if self.now > ends:
-                raise WorkerError(f"after {within:g} seconds not all records are handled")
-            self.advance(_POLL_SECONDS)
+
+        async def wait() -> None:
+            async with asyncio.timeout(within):
+                while self._failure is None and not self._is_finished():
+                    self._news.clear()
+                    await self._news.wait()
+
+        try:
+            self._loop.run_until_complete(wait())
+        except TimeoutError:
+            raise WorkerError(f"after {within:g} seconds not all records are handled") from None
+        self._check()
 
     def rebalance(self) -> None:
         """Takes all partitions away and gives them back: what runs may end, then the member commits."""
@@ -194,19 +203,21 @@ class SimulatedRun:
                 continue
             found = log[start : start + _MOST_AT_ONCE]
             self._positions[name] = Offset(start + len(found))
-            runs.receive(
-                name, [Received(Offset(each.offset), each.key, len(each.value or b""), each) for each in found]
-            )
+            runs.receive(name, [Received(Offset(each.offset), each.key, _size_bytes(each), each) for each in found])
             runs.wake()
         for runs in self._runs:
             flow = runs.flow()
             self._paused.update(flow.pause)
             self._paused.difference_update(flow.resume)
 
+    def _is_finished(self) -> bool:
+        return all(self.committed(*name) == len(log) for name, log in self._logs.items() if log)
+
     def _commit(self) -> None:
         for runs in self._runs:
             for commit in runs.commits():
                 self._commits[commit.partition] = commit.offset, commit.metadata
+                self._news.set()
 
     def _bury(
         self, plan: HandlerPlan, record: Record, error: BaseException, done: Callable[[BaseException | None], None]
@@ -218,6 +229,7 @@ class SimulatedRun:
 
     def _stop(self, failure: BaseException) -> None:
         self._failure = self._failure or failure
+        self._news.set()
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -238,6 +250,10 @@ def _on_loop(plan: HandlerPlan) -> HandlerPlan:
             await result
 
     return replace(plan, function=call, pool=None, concurrency=plan.pool or plan.concurrency)
+
+
+def _size_bytes(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"") + headers_size_bytes(record.headers)
 
 
 async def _repeat(seconds: float, function: Callable[[], None]) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -160,29 +157,32 @@ def test_a_commit_names_what_is_finished_beyond_it(servers: str) -> None:
 
 
 def test_a_broker_that_accepts_little_metadata(servers: str) -> None:
-    """The worker learns how much metadata the broker accepts, and starts no more records than fit."""
+    """The worker learns how much metadata the broker accepts, and then begins no more records than fit."""
     with Broker(config={**CONFIG, "offset.metadata.max.bytes": "200"}) as broker:
         servers = broker.bootstrap_servers
         create_topic(servers, "small")
-        produce(servers, "small", ((b"%d" % number, b"x") for number in range(3000)))
-        app = new_worker(servers, "small")
-        handled = 0
+        produce(servers, "small", ((b"%d" % (number if number % 3 else 0), b"x") for number in range(20_000)))
+        app = new_worker(servers, "small", commit_every=0.05)
+        begun = handled = 0
         release = threading.Event()
 
         @app.handler("small", concurrency=50)
         async def handle(record: Record) -> None:
-            nonlocal handled
+            nonlocal begun, handled
+            begun += 1
             if record.offset == 0:
                 await until(release)
-            if record.offset % 2:
-                await asyncio.sleep(0.002)
+            await asyncio.sleep(0.01 if record.offset % 3 else 0)
             handled += 1
 
         with running(app):
             wait_until(lambda: committed(servers, "small", "small")[1].startswith("klamm1:"))
+            # Only the first record runs. The other records of its key leave a gap at every third offset.
+            wait_until(lambda: [each.running for each in app.progress()] == [1] and begun == handled + 1)
+            assert begun < 13_000
             release.set()
-            wait_until(lambda: committed(servers, "small", "small")[0] == 3000)
-        assert handled == 3000
+            wait_until(lambda: committed(servers, "small", "small")[0] == 20_000)
+        assert handled == 20_000
 
 
 def test_a_hot_key_is_named_and_other_partitions_go_on(servers: str) -> None:
@@ -211,6 +211,55 @@ def test_a_hot_key_is_named_and_other_partitions_go_on(servers: str) -> None:
         assert note.in_flight <= 400
         release.set()
         wait_until(lambda: committed(servers, "hot", "hot", 0)[0] == 2000)
+
+
+def test_the_bytes_of_a_window_contain_headers(servers: str) -> None:
+    """Records whose headers are large are no more in flight than their bytes allow, and what one read adds."""
+    create_topic(servers, "headers")
+    produce(servers, "headers", ((b"%d" % number, b"") for number in range(1000)), headers=[("trace", b"x" * 1000)])
+    app = new_worker(servers, "headers")
+    release = threading.Event()
+
+    @app.handler("headers", window=400, window_bytes=50_000)
+    async def handle(record: Record) -> None:
+        await until(release)
+
+    with running(app):
+        wait_until(lambda: sum(each.paused for each in app.progress()) == 1)
+        (progress,) = app.progress()
+        assert progress.in_flight <= 50 + 100
+        assert 50_000 <= progress.in_flight_bytes <= 160_000
+        release.set()
+        wait_until(lambda: committed(servers, "headers", "headers")[0] == 1000)
+
+
+def test_threads_keep_the_order_of_a_partition(servers: str) -> None:
+    """With `order="partition"`, two records of one partition never run at once, and those of several do."""
+    create_topic(servers, "strict", 3)
+    for partition in range(3):
+        produce(servers, "strict", ((b"%d" % number, b"x") for number in range(50)), partition=partition)
+    app = new_worker(servers, "strict")
+    lock = threading.Lock()
+    running_now: set[int] = set()
+    most_at_once = 0
+    offsets: dict[int, list[int]] = {partition: [] for partition in range(3)}
+
+    @app.handler("strict", order="partition", concurrency=8)
+    def handle(record: Record) -> None:
+        nonlocal most_at_once
+        with lock:
+            assert record.partition not in running_now
+            running_now.add(record.partition)
+            most_at_once = max(most_at_once, len(running_now))
+            offsets[record.partition].append(record.offset)
+        time.sleep(0.005)
+        with lock:
+            running_now.remove(record.partition)
+
+    with running(app):
+        wait_until(lambda: all(committed(servers, "strict", "strict", each)[0] == 50 for each in range(3)))
+    assert offsets == {partition: list(range(50)) for partition in range(3)}
+    assert most_at_once > 1
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -321,61 +370,3 @@ def test_a_dead_letter_that_can_not_be_written_ends_the_worker(servers: str) -> 
     with pytest.raises(WorkerError, match="can't be written to large-failed"), running(app) as thread:
         thread.join(30)
     assert committed(servers, "large", "large")[0] <= 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_worker_gracefully(servers: str, tmp_path: Path, number: int) -> None:
-    """Records that run are finished and committed, and the process ends with status 0."""
-    topic = f"signal-{number:d}"
-    create_topic(servers, topic)
-    produce(servers, topic, ((b"%d" % key, b"x") for key in range(4)))
-    script = tmp_path / "signalled.py"
-    script.write_text(
-        "import asyncio, sys\n"
-        "from klamm.worker import Worker\n"
-        f"app = Worker({servers!r}, group={topic!r})\n"
-        f"@app.handler({topic!r}, concurrency=4)\n"
-        "async def handle(record):\n"
-        "    print('begins', flush=True)\n"
-        "    await asyncio.sleep(1.5)\n"
-        "app.run()\n"
-    )
-    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        for _ in range(4):
-            assert process.stdout.readline() == b"begins\n"
-        process.send_signal(number)
-        assert process.wait(30) == 0
-    assert committed(servers, topic, topic) == (4, "")
-
-
-def test_static_members_keep_their_partitions(servers: str) -> None:
-    """A worker that ends and comes back under its name causes no rebalance of the other one."""
-    create_topic(servers, "static", 2)
-    seen: dict[str, set[int]] = {"one": set(), "two": set()}
-
-    def new(name: str) -> Worker:
-        app = new_worker(servers, "static", instance=name)
-
-        @app.handler("static")
-        async def handle(record: Record) -> None:
-            seen[name].add(record.partition)
-
-        return app
-
-    with running(new("one")):
-        with running(new("two")):
-            for _ in range(100):
-                for partition in range(2):
-                    produce(servers, "static", [(b"a", b"x")], partition=partition)
-                if seen["one"] and seen["two"] and seen["one"] != seen["two"]:
-                    break
-                time.sleep(0.1)
-        before = {name: set(partitions) for name, partitions in seen.items()}
-        for partitions in seen.values():
-            partitions.clear()
-        with running(new("two")):
-            for partition in range(2):
-                produce(servers, "static", [(b"a", b"x")], partition=partition)
-            wait_until(lambda: seen["one"] and seen["two"])
-        assert seen["two"] <= before["two"]

@@ -62,6 +62,51 @@ def test_slow_handlers_take_simulated_time_only() -> None:
     assert ends["a2"] >= ends["a1"] + 3600
 
 
+def test_an_end_that_takes_too_long_is_an_error() -> None:
+    """`finish` waits as long as it was told, in simulated time."""
+    app = new_worker()
+
+    @app.handler("orders")
+    async def bill(record: Record) -> None:
+        await asyncio.sleep(100)
+
+    with app.test() as run:
+        run.produce("orders", b"1")
+        with pytest.raises(WorkerError, match="after 50 seconds"):
+            run.finish(within=50)
+        assert run.now == pytest.approx(50)
+        run.finish(within=60)
+        assert run.committed("orders") == 1
+
+
+def test_a_hot_key_holds_up_other_keys_only_when_the_window_is_full() -> None:
+    """Half of the records of a partition have one key, which needs a second for each. The other keys go on until the
+    window is full; after that, as many of them begin as records of the hot key end.
+    """
+    app = new_worker()
+    counts = {"hot": 0, "other": 0}
+
+    @app.handler("orders", concurrency=10, window=100)
+    async def bill(record: Record) -> None:
+        await asyncio.sleep(1 if record.key == b"hot" else 0.01)
+        counts["hot" if record.key == b"hot" else "other"] += 1
+
+    with app.test() as run:
+        for number in range(1000):
+            run.produce("orders", b"x", b"hot")
+            run.produce("orders", b"x", b"%d" % number)
+        run.advance(10.5)
+        # One read returned 500 records, which is more than the window.
+        assert counts == {"hot": 10, "other": 250}
+        run.advance(100)
+        assert counts == {"hot": 110, "other": 250}
+        run.advance(100)
+        assert counts["hot"] == 210
+        assert 250 < counts["other"] <= 500
+        run.finish()
+        assert counts == {"hot": 1000, "other": 1000}
+
+
 def test_a_failed_record_becomes_a_dead_letter_after_its_attempts() -> None:
     """The dead letter has the record, and headers with reason, origin and attempts. Other keys go on meanwhile."""
     app = new_worker()
