@@ -1,7 +1,8 @@
 """The traffic of a group's partitions, computed from successive snapshots.
 
 Most consumers commit every few seconds, so the committed offset rises in steps. Its rate is measured from step to step,
-and a lag counts as growing only if its lowest value rises.
+and a lag counts as growing only if its lowest value rises. What a worker has finished beyond the committed offset
+counts as done: one slow record holds up the commit, not the worker.
 """
 
 from __future__ import annotations
@@ -67,23 +68,23 @@ def _done(snapshots: Sequence[Snapshot], key: PartitionKey) -> float:
     """Returns the rate of the commits from the first step to the last one, or over the whole time if there is one."""
     steps = _steps(snapshots, key)
     if len(steps) < 2:
-        steps = [(each.at_ms, each.committed[key]) for each in (snapshots[0], snapshots[-1])]
+        steps = [(each.at_ms, each.done(key) or 0) for each in (snapshots[0], snapshots[-1])]
     (began_ms, began), (ended_ms, ended) = steps[0], steps[-1]
     return max(0, ended - began) / max(1, ended_ms - began_ms) * 1000
 
 
 def _steps(snapshots: Sequence[Snapshot], key: PartitionKey) -> list[tuple[int, int]]:
-    """Returns when the committed offset was seen to change, and its new values."""
+    """Returns when commits were seen to change what is done, and the new values."""
     steps = []
     for before, after in pairwise(snapshots):
-        committed = after.committed.get(key)
-        if committed is not None and committed != before.committed.get(key):
-            steps.append((after.at_ms, committed))
+        done = after.done(key)
+        if done is not None and done != before.done(key):
+            steps.append((after.at_ms, done))
     return steps
 
 
 def _is_growing(snapshots: Sequence[Snapshot], key: PartitionKey) -> bool:
-    lags = [lag for each in snapshots if (lag := each.lag(key)) is not None]
+    lags = [lag - each.finished_beyond.get(key, 0) for each in snapshots if (lag := each.lag(key)) is not None]
     middle = len(lags) // 2
     return middle > 0 and min(lags[middle:]) > min(lags[:middle])
 
@@ -94,9 +95,7 @@ def _is_enough(snapshots: Sequence[Snapshot]) -> bool:
     if len(snapshots) < 2:
         return False
     late = [
-        key
-        for key in last.picture.owners
-        if first.lag(key) and last.committed.get(key, 0) < first.ends.get(key, (0, 0))[1]
+        key for key in last.picture.owners if first.lag(key) and (last.done(key) or 0) < first.ends.get(key, (0, 0))[1]
     ]
     is_long = last.at_ms - first.at_ms >= _SHORTEST_MS
     return not late or (is_long and all(len(_steps(snapshots, key)) >= _STEPS for key in late))

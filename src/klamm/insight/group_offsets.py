@@ -10,9 +10,11 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from klamm.client.commit_metadata import metadata_of
 from klamm.client.spark_metadata import application_in
+from klamm.core.delivery.commit_text import count_finished
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.errors import ClusterError
 from klamm.insight.words import PartitionKey, count
+from klamm.protocol.types import Offset
 
 __all__ = [
     "Committed",
@@ -46,6 +48,8 @@ class Committed:
     offsets: Mapping[PartitionKey, int]
     applications: Mapping[PartitionKey, str]
     """Ids of the Spark applications, for the partitions where a Spark query committed."""
+    finished_beyond: Mapping[PartitionKey, int]
+    """How many records beyond the committed offset are finished, for the partitions where a worker says so."""
 
 
 def commits(access: ClusterAccess, admin: AdminClient, group: str) -> Committed:
@@ -57,10 +61,13 @@ def commits(access: ClusterAccess, admin: AdminClient, group: str) -> Committed:
         for partition in result.topic_partitions
         if partition.error is None and partition.offset >= 0
     }
-    applications = {key: application_in(metadata_of(partition)) for key, partition in found.items()}
+    texts = {key: metadata_of(partition) for key, partition in found.items()}
+    applications = {key: application_in(text) for key, text in texts.items()}
+    finished = {key: count_finished(Offset(found[key].offset), text) for key, text in texts.items()}
     return Committed(
         {key: partition.offset for key, partition in found.items()},
         {key: application for key, application in applications.items() if application is not None},
+        {key: number for key, number in finished.items() if number},
     )
 
 

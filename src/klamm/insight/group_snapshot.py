@@ -35,6 +35,8 @@ class Snapshot:
     """The number of partitions of every topic of the cluster."""
     applications: Mapping[PartitionKey, str] = field(default_factory=dict)
     """Ids of the Spark applications, for the partitions where a Spark query committed."""
+    finished_beyond: Mapping[PartitionKey, int] = field(default_factory=dict)
+    """How many records beyond the committed offset are finished, for the partitions where a worker says so."""
 
     def lag(self, key: PartitionKey) -> int | None:
         """Returns the number of records that the group has left to read in a partition.
@@ -43,6 +45,14 @@ class Snapshot:
         """
         start, end = self.ends.get(key, (None, None))
         return lag(self.committed.get(key), start, end)
+
+    def done(self, key: PartitionKey) -> int | None:
+        """Returns the committed offset plus the number of records that are finished beyond it.
+
+        Returns None without a commit.
+        """
+        committed = self.committed.get(key)
+        return None if committed is None else committed + self.finished_beyond.get(key, 0)
 
     @property
     def partitions(self) -> list[PartitionKey]:
@@ -106,7 +116,9 @@ class GroupObserver:
         try:
             committed = commits(self._access, admin, self._group)
             counts = self._partition_counts(admin)
-            snapshot = Snapshot(0, picture, committed.offsets, {}, counts, committed.applications)
+            snapshot = Snapshot(
+                0, picture, committed.offsets, {}, counts, committed.applications, committed.finished_beyond
+            )
             ends = end_offsets(self._access, admin, snapshot.partitions)
         except ClusterError:
             self._admin = None

@@ -1,7 +1,8 @@
 """Watches which groups are limited by their partitions, from the traffic of partitions and the committed offsets.
 
 A group is looked at every half minute: often enough to see a limit soon, and seldom enough that periodic commits do not
-look like one. A limit is published when two successive looks find it, and so is its end.
+look like one. A limit is published when two successive looks find it, and so is its end. What a worker (`klamm.worker`)
+has finished beyond the committed offset counts as done.
 
 Only this broker's partitions have traffic. A group that reads a partition of another leader is not judged, and neither
 is a group that reads very many partitions, to bound time and memory.
@@ -9,10 +10,11 @@ is a group that reads very many partitions, to bound time and memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
+from klamm.core.delivery.commit_text import count_finished
 from klamm.core.group.events import Cause, GroupLimited
 from klamm.core.group.history.change import MemberThen
 from klamm.core.group.history.trackers import GroupTrackers
@@ -45,6 +47,18 @@ class _Mark(NamedTuple):
     committed: int
     high_watermark: int
     lag: int
+    finished_beyond: int
+    """How many records beyond the committed offset are finished."""
+
+    @property
+    def done(self) -> int:
+        """A number that rises as records are finished."""
+        return self.committed + self.finished_beyond
+
+    @property
+    def left(self) -> int:
+        """How many records are not finished."""
+        return self.lag - self.finished_beyond
 
 
 @dataclass(slots=True)
@@ -88,7 +102,7 @@ class LimitWatch:
         seen = set()
         for partition, group_id, members in self._trackers.at_rest():
             seen.add(group_id)
-            self._look_at(partition, group_id, members, traffic, now_ms=now_ms, at=at)
+            yield from self._look_at(partition, group_id, members, traffic, now_ms=now_ms, at=at)
             yield
         for group_id in self._watched.keys() - seen:
             del self._watched[group_id]
@@ -107,7 +121,7 @@ class LimitWatch:
         *,
         now_ms: float,
         at: Millis,
-    ) -> None:
+    ) -> Iterator[None]:
         before = self._watched.get(group_id)
         committed = self._committed_offsets(group_id)
         if sum(map(len, committed.values())) > _MOST_PARTITIONS:
@@ -116,7 +130,11 @@ class LimitWatch:
         if before is None and not _has_lag(committed, traffic):
             return  # spares nearly all groups the decoding of their assignments
         owners = _owners(members)
-        marks = None if len(owners) > _MOST_PARTITIONS else _marks(owners, committed, traffic)
+        marks = None
+        if len(owners) <= _MOST_PARTITIONS:
+            marks = yield from _marks(owners, committed, traffic)
+            if self._watched.get(group_id) is not before:
+                return  # the group went away between two steps
         if marks is None or (before is None and not any(mark.lag for mark in marks.values())):
             self._watched.pop(group_id, None)
             return
@@ -166,8 +184,11 @@ def _marks(
     owners: Mapping[_PartitionKey, str],
     committed: _Offsets,
     traffic: Traffic,
-) -> dict[_PartitionKey, _Mark] | None:
-    """Returns the partitions that the group has committed for; None if another broker leads a partition."""
+) -> Generator[None, None, dict[_PartitionKey, _Mark] | None]:
+    """Returns the partitions that the group has committed for; None if another broker leads a partition.
+
+    A step reads one metadata at most: that of a worker may be long.
+    """
     marks = {}
     for topic, index in owners:
         partitions = traffic.get(topic, ())
@@ -176,7 +197,11 @@ def _marks(
             return None
         offset = committed.get(topic, {}).get(PartitionIndex(index))
         if offset is not None:
-            marks[topic, index] = _Mark(offset.offset, flow.high_watermark, flow.lag_of(offset.offset))
+            finished = 0
+            if offset.metadata:
+                finished = count_finished(offset.offset, offset.metadata)
+                yield
+            marks[topic, index] = _Mark(offset.offset, flow.high_watermark, flow.lag_of(offset.offset), finished)
     return marks
 
 
@@ -187,8 +212,8 @@ def _flows(before: _Watched, now: _Watched) -> list[PartitionFlow]:
         earlier = before.marks.get(key)
         if earlier is not None:
             arriving = max(0, mark.high_watermark - earlier.high_watermark) / seconds
-            done = max(0, mark.committed - earlier.committed) / seconds
-            flows.append(PartitionFlow(*key, now.owners[key], arriving, done, mark.lag, mark.lag > earlier.lag))
+            done = max(0, mark.done - earlier.done) / seconds
+            flows.append(PartitionFlow(*key, now.owners[key], arriving, done, mark.lag, mark.left > earlier.left))
     return flows
 
 

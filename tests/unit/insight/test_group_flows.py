@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tests.unit.insight.pictures import NOW_MS, group, member
 
@@ -46,6 +47,19 @@ def test_a_lag_between_two_commits_does_not_count_as_growing() -> None:
     ends = [0, 100, 200, 300, 400, 500, 600, 700]
     (flow,) = flows_of(_snapshots(commits, ends))
     assert (flow.lag, flow.is_growing) == (100, False)
+
+
+def test_what_a_worker_has_finished_beyond_the_commit_is_done() -> None:
+    """A worker whose commit waits for one slow record is not behind if the others are finished as they arrive."""
+    ends = [100 * second for second in range(1, 6)]
+    snapshots = [
+        replace(snapshot, finished_beyond={KEY: end - 1})
+        for snapshot, end in zip(_snapshots([0] * 5, ends), ends, strict=True)
+    ]
+    (flow,) = flows_of(snapshots)
+    assert (flow.arriving, flow.done, flow.lag, flow.is_growing) == (100.0, 100.0, 500, False)
+    (flow,) = flows_of(_snapshots([0] * 5, ends))
+    assert flow.is_behind
 
 
 def test_a_partition_without_a_commit_has_no_rate() -> None:

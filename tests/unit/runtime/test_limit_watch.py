@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from tests.unit.core.group.history.story import Story, committed, parts
 
+from klamm.core.delivery.commit_text import CommitNote, encode_note
 from klamm.core.group.events import Cause, GroupLimited
 from klamm.core.group.offsets.committed_offset import CommittedOffset
 from klamm.core.group.partition_traffic import PartitionTraffic, Traffic
@@ -29,6 +31,10 @@ class World:
         self.now_ms = 0.0
         self.ends = [0, 0]
         self.read = [0, 0]
+        self.note = CommitNote()
+        """What a worker says of partition 0."""
+        self.on_step: Callable[[], None] = lambda: None
+        """What happens between two steps of a look."""
         self.watch = LimitWatch(self.story.trackers, lambda group_id: self.offsets, self._publish)
 
     def _publish(self, partition: PartitionIndex, event: GroupLimited) -> None:
@@ -46,10 +52,13 @@ class World:
             self.offsets = {
                 "events": {PartitionIndex(index): committed(offset) for index, offset in enumerate(self.read)}
             }
+            first = self.offsets["events"][PartitionIndex(0)]
+            text = encode_note(first.offset, self.note, 4096)
+            self.offsets["events"] = {**self.offsets["events"], PartitionIndex(0): first._replace(metadata=text)}
             flows = [PartitionTraffic(Offset(0), Offset(end), 0.0) for end in self.ends]
             for _ in range(REPORTS):
                 for _ in self.watch.look(traffic or {"events": flows}, self.now_ms, self.story.at):
-                    pass
+                    self.on_step()
 
 
 def test_a_limit_is_recorded_once_when_two_looks_find_it() -> None:
@@ -67,6 +76,32 @@ def test_a_limit_is_recorded_once_when_two_looks_find_it() -> None:
     )
     world.look(900, 300, times=5)
     assert len(world.published) == 1
+
+
+def test_a_worker_that_waits_for_one_record_is_not_limited() -> None:
+    """The committed offset stands still, but the records beyond it are finished as fast as they arrive."""
+    world = World()
+    for _ in range(6):
+        if end := world.ends[0]:
+            world.note = CommitNote(finished=((Offset(1), Offset(end)),), in_flight=1)
+        world.look(900, 0)
+    assert world.read[0] == 0
+    assert world.published == []
+    world.look(900, 0, times=3)
+    (limit,) = world.published
+    assert limit.cause == Cause.LIMITED_BY_PARTITION
+
+
+def test_a_group_that_goes_away_during_a_look_is_forgotten() -> None:
+    """A look at a worker's metadata takes several steps; the coordinator may lose the group between them."""
+    for is_lost in (False, True):
+        world = World()
+        world.note = CommitNote(in_flight=1)
+        world.look(900, 300, times=2)
+        if is_lost:
+            world.on_step = partial(world.watch.forget, PartitionIndex(0))
+        world.look(900, 300)
+        assert bool(world.published) is not is_lost
 
 
 def test_the_end_of_a_limit_is_recorded() -> None:

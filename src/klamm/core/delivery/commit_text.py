@@ -23,13 +23,14 @@ from klamm.core.delivery.range_bytes import (
     MalformedRanges,
     OffsetRange,
     append_varint,
+    count_offsets,
     read_ranges,
     read_varint,
     write_ranges,
 )
 from klamm.protocol.types import Millis, Offset
 
-__all__ = ["KEPT_KEY_BYTES", "CommitNote", "RangeRoom", "decode_note", "encode_note"]
+__all__ = ["KEPT_KEY_BYTES", "CommitNote", "RangeRoom", "count_finished", "decode_note", "encode_note"]
 
 _PREFIX: Final = "klamm1:"
 _END: Final = "."
@@ -108,13 +109,9 @@ def decode_note(position: Offset, text: str | None, end: Offset | None = None) -
     A text is ours only for the position for which it was written. `end` is the end of the partition's log, if it is
     known: no record beyond it can be finished, so a note that claims this belongs to another log, and is empty.
     """
-    if not text or not text.startswith(_PREFIX):
-        return CommitNote()
-    coded, end_mark, _ = text[len(_PREFIX) :].partition(_END)
-    if not end_mark:
-        return CommitNote()
     try:
-        note = _note(position, coded)
+        note, ranges = _parts_of(position, text)
+        note = note._replace(finished=read_ranges(position, ranges))
     except ValueError:
         return CommitNote()
     if end is not None and note.finished and note.finished[-1][1] > end:
@@ -122,8 +119,25 @@ def decode_note(position: Offset, text: str | None, end: Offset | None = None) -
     return note
 
 
-def _note(position: Offset, text: str) -> CommitNote:
-    whole = b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+def count_finished(position: Offset, text: str | None) -> int:
+    """Returns how many records beyond the committed offset are finished, as its metadata says: 0 if the text is none of
+    ours. The broker asks for many partitions, and this takes a small part of the time of `decode_note`.
+    """
+    try:
+        _, ranges = _parts_of(position, text)
+        return count_offsets(ranges)
+    except ValueError:
+        return 0
+
+
+def _parts_of(position: Offset, text: str | None) -> tuple[CommitNote, bytes]:
+    """Returns the note without its ranges, and their bytes; an empty note for a text of others. Raises ValueError."""
+    if not text or not text.startswith(_PREFIX):
+        return CommitNote(), b""
+    coded, end_mark, _ = text[len(_PREFIX) :].partition(_END)
+    if not end_mark:
+        return CommitNote(), b""
+    whole = b64decode(coded + "=" * (-len(coded) % 4), b"-_", validate=True)
     data = whole[_CRC_BYTES:]
     if crc32(data).to_bytes(_CRC_BYTES, "big") != whole[:_CRC_BYTES]:
         raise MalformedRanges("wrong checksum")
@@ -141,4 +155,4 @@ def _note(position: Offset, text: str) -> CommitNote:
     else:
         at += 1
     _, in_flight, since_ms, attempts, hot_records = numbers
-    return CommitNote(read_ranges(position, data[at:]), in_flight, Millis(since_ms), attempts, hot_key, hot_records)
+    return CommitNote((), in_flight, Millis(since_ms), attempts, hot_key, hot_records), data[at:]

@@ -12,7 +12,15 @@ from typing import Final, TypeAlias
 
 from klamm.protocol.types import Offset
 
-__all__ = ["MalformedRanges", "OffsetRange", "append_varint", "read_ranges", "read_varint", "write_ranges"]
+__all__ = [
+    "MalformedRanges",
+    "OffsetRange",
+    "append_varint",
+    "count_offsets",
+    "read_ranges",
+    "read_varint",
+    "write_ranges",
+]
 
 OffsetRange: TypeAlias = tuple[Offset, Offset]
 """The first offset, and the offset behind the last one."""
@@ -63,6 +71,13 @@ def read_ranges(position: Offset, data: bytes) -> tuple[OffsetRange, ...]:
     if data[0] != _RUNS:
         raise MalformedRanges(f"unknown form of ranges: {data[0]}")
     return tuple(_read_runs(position, data))
+
+
+def count_offsets(data: bytes) -> int:
+    """Returns how many offsets the ranges contain. Raises MalformedRanges."""
+    if data[:1] == bytes([_BITS]):
+        return int.from_bytes(data[1:], "little").bit_count()
+    return sum(end - first for first, end in read_ranges(Offset(0), data))
 
 
 def _read_runs(position: Offset, data: bytes) -> Iterator[OffsetRange]:

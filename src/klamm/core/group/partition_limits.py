@@ -32,10 +32,10 @@ class PartitionFlow(NamedTuple):
     arriving: float
     """Records a second."""
     done: float
-    """Records a second by which the group's committed offset advances."""
+    """Records a second by which the group's committed offset advances, and what workers have finished beyond it."""
     lag: int
     is_growing: bool
-    """Whether the lag has grown, apart from the steps that periodic commits make."""
+    """Whether the lag, without what workers have finished, has grown, apart from the steps of periodic commits."""
 
     @property
     def is_behind(self) -> bool:

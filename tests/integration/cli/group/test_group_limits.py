@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import Producer
 from tests.integration.cli.conftest import PATIENCE_S, Command, Finished
 from tests.support.limited_group import HOT_PARTITION, group_with_hot_partition
+from tests.support.running_worker import committed, running, wait_until
 
+from klamm.core.delivery.commit_text import decode_note
+from klamm.protocol.types import Offset
 from klamm.testing import Broker
+from klamm.worker import Record, Worker
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
@@ -48,6 +55,42 @@ def test_a_group_that_keeps_up_is_explained_at_once(klamm: Command, topic: str, 
     finished = _until(klamm, ("group", "explain", group), lambda text: "stable" in text)
     assert finished.stderr == ""
     assert "limited" not in finished.stdout
+
+
+def test_a_worker_that_waits_for_one_record_is_not_limited(klamm: Command, topic: str, group: str) -> None:
+    """The commit of a worker stands still, but the records beyond it are finished as they arrive."""
+    address = klamm.environment["KLAMM_BOOTSTRAP_SERVER"]
+    app = Worker(address, group=group, commit_every=0.2, drain=1)
+    release, is_over = threading.Event(), threading.Event()
+
+    @app.handler(topic, concurrency=10)
+    async def handle(record: Record) -> None:
+        while record.offset == 0 and not release.is_set():  # noqa: ASYNC110  # the test sets it in another thread
+            await asyncio.sleep(0.02)
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": address})
+        number = 0
+        while not is_over.wait(0.01):
+            producer.produce(topic, b"x", b"%d" % number, partition=0)
+            producer.poll(0)
+            number += 1
+        producer.flush(30)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        with running(app):
+            wait_until(lambda: decode_note(Offset(0), committed(address, group, topic)[1]).finished)
+            explained = klamm("group", "explain", group, "--measure", "4s")
+            assert committed(address, group, topic)[0] == 0
+            release.set()
+    finally:
+        is_over.set()
+        writer.join()
+    assert "its rates are measured" in explained.stderr
+    assert "limited" not in explained.stdout
+    assert "may hang" not in explained.stdout
 
 
 @pytest.fixture

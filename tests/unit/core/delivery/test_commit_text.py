@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klamm.core.delivery.commit_text import CommitNote, RangeRoom, decode_note, encode_note
+from klamm.core.delivery.commit_text import CommitNote, RangeRoom, count_finished, decode_note, encode_note
 from klamm.protocol.types import Millis, Offset
 
 NOTE = CommitNote(((Offset(12), Offset(15)), (Offset(20), Offset(21))), 9, Millis(1_700_000_000_000), 3, b"hot", 5)
@@ -17,6 +17,14 @@ def test_a_note_is_read_as_it_was_written() -> None:
     text = encode_note(Offset(10), NOTE, 4096)
     assert text.startswith("klamm1:")
     assert decode_note(Offset(10), text) == NOTE
+
+
+def test_finished_records_are_counted_without_their_ranges() -> None:
+    """The number is that of the ranges, whichever form they have."""
+    text = encode_note(Offset(10), NOTE, 4096)
+    assert count_finished(Offset(10), text) == sum(end - first for first, end in NOTE.finished)
+    scattered = CommitNote(finished=tuple((Offset(offset), Offset(offset + 1)) for offset in range(12, 2000, 2)))
+    assert count_finished(Offset(10), encode_note(Offset(10), scattered, 4096)) == 994
 
 
 def test_a_note_that_says_nothing_is_the_empty_text() -> None:
@@ -34,12 +42,14 @@ def test_bytes_after_the_text_are_ignored() -> None:
 def test_other_texts_are_no_note(text: str | None) -> None:
     """The metadata of other programs says nothing."""
     assert decode_note(Offset(10), text) == CommitNote()
+    assert count_finished(Offset(10), text) == 0
 
 
 def test_a_text_belongs_to_its_position_and_to_its_log() -> None:
     """A note is empty at another offset, if it is damaged or cut, and if it names records beyond the log's end."""
     text = encode_note(Offset(10), NOTE, 4096)
     assert decode_note(Offset(11), text) == CommitNote()
+    assert count_finished(Offset(11), text) == 0
     assert decode_note(Offset(10), text[:-1]) == CommitNote()
     assert decode_note(Offset(10), text[:9] + "B" + text[10:]) == CommitNote()
     assert decode_note(Offset(10), text, Offset(20)) == CommitNote()
