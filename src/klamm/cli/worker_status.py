@@ -10,6 +10,7 @@ from typing import Final
 from klamm.cli.cluster_options import access_of, add_cluster_options
 from klamm.cli.output import add_output_option, say, show_rows
 from klamm.insight.errors import ClusterError
+from klamm.insight.group_offsets import count_members
 from klamm.insight.words import count
 from klamm.insight.worker_commits import worker_commits
 
@@ -53,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         "at the last commits",
     )
     show_rows(arguments, STATUS_COLUMNS, [asdict(each) for each in commits])
+    if not count_members(access, admin, arguments.group):
+        say(arguments, f"the group {arguments.group} has no members: no worker handles records now")
     for each in sorted(commits, key=lambda commit: -(commit.held_ms or 0)):
         if each.in_words:
             say(arguments, each.in_words)

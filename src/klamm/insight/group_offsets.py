@@ -21,6 +21,7 @@ __all__ = [
     "check_has_no_members",
     "commit_for",
     "commits",
+    "count_members",
     "committed_offsets",
     "end_offsets",
     "lag",
@@ -78,18 +79,22 @@ def committed_offsets(access: ClusterAccess, admin: AdminClient, group: str) -> 
 
 def check_has_no_members(access: ClusterAccess, admin: AdminClient, group: str) -> None:
     """Raises ClusterError while the group has members."""
-    try:
-        description = access.result_of(admin.describe_consumer_groups([group])[group])
-    except ClusterError as error:
-        if "GROUP_ID_NOT_FOUND" in str(error):
-            return
-        raise
-    if description.members:
-        they, them = ("it", "it") if len(description.members) == 1 else ("they", "them")
+    if members := count_members(access, admin, group):
+        they, them = ("it", "it") if members == 1 else ("they", "them")
         raise ClusterError(
-            f"group {group} has {count(len(description.members), 'live member')}: stop {them} first, "
+            f"group {group} has {count(members, 'live member')}: stop {them} first, "
             f"because {they} would overwrite the offsets"
         )
+
+
+def count_members(access: ClusterAccess, admin: AdminClient, group: str) -> int:
+    """Returns how many members the group has; 0 for a group that does not exist. Raises ClusterError."""
+    try:
+        return len(access.result_of(admin.describe_consumer_groups([group])[group]).members)
+    except ClusterError as error:
+        if "GROUP_ID_NOT_FOUND" in str(error):
+            return 0
+        raise
 
 
 def commit_for(access: ClusterAccess, admin: AdminClient, group: str, partitions: Sequence[TopicPartition]) -> None:

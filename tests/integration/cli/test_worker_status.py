@@ -38,6 +38,7 @@ def test_status_shows_what_holds_a_commit_up(klamm: Command, broker: Broker) -> 
         held, free = rows()
         text = klamm("worker", "status", "billing").stdout
         release.set()
+    after = klamm("worker", "status", "billing").stdout
     assert held.pop("held_ms") is not None
     assert held == {
         "topic": "bills",
@@ -55,6 +56,10 @@ def test_status_shows_what_holds_a_commit_up(klamm: Command, broker: Broker) -> 
     assert "3 records in flight in 2 partitions" in text
     assert "bills-0: offset 0 has held up the commit for" in text
     assert "the key slow has 3 of 3 records in flight" in text
+    ended = "the group billing has no members: no worker handles records now"
+    assert ended not in text
+    assert ended in after
+    assert "held up" not in after
 
 
 def test_status_of_a_group_without_commits(klamm: Command) -> None:
