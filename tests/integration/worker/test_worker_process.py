@@ -122,3 +122,22 @@ def test_progress_and_figures_while_it_runs(servers: str, tmp_path: Path) -> Non
         _, errors = process.communicate(timeout=30)
         assert process.returncode == 0
     assert "handle" in errors
+
+
+def test_a_run_for_tests_needs_no_kafka_client(tmp_path: Path) -> None:
+    """`app.test()` works where confluent-kafka is not installed."""
+    script = tmp_path / "without_client.py"
+    script.write_text(
+        "import sys\n"
+        "sys.modules['confluent_kafka'] = None\n"
+        "from klamm.worker import Worker\n"
+        "app = Worker('no-broker:9092', group='billing')\n"
+        "@app.handler('orders', dead_letters='orders-failed')\n"
+        "async def bill(record):\n"
+        "    print(record.value.decode())\n"
+        "with app.test() as run:\n"
+        "    run.produce('orders', b'handled')\n"
+        "    run.finish()\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "handled\n", "")
