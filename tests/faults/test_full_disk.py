@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.faults.small_disk import fill, small_disk
 from tests.interop.broker_process import BrokerProcess
+from tests.support.small_disk import fill, small_disk
 from tests.support.wire import Wire
 
 from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.checker.cluster_brokers import ClusterBrokers
 from tests.faults.load import TOPIC, Writer, create, read_all
-from tests.faults.small_disk import fill, small_disk
+from tests.support.small_disk import fill, small_disk
 
 _PARTITIONS = 3
 _RECORDS = 600

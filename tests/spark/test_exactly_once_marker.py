@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.support.exactly_once_query import Query, committed
+from tests.support.small_disk import fill, small_disk
 from tests.support.spark_topics import Topic
 
 if TYPE_CHECKING:
@@ -208,6 +209,22 @@ def test_staging_that_is_full(query: Query) -> None:
 
     assert committed(query.topic) == query.written(2)
     assert query.staged() == []
+
+
+def test_staging_on_a_full_disk(query: Query, tmp_path: Path) -> None:
+    """The query fails with the folder and the reason, leaves no file, and goes on when there is room."""
+    with small_disk(tmp_path / "small", 64) as disk:
+        staging = {"klamm_sink_inline_bytes": "0", "klamm_sink_staging": str(disk)}
+        fill(disk / "other")
+        query.add()
+        with pytest.raises(Exception, match=r"staging folder .*/small.*: .*No space left on device"):
+            query.run(**staging)
+        assert [path for path in disk.rglob("*") if path.is_file()] == [disk / "other"]
+        (disk / "other").unlink()
+        query.run(**staging)
+
+        assert committed(query.topic) == query.written(2)
+        assert [path for path in disk.rglob("*") if path.is_file()] == []
 
 
 def test_rows_of_another_type(query: Query) -> None:

@@ -1,4 +1,4 @@
-"""Tests the source with executors in separate processes and checkpoints through the file system of klamm's jar."""
+"""Tests source and sink with executors in separate processes, and checkpoints through klamm's file system."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pathlib import Path
 from pyspark.sql import functions as f
 from klamm.spark import session
 
-bootstrap_servers, topic, folder, fast, settings = sys.argv[1:]
+bootstrap_servers, topic, copies, folder, fast, settings = sys.argv[1:]
 spark = session("cluster", "local-cluster[2,1,1024]", fast_checkpoints=fast == "fast", **json.loads(settings))
 options = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic, "startingOffsets": "earliest"}
 print("rows", spark.read.format("klamm").options(**options).load().count())
@@ -58,10 +58,26 @@ def own_a_group():
     query.stop()
     print("owned", spark.read.parquet(f"{folder}/rows").count(), flush=True)
 
+def write_copies():
+    to = {"kafka.bootstrap.servers": bootstrap_servers, "topic": copies}
+    batch = spark.read.format("klamm").options(**options).load().select("key", "value")
+    batch.write.format("klamm").mode("append").options(**to).save()
+    once = {"klamm.sink.semantics": "exactly-once", "klamm.sink.inline.bytes": "0"}
+    rows = spark.readStream.format("klamm").options(**options).load().select("key", "value")
+    query = (
+        rows.writeStream.format("klamm").options(**to, **once)
+        .option("checkpointLocation", f"{folder}/copies").trigger(availableNow=True).start()
+    )
+    query.awaitTermination()
+    copied = spark.read.format("klamm").options(**options | {"subscribe": copies}).load()
+    left = [path for path in Path(folder, "copies", "klamm-sink").rglob("*") if path.is_file()]
+    print("copied", copied.count(), copied.select("key", "value").distinct().count(), "files", len(left))
+
 run_to_the_end()
 own_a_group()
 input()
 run_to_the_end()
+write_copies()
 
 def described(status):
     # Hadoop knows times by the second.
@@ -105,16 +121,17 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_executors_read_and_a_query_goes_on_from_its_checkpoint(
-    topic: Topic, bootstrap_servers: str, tmp_path: Path
+def test_executors_read_and_write_and_a_query_goes_on_from_its_checkpoint(
+    topic: Topic, new_topic: Callable[..., Topic], bootstrap_servers: str, tmp_path: Path
 ) -> None:
     """Two executors of one core read a topic, and a second run continues with the state and offsets of the first.
 
     A query owns its group while it runs, commits offsets to it, and leaves it at the end. Checkpoints have no checksum
-    files, and klamm's file system returns the same status of each file as Hadoop's file system.
+    files, and klamm's file system returns the same status of each file as Hadoop's file system. A batch copies all
+    records, and so does a query that writes exactly once, from files that its executors stage.
     """
     group = f"owner-of-{topic.name}"
-    topic.produce_records({"key": f"key-{number % 3}", "value": "value"} for number in range(300))
+    topic.produce_records({"key": f"key-{number % 3}", "value": f"{number}"} for number in range(300))
     checkpoints = "fast" if shutil.which("javac") else "plain"
     settings = {
         **SHORT_LIVED_JVM,
@@ -123,8 +140,9 @@ def test_executors_read_and_a_query_goes_on_from_its_checkpoint(
     }
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
+    arguments = [bootstrap_servers, topic.name, new_topic(3).name, str(tmp_path), checkpoints]
     process = subprocess.Popen(
-        [sys.executable, str(script), bootstrap_servers, topic.name, str(tmp_path), checkpoints, json.dumps(settings)],
+        [sys.executable, str(script), *arguments, json.dumps(settings)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -155,6 +173,7 @@ def test_executors_read_and_a_query_goes_on_from_its_checkpoint(
     assert while_owned == ({f"spark-{application}": True}, True)
     assert printed.splitlines() == [
         "counts [('key-0', 101), ('key-1', 100), ('key-2', 100)]",
+        "copied 602 301 files 0",
         f"through {'CheckpointLocalFs' if checkpoints == 'fast' else 'RawLocalFs'}",
         "checksum files 0",
     ], errors[-3000:]
