@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from examples.flights.expected import ARRIVALS_COLUMNS, DELAYS_COLUMNS
 from klamm import KlammError
@@ -69,12 +69,16 @@ def _headers(message: Message) -> list[tuple[str, bytes]]:
 
 
 def _records(bootstrap_servers: str, topic: str) -> Iterator[Message]:
-    """Yields all committed records of the topic. Raises KlammError if that takes too long or is not possible."""
+    """Yields all committed records of the topic as a member of the group `report`, which commits at the end.
+
+    Raises KlammError if that takes too long or is not possible.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
             "log_level": 0,
-            "group.id": "report",  # librdkafka wants a group; nothing is committed
+            "group.id": "report",
+            "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
@@ -82,20 +86,23 @@ def _records(bootstrap_servers: str, topic: str) -> Iterator[Message]:
     )
     deadline_s = time.monotonic() + PATIENCE_S
     try:
-        partitions = consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        rest = set(partitions)
+        has_read = False
+        rest = set(consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions)
+        consumer.subscribe([topic])
         while rest:
             if time.monotonic() > deadline_s:
                 raise KlammError(f"the topic {topic} was not read to its end")
             for message in consumer.consume(num_messages=5000, timeout=0.2):
                 error = message.error()
                 if error is None:
+                    has_read = True
                     yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
                     rest.discard(message.partition() or 0)
                 else:
                     raise KlammError(f"the topic {topic} can't be read: {error.str()}")
+        if has_read:
+            consumer.commit(asynchronous=False)
     except KafkaException as error:
         raise KlammError(f"the topic {topic} can't be read: {error}") from error
     finally:
