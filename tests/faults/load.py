@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.interop.broker_process import BrokerProcess
 
-from klamm.storage.batch_scan import check_batches
+from klamm.storage.segment.batch_scan import check_batches
 
 __all__ = ["ROUNDS", "TOPIC", "Keeper", "Writer", "check_logs", "create", "endure", "read_all"]
 

@@ -14,7 +14,7 @@ from klamm.core.log.transaction_verification import UNVERIFIED
 from klamm.protocol.compression import Compression
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
-from klamm.storage.log import Log
+from klamm.storage.log.log import Log
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
 

@@ -17,7 +17,7 @@ from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
 from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
 from klamm.protocol.types import Millis, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
 from klamm.runtime.record_serde import GroupRecordSerde
-from klamm.storage.log import Log
+from klamm.storage.log.log import Log
 
 ONE, TWO = (TopicPartition("topic", PartitionIndex(index)) for index in (0, 1))
 OFFSETS = TopicPartition("__consumer_offsets", PartitionIndex(0))

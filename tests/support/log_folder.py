@@ -16,11 +16,11 @@ from klamm.protocol.record_batch import HEADER_SIZE_BYTES, pack_header, read_bat
 from klamm.protocol.records import Record, UnstampedRecord, decode_records, encode_batch, iterate_batches
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.storage.checkpoints import RECOVERY_POINT_FILE
-from klamm.storage.log import Log
-from klamm.storage.log_appender import AppendInfo
-from klamm.storage.log_directory import LogDirectory
+from klamm.storage.directory.log_directory import LogDirectory
+from klamm.storage.log.log import Log
+from klamm.storage.log.log_appender import AppendInfo
+from klamm.storage.log.log_timestamps import TimestampSearch
 from klamm.storage.log_files import SNAPSHOT_SUFFIX
-from klamm.storage.log_timestamps import TimestampSearch
 
 __all__ = ["NOW_MS", "ORDERS", "LogFolder", "append", "batch", "found_by_time", "read_all", "read_bytes", "sent"]
 

@@ -18,7 +18,7 @@ from klamm.metadata.entries import CLUSTER_KEY
 from klamm.metadata.etcd.opening import open_etcd_store
 from klamm.metadata.service import MetadataService
 from klamm.metadata.store_identity import check_creation, check_identity
-from klamm.storage.meta_properties import MetaProperties
+from klamm.storage.directory.meta_properties import MetaProperties
 
 if TYPE_CHECKING:
     from collections.abc import Callable

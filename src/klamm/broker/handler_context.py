@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from klamm.protocol.api import ApiKey
     from klamm.runtime.group_coordinator import GroupCoordinator
     from klamm.runtime.transaction_coordinator import TransactionCoordinator
-    from klamm.storage.log_directory import LogDirectory
+    from klamm.storage.directory.log_directory import LogDirectory
 
 __all__ = ["BrokerContext", "ConnectionInfo", "RequestContext"]
 

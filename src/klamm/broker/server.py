@@ -27,9 +27,9 @@ from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.types import Millis
-from klamm.storage.lost_metadata import is_lost, refuse_lost_metadata
-from klamm.storage.metadata_files import METADATA_FILE
-from klamm.storage.worker_directories import WORKERS_FOLDER
+from klamm.storage.directory.lost_metadata import is_lost, refuse_lost_metadata
+from klamm.storage.directory.metadata_files import METADATA_FILE
+from klamm.storage.directory.worker_directories import WORKERS_FOLDER
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext

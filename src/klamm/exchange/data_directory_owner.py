@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from klamm.errors import KlammError
-from klamm.storage.metadata_files import METADATA_FILE, METADATA_FOLDER
+from klamm.storage.directory.metadata_files import METADATA_FILE, METADATA_FOLDER
 
 __all__ = ["EXPORTED_SUFFIX", "IMPORTED_SUFFIX", "BelongsToKafka", "refuse_kafka_directory"]
 

@@ -11,17 +11,17 @@ from klamm.protocol.record_batch import MAGIC
 from klamm.protocol.types import Millis, Offset, TopicId, TopicPartition
 from klamm.storage.atomic_file import sync_directory
 from klamm.storage.checkpoints import read_topic_id
-from klamm.storage.file_pool import FilePool
-from klamm.storage.gaps import note_gap
+from klamm.storage.directory.metadata_files import METADATA_FOLDER
+from klamm.storage.log.gaps import note_gap
 from klamm.storage.log_files import (
     DELETED_DIRECTORY_SUFFIX,
     LOG_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
     parse_directory_name,
 )
-from klamm.storage.log_presence import end_of
-from klamm.storage.metadata_files import METADATA_FOLDER
-from klamm.storage.segment import Segment, SegmentSettings
+from klamm.storage.recovery.log_presence import end_of
+from klamm.storage.segment.file_pool import FilePool
+from klamm.storage.segment.segment import Segment, SegmentSettings
 
 __all__ = ["KafkaFolders", "find_folders", "note_gaps"]
 

@@ -31,14 +31,14 @@ from klamm.protocol.schema.snapshot_header_record import SnapshotHeaderRecord
 from klamm.protocol.schema.voters_record import VotersRecord
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
 from klamm.storage.atomic_file import FOLDER_MODE, sync_directory, write_atomically
-from klamm.storage.batch_scan import BadBatch, check_batches
-from klamm.storage.log_files import LOG_SUFFIX, parse_offset
-from klamm.storage.metadata_files import (
+from klamm.storage.directory.metadata_files import (
     BOOTSTRAP_FILE,
     FIRST_SNAPSHOT,
     METADATA_FOLDER,
     parse_snapshot_name,
 )
+from klamm.storage.log_files import LOG_SUFFIX, parse_offset
+from klamm.storage.segment.batch_scan import BadBatch, check_batches
 
 __all__ = [
     "UnusableMetadataLog",

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from klamm.metadata.offline import create_store
-from klamm.storage.lost_metadata import MetadataLost
+from klamm.storage.directory.lost_metadata import MetadataLost
 from klamm.testing import Broker
 
 

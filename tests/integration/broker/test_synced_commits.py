@@ -42,8 +42,8 @@ from klamm.protocol.schema.offset_commit_request import (
 )
 from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
 from klamm.protocol.types import Millis, TopicPartition
-from klamm.storage.failed_sync import FAILED_SYNC_FILE
-from klamm.storage.log import Log
+from klamm.storage.log.failed_sync import FAILED_SYNC_FILE
+from klamm.storage.log.log import Log
 from klamm.testing import Broker
 
 VERSION = 9

@@ -18,7 +18,7 @@ from tests.support.wire import Wire
 
 from klamm.protocol.schema.unregister_broker_request import UnregisterBrokerRequest
 from klamm.protocol.schema.unregister_broker_response import UnregisterBrokerResponse
-from klamm.storage.meta_properties import MetaProperties
+from klamm.storage.directory.meta_properties import MetaProperties
 
 TOPIC = "orders"
 PARTITIONS = 6

@@ -33,11 +33,11 @@ from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_messages import FetchPartitionResponse
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
-from klamm.storage import log_reader
-from klamm.storage.log import Log
-from klamm.storage.log_reader import LogReader
-from klamm.storage.segment import Segment
-from klamm.storage.stored_batches import StoredBatches
+from klamm.storage.log import log_reader
+from klamm.storage.log.log import Log
+from klamm.storage.log.log_reader import LogReader
+from klamm.storage.log.stored_batches import StoredBatches
+from klamm.storage.segment.segment import Segment
 
 __all__ = ["BROKER_BUGS", "mark_with_the_old_epoch"]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.simulation.brokers.clients.producer import ProducerIdentity
 
     from klamm.client.config import Address, ClientConfig
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["LATE_MS", "ClientWorld"]
 

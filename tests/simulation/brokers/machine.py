@@ -29,14 +29,14 @@ from klamm.broker.services.broker_services import BrokerServices
 from klamm.client.config import ClientConfig
 from klamm.config.broker_config import BrokerConfig
 from klamm.protocol.types import Millis, TopicPartition
-from klamm.storage import log_directory, log_opening
+from klamm.storage.directory import log_directory, log_opening
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
     from klamm.broker.services.peers import PeerConnection
     from klamm.client.config import Address
     from klamm.metadata.metadata_store import MetadataStore
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["START_MS", "Machine", "replaced"]
 

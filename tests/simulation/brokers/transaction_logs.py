@@ -25,7 +25,7 @@ from klamm.protocol.types import Offset, TopicPartition
 from klamm.runtime.record_serde import GroupRecordSerde
 
 if TYPE_CHECKING:
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["TransactionLogs"]
 

@@ -43,7 +43,7 @@ from klamm.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
     from klamm.metadata.metadata_store import MetadataStore
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["BROKER_ADDRESS", "BrokerWorld"]
 

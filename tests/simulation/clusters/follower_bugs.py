@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from klamm.broker.partitions.fetch_read import FetchRead
 from klamm.protocol.types import Offset
-from klamm.storage.log import Log
+from klamm.storage.log.log import Log
 
 __all__ = ["FOLLOWER_BUGS"]
 

@@ -9,7 +9,7 @@ from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import Offset
 
 if TYPE_CHECKING:
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["StoredBatch", "batches_of"]
 

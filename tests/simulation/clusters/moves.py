@@ -21,10 +21,10 @@ from klamm.metadata.entries import apply, put_partition
 from klamm.metadata.image import EMPTY_IMAGE, NO_BROKER, MetadataImage, PartitionImage
 from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_FILE
-from klamm.storage.loaded_log import LoadRequest
-from klamm.storage.log import Log
-from klamm.storage.log_opening import load_logs
-from klamm.storage.log_services import segment_settings
+from klamm.storage.directory.log_opening import load_logs
+from klamm.storage.log.log import Log
+from klamm.storage.log.log_services import segment_settings
+from klamm.storage.recovery.loaded_log import LoadRequest
 
 if TYPE_CHECKING:
     from tests.simulation.brokers.machine import Machine

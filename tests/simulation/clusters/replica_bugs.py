@@ -28,10 +28,10 @@ from klamm.metadata.replicas.isr_changes import IsrProposal
 from klamm.metadata.replicas.partition_change import ReplicaRules
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
-from klamm.storage import log_following
-from klamm.storage.log import Log
-from klamm.storage.log_following import LogFollowing
-from klamm.storage.run_record import RunRecord
+from klamm.storage.directory.run_record import RunRecord
+from klamm.storage.log import log_following
+from klamm.storage.log.log import Log
+from klamm.storage.log.log_following import LogFollowing
 
 __all__ = ["REPLICA_BUGS"]
 

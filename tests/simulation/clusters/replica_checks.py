@@ -31,13 +31,13 @@ from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Versioned
 from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, Offset, TopicPartition
-from klamm.storage.log_truncation import LogTruncation
+from klamm.storage.log.log_truncation import LogTruncation
 
 if TYPE_CHECKING:
     from tests.simulation.brokers.machine import Machine
     from tests.simulation.clusters.replicated import ReplicaWorld
 
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["ReplicaChecks"]
 

@@ -41,7 +41,7 @@ from klamm.protocol.types import BrokerId, Offset, TopicPartition
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
     from klamm.config.broker_config import BrokerConfig
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["ReplicaWorld"]
 

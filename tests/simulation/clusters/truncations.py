@@ -20,13 +20,13 @@ from tests.simulation.clusters.log_batches import StoredBatch, batches_of
 from tests.simulation.violation import Violation
 
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
-from klamm.storage.log_following import LogFollowing
-from klamm.storage.log_truncation import LogTruncation
+from klamm.storage.log.log_following import LogFollowing
+from klamm.storage.log.log_truncation import LogTruncation
 
 if TYPE_CHECKING:
     from tests.simulation.clusters.replicated import ReplicaWorld
 
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["TruncationChecks"]
 

@@ -52,13 +52,13 @@ from klamm.core.replication.run_mark import PageCache
 from klamm.metadata.metadata_store import MetadataStoreError
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import BrokerId, TopicPartition
-from klamm.storage import run_record
+from klamm.storage.directory import run_record
 
 if TYPE_CHECKING:
     from klamm.client.config import ClientConfig
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.metadata_store import MetadataStore
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["ClusterWorld"]
 

@@ -20,28 +20,23 @@ from klamm.core.log.transaction_checks import check_marker
 from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import Millis, Offset, ProducerEpoch
-from klamm.storage import (
-    log_directory,
-    log_durability,
-    log_loading,
-    log_retention,
-    partition_files,
-    recovery,
-    segment_search,
-)
-from klamm.storage.batch_scan import BadBatch, BatchBounds, scan_bounds
+from klamm.storage.directory import log_directory
+from klamm.storage.directory.log_directory import LogDirectory
 from klamm.storage.file_removal import remove
-from klamm.storage.flush import Flush
-from klamm.storage.index_file import CorruptIndex, IndexFile
-from klamm.storage.loaded_log import LoadRequest
-from klamm.storage.log import Log
-from klamm.storage.log_directory import LogDirectory
+from klamm.storage.log import log_durability, log_retention
+from klamm.storage.log.flush import Flush
+from klamm.storage.log.log import Log
+from klamm.storage.log.log_leader_epochs import LogLeaderEpochs
+from klamm.storage.log.log_sync import LogSync
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name
-from klamm.storage.log_leader_epochs import LogLeaderEpochs
-from klamm.storage.log_sync import LogSync
-from klamm.storage.partition_files import PartitionFiles
-from klamm.storage.producer_recovery import rebuild_producer_state
-from klamm.storage.segment import Segment
+from klamm.storage.recovery import log_loading, partition_files, recovery
+from klamm.storage.recovery.loaded_log import LoadRequest
+from klamm.storage.recovery.partition_files import PartitionFiles
+from klamm.storage.recovery.producer_recovery import rebuild_producer_state
+from klamm.storage.segment import segment_search
+from klamm.storage.segment.batch_scan import BadBatch, BatchBounds, scan_bounds
+from klamm.storage.segment.index_file import CorruptIndex, IndexFile
+from klamm.storage.segment.segment import Segment
 
 __all__ = ["LOG_BUGS"]
 

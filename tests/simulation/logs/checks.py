@@ -14,7 +14,7 @@ from tests.support.log_folder import found_by_time
 from klamm.protocol.record_batch import batch_crc_is_valid
 from klamm.protocol.records import Record
 from klamm.protocol.types import LeaderEpoch, Millis, ProducerId
-from klamm.storage.log import Log
+from klamm.storage.log.log import Log
 
 __all__ = ["check_epochs", "check_log", "check_producers", "check_timestamps", "check_transactions"]
 

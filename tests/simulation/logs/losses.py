@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from klamm.protocol.types import TopicPartition
-from klamm.storage.gaps import GAP_SUFFIX
+from klamm.storage.log.gaps import GAP_SUFFIX
 from klamm.storage.log_files import (
     INDEX_SUFFIX,
     LOG_SUFFIX,

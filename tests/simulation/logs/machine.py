@@ -16,13 +16,13 @@ from tests.simulation.logs.threads import Threads
 from klamm.config.broker_config import BrokerConfig
 from klamm.config.topic_config import TopicConfig
 from klamm.protocol.types import Millis, TopicId, TopicPartition
-from klamm.storage import log_directory, log_opening
 from klamm.storage.checkpoints import RECOVERY_POINT_FILE, MalformedCheckpoint, read_offsets
 from klamm.storage.cleaner.cleaning import Step, Steps
-from klamm.storage.log import Log
-from klamm.storage.log_directory import LogDirectory
+from klamm.storage.directory import log_directory, log_opening
+from klamm.storage.directory.log_directory import LogDirectory
+from klamm.storage.log.log import Log
+from klamm.storage.log.producer_snapshot import CorruptSnapshot, read_snapshot
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, parse_directory_name
-from klamm.storage.producer_snapshot import CorruptSnapshot, read_snapshot
 
 __all__ = ["NOW_MS", "Machine"]
 

@@ -12,9 +12,9 @@ from tests.simulation.logs.model import Written
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import Record, decode_batch
 from klamm.protocol.types import Offset
-from klamm.storage import log_reader
-from klamm.storage.log import Log
-from klamm.storage.stored_batches import StoredBatches
+from klamm.storage.log import log_reader
+from klamm.storage.log.log import Log
+from klamm.storage.log.stored_batches import StoredBatches
 
 __all__ = ["read_batches", "read_committed"]
 

@@ -47,8 +47,8 @@ from tests.simulation.violation import Violation
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
-from klamm.storage.log import Log
-from klamm.storage.producer_recovery import segment_headers
+from klamm.storage.log.log import Log
+from klamm.storage.recovery.producer_recovery import segment_headers
 
 __all__ = ["LogWorld"]
 

@@ -15,8 +15,8 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import read_batch_header
 from klamm.protocol.records import UnstampedRecord, encode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, ProducerEpoch, ProducerId
-from klamm.storage.log import Log
-from klamm.storage.log_appender import AppendInfo
+from klamm.storage.log.log import Log
+from klamm.storage.log.log_appender import AppendInfo
 
 if TYPE_CHECKING:
     from tests.simulation.notes import Notes

@@ -13,7 +13,7 @@ from klamm.exchange.kafka_folders import find_folders, note_gaps
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import PartitionIndex, TopicId, TopicPartition
 from klamm.storage.checkpoints import write_topic_id
-from klamm.storage.metadata_files import METADATA_FILE, METADATA_FOLDER
+from klamm.storage.directory.metadata_files import METADATA_FILE, METADATA_FOLDER
 
 
 def _partition(directory: Path, name: str, topic_id: bytes = b"t" * 16, content: bytes = b"") -> Path:

@@ -18,7 +18,7 @@ from klamm.protocol.schema.feature_level_record import FeatureLevelRecord
 from klamm.protocol.schema.topic_record import TopicRecord
 from klamm.protocol.schema.voters_record import Endpoint, Voter, VotersRecord
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
-from klamm.storage.metadata_files import FIRST_SNAPSHOT, METADATA_FOLDER, parse_snapshot_name
+from klamm.storage.directory.metadata_files import FIRST_SNAPSHOT, METADATA_FOLDER, parse_snapshot_name
 
 NOW_MS = Millis(1_700_000_000_000)
 

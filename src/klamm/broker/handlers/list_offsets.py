@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
     from klamm.broker.partitions.partition import Partition
     from klamm.core.log.timestamp_lookup import TimestampedOffset
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["error_response", "handle"]
 

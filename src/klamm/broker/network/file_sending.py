@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from klamm.storage.stored_batches import StoredBatches
+from klamm.storage.log.stored_batches import StoredBatches
 
 if TYPE_CHECKING:
     import asyncio

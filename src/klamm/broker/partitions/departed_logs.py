@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from klamm.metadata.image import PartitionImage
     from klamm.protocol.types import TopicPartition
-    from klamm.storage.log import Log
-    from klamm.storage.log_directory import LogDirectory
+    from klamm.storage.directory.log_directory import LogDirectory
+    from klamm.storage.log.log import Log
 
 __all__ = ["DepartedLogs"]
 

@@ -9,7 +9,7 @@ from klamm.protocol.types import LeaderEpoch
 
 if TYPE_CHECKING:
     from klamm.protocol.fetch_messages import FetchPartition
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["diverging_epoch"]
 

@@ -17,7 +17,7 @@ from klamm.broker.partitions.unchanged_read import UnchangedRead, has_no_news
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest
 from klamm.protocol.types import BrokerId, Offset, TopicId
-from klamm.storage.stored_batches import StoredBatches
+from klamm.storage.log.stored_batches import StoredBatches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.read_result import PartitionAnswer
     from klamm.broker.partitions.warm_reads import WarmReads
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["FetchRead", "Readable"]
 

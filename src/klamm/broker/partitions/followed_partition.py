@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.partition import AppendObserver
     from klamm.metadata.image import PartitionImage
     from klamm.protocol.types import Offset, TopicId
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["FollowedPartition", "FollowerReads"]
 

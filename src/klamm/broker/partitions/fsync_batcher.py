@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from klamm.protocol.types import Millis
-    from klamm.storage.flush import Flush
-    from klamm.storage.log import Log
+    from klamm.storage.log.flush import Flush
+    from klamm.storage.log.log import Log
 
 __all__ = ["FsyncBatcher"]
 

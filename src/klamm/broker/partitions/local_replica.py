@@ -14,7 +14,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.protocol.types import LeaderEpoch
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["LocalReplica", "local_replica"]
 

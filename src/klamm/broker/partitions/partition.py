@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from klamm.config.topic_config import TopicConfig
     from klamm.core.log.batch_opening import BatchOpening
     from klamm.metadata.image import PartitionImage
-    from klamm.storage.log import Log
-    from klamm.storage.log_appender import AppendInfo
+    from klamm.storage.log.log import Log
+    from klamm.storage.log.log_appender import AppendInfo
 
 __all__ = ["AppendObserver", "CommitObserver", "Partition"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from klamm.protocol.fetch_messages import FetchPartitionResponse
 from klamm.protocol.record_batch import iterate_batches
-from klamm.storage.stored_batches import StoredBatches
+from klamm.storage.log.stored_batches import StoredBatches
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.fetch_sessions import CachedPartition

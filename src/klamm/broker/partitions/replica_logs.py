@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from klamm.protocol.types import BrokerId, LeaderEpoch, TopicId
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["FollowedLog", "ReplicaLogs"]
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.led_topic import LedTopic
     from klamm.config.topic_config import TopicConfig
     from klamm.metadata.image import PartitionImage, TopicImage
-    from klamm.storage.log import Log
-    from klamm.storage.log_directory import LogDirectory
+    from klamm.storage.directory.log_directory import LogDirectory
+    from klamm.storage.log.log import Log
 
 __all__ = ["UnledLogs"]
 

@@ -19,7 +19,7 @@ from klamm.protocol.types import LeaderEpoch, Offset
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
-    from klamm.storage.log_reader import FileRange
+    from klamm.storage.log.log_reader import FileRange
 
 __all__ = ["WarmRead", "WarmReads"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.followed_partition import FollowerReads
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["LeaderFetcher"]
 

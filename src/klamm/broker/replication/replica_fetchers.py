@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
     from klamm.protocol.types import BrokerId, Millis, TopicPartition
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["ReplicaFetchers"]
 

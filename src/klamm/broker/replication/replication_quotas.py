@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
     from klamm.config.broker_config import BrokerConfig
     from klamm.protocol.types import BrokerId
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["ReplicationQuotas"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from klamm.metadata.image import MetadataImage
     from klamm.metadata.service import MetadataService
     from klamm.protocol.types import BrokerId
-    from klamm.storage.log_directory import LogDirectory
+    from klamm.storage.directory.log_directory import LogDirectory
 
 __all__ = ["register_broker", "watch_registration"]
 

@@ -43,8 +43,8 @@ from klamm.exchange.data_directory_owner import refuse_kafka_directory
 from klamm.metadata.image import EMPTY_IMAGE
 from klamm.metadata.service import MetadataService
 from klamm.protocol.errors import KafkaError
-from klamm.storage.log_directory import LogDirectory
-from klamm.storage.lost_metadata import refuse_lost_metadata
+from klamm.storage.directory.log_directory import LogDirectory
+from klamm.storage.directory.lost_metadata import refuse_lost_metadata
 
 if TYPE_CHECKING:
     from klamm.client.config import Address

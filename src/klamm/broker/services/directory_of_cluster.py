@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from klamm.metadata.store_identity import StoreIdentity, WrongStore
-from klamm.storage.lost_metadata import is_lost
-from klamm.storage.meta_properties import MetaProperties
-from klamm.storage.metadata_files import METADATA_FILE
+from klamm.storage.directory.lost_metadata import is_lost
+from klamm.storage.directory.meta_properties import MetaProperties
+from klamm.storage.directory.metadata_files import METADATA_FILE
 
 __all__ = ["known_store", "record_store", "refuse_cluster_directory"]
 

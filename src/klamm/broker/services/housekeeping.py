@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
     from klamm.protocol.types import Millis
-    from klamm.storage.log import Log
-    from klamm.storage.log_directory import LogDirectory
+    from klamm.storage.directory.log_directory import LogDirectory
+    from klamm.storage.log.log import Log
 
 __all__ = ["Housekeeping"]
 

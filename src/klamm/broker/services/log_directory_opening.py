@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from klamm.config.topic_config import TopicConfig
     from klamm.metadata.image import TopicImage
     from klamm.metadata.service import MetadataService
-    from klamm.storage.log_directory import LogDirectory
+    from klamm.storage.directory.log_directory import LogDirectory
 
 __all__ = ["open_log_directory"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.protocol.types import TopicPartition
-    from klamm.storage.log_directory import LogDirectory
+    from klamm.storage.directory.log_directory import LogDirectory
 
 __all__ = ["LogFailureHandler"]
 

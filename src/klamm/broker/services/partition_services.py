@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from klamm.config.topic_config import TopicConfig
     from klamm.metadata.image import TopicImage
     from klamm.protocol.types import Millis
-    from klamm.storage.log_directory import LogDirectory
+    from klamm.storage.directory.log_directory import LogDirectory
 
 __all__ = ["PartitionServices"]
 

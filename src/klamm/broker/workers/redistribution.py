@@ -22,8 +22,8 @@ from klamm.metadata.metadata_version import METADATA_VERSION
 from klamm.metadata.version_changes import raising
 from klamm.metadata.worker_spread import Homes, plan_spread
 from klamm.protocol.types import BrokerId, TopicPartition
-from klamm.storage.file_lock import DataDirectoryInUse, FileLock
-from klamm.storage.folder_moves import (
+from klamm.storage.directory.file_lock import DataDirectoryInUse, FileLock
+from klamm.storage.directory.folder_moves import (
     Move,
     copy_checkpoints,
     find_folders,
@@ -31,9 +31,9 @@ from klamm.storage.folder_moves import (
     move_folders,
     remove_directory,
 )
-from klamm.storage.lost_metadata import refuse_lost_metadata
-from klamm.storage.meta_properties import META_PROPERTIES_FILE
-from klamm.storage.worker_directories import WORKERS_FOLDER, existing_workers, worker_directory
+from klamm.storage.directory.lost_metadata import refuse_lost_metadata
+from klamm.storage.directory.meta_properties import META_PROPERTIES_FILE
+from klamm.storage.directory.worker_directories import WORKERS_FOLDER, existing_workers, worker_directory
 
 __all__ = ["redistribute"]
 

@@ -21,8 +21,8 @@ from klamm.broker.workers.worker_place import socket_path
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.metadata.store_server import StoreServer
 from klamm.storage.atomic_file import FOLDER_MODE
-from klamm.storage.lost_metadata import is_lost, refuse_lost_metadata
-from klamm.storage.metadata_files import METADATA_FILE
+from klamm.storage.directory.lost_metadata import is_lost, refuse_lost_metadata
+from klamm.storage.directory.metadata_files import METADATA_FILE
 
 __all__ = ["Supervisor", "WorkerStart"]
 

@@ -12,7 +12,7 @@ from typing import Final
 from klamm.config.broker_config import BrokerConfig
 from klamm.config.errors import ConfigurationError
 from klamm.config.listeners import Listener
-from klamm.storage.worker_directories import worker_directory
+from klamm.storage.directory.worker_directories import worker_directory
 
 __all__ = ["check_config", "flags_of", "socket_path"]
 

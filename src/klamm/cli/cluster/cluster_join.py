@@ -24,10 +24,10 @@ from klamm.metadata.metadata_version import METADATA_VERSION
 from klamm.metadata.offline import read_commit
 from klamm.metadata.store_fill import StoreFill, image_of
 from klamm.storage.atomic_file import sync_directory
-from klamm.storage.file_lock import FileLock
-from klamm.storage.meta_properties import MetaProperties
-from klamm.storage.metadata_files import METADATA_FILE
-from klamm.storage.worker_directories import WORKERS_FOLDER
+from klamm.storage.directory.file_lock import FileLock
+from klamm.storage.directory.meta_properties import MetaProperties
+from klamm.storage.directory.metadata_files import METADATA_FILE
+from klamm.storage.directory.worker_directories import WORKERS_FOLDER
 
 if TYPE_CHECKING:
     from klamm.metadata.etcd.etcd_store import EtcdStore

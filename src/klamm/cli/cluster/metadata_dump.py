@@ -14,7 +14,7 @@ from klamm.metadata.etcd.opening import open_etcd_store
 from klamm.metadata.metadata_store import Commit, MetadataStoreError
 from klamm.metadata.offline import read_commit
 from klamm.metadata.store_dump import dump_lines
-from klamm.storage.metadata_files import METADATA_FILE
+from klamm.storage.directory.metadata_files import METADATA_FILE
 
 __all__ = ["SESSION_TIMEOUT_S", "run"]
 

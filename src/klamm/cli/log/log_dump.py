@@ -24,8 +24,8 @@ from klamm.storage.inspection.index_entries import (
     trailing_bytes,
 )
 from klamm.storage.inspection.segment_walk import BadRange, walk
+from klamm.storage.log.producer_snapshot import CorruptSnapshot, read_snapshot
 from klamm.storage.log_files import parse_directory_name, parse_offset
-from klamm.storage.producer_snapshot import CorruptSnapshot, read_snapshot
 
 __all__ = ["dump"]
 

@@ -22,10 +22,10 @@ from klamm.protocol.schema.voters_record import Endpoint, KRaftVersionFeature, V
 from klamm.protocol.types import BrokerId, Millis, TopicPartition
 from klamm.storage.atomic_file import sync_directory
 from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, read_topic_id
-from klamm.storage.file_lock import FileLock
-from klamm.storage.meta_properties import MetaProperties
-from klamm.storage.metadata_files import METADATA_FILE, METADATA_FOLDER
-from klamm.storage.worker_directories import WORKERS_FOLDER
+from klamm.storage.directory.file_lock import FileLock
+from klamm.storage.directory.meta_properties import MetaProperties
+from klamm.storage.directory.metadata_files import METADATA_FILE, METADATA_FOLDER
+from klamm.storage.directory.worker_directories import WORKERS_FOLDER
 
 __all__ = ["ExportRefused", "export"]
 

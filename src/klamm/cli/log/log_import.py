@@ -23,10 +23,10 @@ from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import BrokerId
 from klamm.storage.atomic_file import sync_directory
 from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE
-from klamm.storage.damage import Damage
-from klamm.storage.file_lock import FileLock
-from klamm.storage.meta_properties import MetaProperties
-from klamm.storage.metadata_files import BOOTSTRAP_FILE, METADATA_FILE, METADATA_FOLDER
+from klamm.storage.directory.file_lock import FileLock
+from klamm.storage.directory.meta_properties import MetaProperties
+from klamm.storage.directory.metadata_files import BOOTSTRAP_FILE, METADATA_FILE, METADATA_FOLDER
+from klamm.storage.segment.damage import Damage
 
 __all__ = ["import_kafka"]
 

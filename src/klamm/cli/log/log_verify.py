@@ -23,7 +23,11 @@ from klamm.storage.checkpoints import (
     read_offsets,
     write_topic_id,
 )
-from klamm.storage.file_lock import DataDirectoryInUse, FileLock
+from klamm.storage.directory.file_lock import DataDirectoryInUse, FileLock
+from klamm.storage.directory.lost_metadata import MetadataLost, is_lost, refuse_lost_metadata
+from klamm.storage.directory.meta_properties import InconsistentDataDirectory, MetaProperties
+from klamm.storage.directory.metadata_files import METADATA_FOLDER
+from klamm.storage.directory.worker_directories import existing_workers, metadata_file, worker_directory
 from klamm.storage.inspection.data_files import FileKind, data_files, is_data_directory, kind_of, partition_folders
 from klamm.storage.inspection.findings import Finding, PartitionReport, Severity
 from klamm.storage.inspection.repair import (
@@ -35,10 +39,6 @@ from klamm.storage.inspection.repair import (
 )
 from klamm.storage.inspection.verification import KnownOfPartition, verify_missing, verify_partition
 from klamm.storage.log_files import parse_directory_name
-from klamm.storage.lost_metadata import MetadataLost, is_lost, refuse_lost_metadata
-from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
-from klamm.storage.metadata_files import METADATA_FOLDER
-from klamm.storage.worker_directories import existing_workers, metadata_file, worker_directory
 
 __all__ = ["verify"]
 

@@ -24,9 +24,9 @@ from klamm.storage.log_files import (
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from klamm.storage.offset_index import OffsetIndex
-from klamm.storage.time_index import TimeIndex
-from klamm.storage.transaction_index import encode_entries
+from klamm.storage.segment.offset_index import OffsetIndex
+from klamm.storage.segment.time_index import TimeIndex
+from klamm.storage.segment.transaction_index import encode_entries
 
 __all__ = ["CleanedSegment"]
 

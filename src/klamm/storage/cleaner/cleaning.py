@@ -22,7 +22,7 @@ from klamm.storage.cleaner.passes import CleaningAborted, CleaningStatistics, Pa
 from klamm.storage.cleaner.source import Source
 
 if TYPE_CHECKING:
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["Cleaning", "Step", "Steps", "TableSettings", "clean_log"]
 

@@ -27,7 +27,7 @@ from klamm.storage.cleaner.throttle import Throttle
 
 if TYPE_CHECKING:
     from klamm.config.broker_config import BrokerConfig
-    from klamm.storage.log import Log
+    from klamm.storage.log.log import Log
 
 __all__ = ["CleanerState", "LogCleaner", "run_here"]
 

@@ -13,8 +13,8 @@ from klamm.protocol.record_scanner import OffsetTable
 from klamm.protocol.types import Offset
 from klamm.storage.cleaner.passes import PassSettings, is_commit, open_batch
 from klamm.storage.cleaner.source import Source, SourceBatch, open_source, read_batches
-from klamm.storage.index_file import CorruptIndex
-from klamm.storage.offset_index import OffsetIndex
+from klamm.storage.segment.index_file import CorruptIndex
+from klamm.storage.segment.offset_index import OffsetIndex
 
 __all__ = ["fill_offset_table"]
 

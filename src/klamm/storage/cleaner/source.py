@@ -22,7 +22,7 @@ from klamm.protocol.record_batch import (
     read_batch_header,
 )
 from klamm.protocol.types import Offset
-from klamm.storage.batch_scan import BadBatch
+from klamm.storage.segment.batch_scan import BadBatch
 
 __all__ = ["Source", "SourceBatch", "UncleanableSegment", "open_source", "read_batches"]
 

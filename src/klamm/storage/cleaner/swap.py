@@ -23,9 +23,9 @@ from pathlib import Path
 
 from klamm.protocol.types import Offset
 from klamm.storage.atomic_file import sync_directory
-from klamm.storage.batch_scan import BadBatch, scan_bounds
-from klamm.storage.gaps import GAP_SUFFIX
+from klamm.storage.log.gaps import GAP_SUFFIX
 from klamm.storage.log_files import CLEANED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, SWAP_SUFFIX, parse_offset
+from klamm.storage.segment.batch_scan import BadBatch, scan_bounds
 
 __all__ = ["SwapFiles", "finish_swaps", "offer_swap"]
 

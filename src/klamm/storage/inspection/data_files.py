@@ -14,6 +14,9 @@ from klamm.storage.checkpoints import (
     RECOVERY_POINT_FILE,
     REPLICATION_OFFSET_FILE,
 )
+from klamm.storage.directory.meta_properties import META_PROPERTIES_FILE
+from klamm.storage.directory.metadata_files import BOOTSTRAP_FILE, METADATA_FILE, parse_snapshot_name
+from klamm.storage.directory.run_record import RUN_MARK_FILE
 from klamm.storage.log_files import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -23,9 +26,6 @@ from klamm.storage.log_files import (
     parse_directory_name,
     parse_offset,
 )
-from klamm.storage.meta_properties import META_PROPERTIES_FILE
-from klamm.storage.metadata_files import BOOTSTRAP_FILE, METADATA_FILE, parse_snapshot_name
-from klamm.storage.run_record import RUN_MARK_FILE
 
 __all__ = ["FileKind", "data_files", "is_data_directory", "kind_of", "partition_folders"]
 

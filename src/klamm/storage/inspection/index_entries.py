@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from klamm.storage.offset_index import OffsetIndex
-from klamm.storage.time_index import TimeIndex
-from klamm.storage.transaction_index import AbortedTransaction, TransactionIndex, decode_entries
+from klamm.storage.segment.offset_index import OffsetIndex
+from klamm.storage.segment.time_index import TimeIndex
+from klamm.storage.segment.transaction_index import AbortedTransaction, TransactionIndex, decode_entries
 
 __all__ = [
     "OffsetEntry",

@@ -23,8 +23,9 @@ from klamm.storage.checkpoints import (
     encode_offsets,
     read_offsets,
 )
-from klamm.storage.gaps import note_gap
+from klamm.storage.directory.run_record import RunRecord
 from klamm.storage.inspection.findings import Mend, MendKind, PartitionReport
+from klamm.storage.log.gaps import note_gap
 from klamm.storage.log_files import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -34,7 +35,6 @@ from klamm.storage.log_files import (
     file_name,
     parse_offset,
 )
-from klamm.storage.run_record import RunRecord
 
 __all__ = [
     "log_start_after",

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES, MAGIC, BatchHeader, batch_crc_is_valid, read_batch_header
-from klamm.storage.batch_scan import BadBatch, check_batches
+from klamm.storage.segment.batch_scan import BadBatch, check_batches
 
 __all__ = ["BadRange", "GoodBatch", "walk"]
 

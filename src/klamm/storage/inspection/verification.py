@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from klamm.protocol.types import Offset
 from klamm.storage.checkpoints import LEADER_EPOCH_FILE, MalformedCheckpoint, read_leader_epochs
-from klamm.storage.failed_sync import FAILED_SYNC_FILE
-from klamm.storage.gaps import GAP_SUFFIX
-from klamm.storage.index_file import CorruptIndex
 from klamm.storage.inspection.findings import Finding, Mend, MendKind, PartitionReport, Severity
 from klamm.storage.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
 from klamm.storage.inspection.segment_walk import BadRange, GoodBatch, walk
+from klamm.storage.log.failed_sync import FAILED_SYNC_FILE
+from klamm.storage.log.gaps import GAP_SUFFIX
+from klamm.storage.log.producer_snapshot import CorruptSnapshot, read_snapshot
 from klamm.storage.log_files import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -29,9 +29,9 @@ from klamm.storage.log_files import (
     file_name,
     parse_offset,
 )
-from klamm.storage.producer_recovery import newest_good_snapshot
-from klamm.storage.producer_snapshot import CorruptSnapshot, read_snapshot
-from klamm.storage.transaction_index import TransactionIndex
+from klamm.storage.recovery.producer_recovery import newest_good_snapshot
+from klamm.storage.segment.index_file import CorruptIndex
+from klamm.storage.segment.transaction_index import TransactionIndex
 
 __all__ = ["KnownOfPartition", "verify_missing", "verify_partition"]
 

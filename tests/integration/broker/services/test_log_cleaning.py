@@ -34,7 +34,7 @@ from klamm.protocol.schema.offset_commit_request import (
 from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
 from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
-from klamm.storage.log import Log
+from klamm.storage.log.log import Log
 from klamm.testing import Broker
 
 VERSION = 9

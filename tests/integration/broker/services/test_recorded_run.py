@@ -17,7 +17,7 @@ from klamm.metadata.entries import live_key
 from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.metadata_store import Change
 from klamm.protocol.types import BrokerId, Millis
-from klamm.storage.meta_properties import META_PROPERTIES_FILE
+from klamm.storage.directory.meta_properties import META_PROPERTIES_FILE
 
 
 def test_a_run_is_recorded_on_the_disk_before_it_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

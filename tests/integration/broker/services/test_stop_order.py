@@ -22,7 +22,7 @@ from klamm.broker.services.partition_services import PartitionServices
 from klamm.broker.services.traffic_meter import TrafficMeter
 from klamm.errors import KlammError
 from klamm.metadata.service import MetadataService
-from klamm.storage.directory_owner import DirectoryOwner
+from klamm.storage.directory.directory_owner import DirectoryOwner
 from klamm.testing import Broker
 
 COMPONENTS: list[tuple[type, str, str]] = [

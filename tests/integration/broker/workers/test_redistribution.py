@@ -40,11 +40,11 @@ from klamm.storage.checkpoints import (
     write_topic_id,
 )
 from klamm.storage.cleaner.checkpoint import CLEANER_OFFSET_FILE
-from klamm.storage.file_lock import FileLock
-from klamm.storage.lost_metadata import MetadataLost
-from klamm.storage.meta_properties import MetaProperties
-from klamm.storage.run_record import RunRecord
-from klamm.storage.worker_directories import worker_directory
+from klamm.storage.directory.file_lock import FileLock
+from klamm.storage.directory.lost_metadata import MetadataLost
+from klamm.storage.directory.meta_properties import MetaProperties
+from klamm.storage.directory.run_record import RunRecord
+from klamm.storage.directory.worker_directories import worker_directory
 
 CLUSTER = "a-cluster"
 CHECKPOINTS = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE, CLEANER_OFFSET_FILE)

@@ -16,7 +16,7 @@ from tests.interop.broker_process import BrokerProcess
 from tests.support.etcd_server import Etcd
 from tests.support.share_of_gate import is_in_share_of_gate
 
-from klamm.storage.meta_properties import MetaProperties
+from klamm.storage.directory.meta_properties import MetaProperties
 
 pytestmark = pytest.mark.timeout(300)  # each test starts several processes, one after the other
 

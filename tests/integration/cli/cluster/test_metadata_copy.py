@@ -15,7 +15,7 @@ from tests.support.etcd_server import Etcd
 
 from klamm.metadata.etcd.etcd_client import Method
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
-from klamm.storage.meta_properties import MetaProperties
+from klamm.storage.directory.meta_properties import MetaProperties
 
 pytestmark = pytest.mark.timeout(300)  # each test starts several processes, one after the other
 

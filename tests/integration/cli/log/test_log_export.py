@@ -11,7 +11,7 @@ from tests.integration.cli.log.data_directory import closed_directory, directory
 from klamm.cli.main import main
 from klamm.metadata.image import MetadataImage
 from klamm.metadata.offline import read_image
-from klamm.storage.file_lock import FileLock
+from klamm.storage.directory.file_lock import FileLock
 from klamm.testing import Broker
 
 __all__ = ["closed_directory", "directory"]

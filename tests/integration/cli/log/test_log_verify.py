@@ -8,7 +8,7 @@ import pytest
 from tests.integration.cli.log.data_directory import RECORDS, closed_directory, directory, lines
 
 from klamm.cli.main import main
-from klamm.storage.file_lock import FileLock
+from klamm.storage.directory.file_lock import FileLock
 from klamm.testing import Broker
 
 __all__ = ["closed_directory", "directory"]

@@ -15,9 +15,9 @@ from klamm.config.topic_config import TopicConfig
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 from klamm.storage.checkpoints import RECOVERY_POINT_FILE, read_offsets
-from klamm.storage.log import Log
+from klamm.storage.directory.offset_checkpoints import CheckpointContents, OffsetCheckpoints
+from klamm.storage.log.log import Log
 from klamm.storage.log_files import DELETED_DIRECTORY_SUFFIX
-from klamm.storage.offset_checkpoints import CheckpointContents, OffsetCheckpoints
 
 HERE, ELSEWHERE = BrokerId(1), BrokerId(2)
 OTHER_ID = TopicId(bytes(reversed(TOPIC_ID)))

@@ -11,7 +11,7 @@ import pytest
 from tests.support.log_folder import NOW_MS, LogFolder, append
 
 from klamm.broker.partitions.fsync_batcher import FsyncBatcher
-from klamm.storage.log import Log
+from klamm.storage.log.log import Log
 
 Told = list[tuple[str, int]]
 

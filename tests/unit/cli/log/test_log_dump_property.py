@@ -14,7 +14,7 @@ from tests.support.examples import examples
 from klamm.cli.main import main
 from klamm.protocol.record_batch import BatchHeader, pack_header
 from klamm.protocol.records import encode_batch, read_batch_header
-from klamm.storage.metadata_files import FIRST_SNAPSHOT
+from klamm.storage.directory.metadata_files import FIRST_SNAPSHOT
 
 NAMES = (
     f"{7:020d}.log",

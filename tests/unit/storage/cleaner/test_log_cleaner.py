@@ -22,7 +22,7 @@ from klamm.protocol.record_scanner import OffsetTable
 from klamm.protocol.records import encode_batch, iterate_batches
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
 from klamm.storage.cleaner.log_cleaner import run_here
-from klamm.storage.log import Log
+from klamm.storage.log.log import Log
 
 COMPACT = frozenset({"compact"})
 OFFSETS_IN_SEGMENT = 3

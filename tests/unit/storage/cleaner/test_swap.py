@@ -14,8 +14,8 @@ from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
 from klamm.protocol.types import Offset
 from klamm.storage.cleaner.swap import finish_swaps
-from klamm.storage.gaps import note_gap
-from klamm.storage.log import Log
+from klamm.storage.log.gaps import note_gap
+from klamm.storage.log.log import Log
 
 Values = list[tuple[int, bytes | None, bytes | None]]
 

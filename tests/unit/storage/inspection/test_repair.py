@@ -11,7 +11,13 @@ from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, r
 
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import Offset
-from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
+from klamm.storage.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    read_offsets,
+)
+from klamm.storage.directory.run_record import RunRecord
 from klamm.storage.inspection.findings import PartitionReport
 from klamm.storage.inspection.repair import (
     log_start_after,
@@ -21,7 +27,6 @@ from klamm.storage.inspection.repair import (
     will_be_looked_through,
 )
 from klamm.storage.inspection.verification import KnownOfPartition, verify_missing, verify_partition
-from klamm.storage.run_record import RunRecord
 
 
 def _filled(path: Path, segment_bytes: int = 1500) -> LogFolder:

@@ -13,7 +13,7 @@ from klamm.protocol.record_batch import iterate_batches
 from klamm.storage.inspection.data_files import FileKind, data_files, is_data_directory, kind_of, partition_folders
 from klamm.storage.inspection.findings import MendKind, PartitionReport, Severity
 from klamm.storage.inspection.verification import KnownOfPartition, verify_missing, verify_partition
-from klamm.storage.transaction_index import AbortedTransaction, encode_entries
+from klamm.storage.segment.transaction_index import AbortedTransaction, encode_entries
 
 
 @pytest.fixture

@@ -1,0 +1,102 @@
+"""The truncation of one log: removes records at its end, or all of them.
+
+Source: `UnifiedLog.truncateTo` and `truncateFullyAndStartAt` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import Millis, Offset
+from klamm.storage.log.log_leader_epochs import LogLeaderEpochs
+from klamm.storage.log.log_producers import LogProducers
+from klamm.storage.log.log_reader import LogReader
+from klamm.storage.log.log_services import LogServices
+from klamm.storage.log.log_state import LogState
+from klamm.storage.log.log_sync import LogSync
+from klamm.storage.segment.batch_scan import BadBatch
+from klamm.storage.segment.damage import Damage
+from klamm.storage.segment.index_file import CorruptIndex
+
+__all__ = ["LogTruncation"]
+
+
+class LogTruncation:
+    """Removes records at the end of one log. Updates its offsets, recovery point, epochs and producers accordingly."""
+
+    __slots__ = ("_epochs", "_log", "_producers", "_reader", "_services", "_sync")
+
+    def __init__(  # noqa: PLR0917 - one argument for each part that a truncation touches
+        self,
+        log: LogState,
+        sync: LogSync,
+        epochs: LogLeaderEpochs,
+        producers: LogProducers,
+        reader: LogReader,
+        services: LogServices,
+    ) -> None:
+        """Keeps the parts.
+
+        `reader` is notified before segments are cut, `services` before the recovery point is lowered.
+        """
+        self._log = log
+        self._sync = sync
+        self._epochs = epochs
+        self._producers = producers
+        self._reader = reader
+        self._services = services
+
+    def truncate_to(self, offset: Offset, now_ms: Millis) -> bool:
+        """Truncates the log so that it ends at `offset`, or before the batch that contains `offset`.
+
+        Returns whether anything was removed. Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
+        """
+        log = self._log
+        log.check_online()
+        if offset >= log.log_end_offset:
+            # The leader may not know an epoch that was assigned here and has no records.
+            self._epochs.truncate_from_end(log.log_end_offset)
+            return False
+        self._reader.forget_positions()
+        try:
+            cut = log.segments.find_cut(offset)
+            if cut.end < self._sync.recovery_point:
+                self._services.before_truncation(log.topic_partition, cut.end)
+            with self._producers.snapshot_lock:
+                self._sync.forget_above(cut.end)
+                end = log.segments.cut_at(cut, now_ms)
+                # The next flush syncs the folder. Otherwise a power failure might bring the old names back, and take
+                # new ones, although the recovery point is beyond the cut.
+                self._sync.made_file(log.segments[-1].path)
+                log.log_end_offset = end
+                self._epochs.truncate_from_end(end)
+                log.log_start_offset = min(log.log_start_offset, end)
+                log.high_watermark = min(log.high_watermark, end)
+                self._producers.rebuild(now_ms)
+        except (OSError, BadBatch, CorruptIndex, Damage) as error:
+            log.mark_offline(f"it can't be cut to offset {offset}: {error}")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error
+        return True
+
+    def restart_at(self, offset: Offset, now_ms: Millis) -> None:
+        """Removes all records, and begins again at `offset`, which must be beyond the log end offset.
+
+        The checkpoint of the log start offset is written first. After a crash, a start finds that all records lie below
+        it, and begins at `offset`, too. Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
+        """
+        log = self._log
+        log.check_online()
+        assert offset > log.log_end_offset, "the records below the end might be needed"
+        self._reader.forget_positions()
+        try:
+            log.log_start_offset = offset
+            self._services.before_truncation(log.topic_partition, self._sync.recovery_point)
+            with self._producers.snapshot_lock:
+                self._sync.forget_above(offset)
+                self._epochs.clear()
+                log.segments.restart_at(offset, now_ms)
+                self._sync.made_file(log.segments[-1].path)
+                log.log_end_offset = log.high_watermark = offset
+                self._producers.restart_at(offset)
+        except (OSError, BadBatch, CorruptIndex, Damage) as error:
+            log.mark_offline(f"it can't begin again at offset {offset}: {error}")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error
