@@ -22,7 +22,7 @@ from rich.console import Console
 
 from klamm.cli.group.watch_view import watch_view
 from klamm.insight.cluster_access import ClusterAccess
-from klamm.insight.group_watcher import GroupWatcher
+from klamm.insight.group.group_watcher import GroupWatcher
 from klamm.testing import Broker
 
 TARGET: Final = Path(__file__).resolve().parents[1] / "docs" / "group-watch.svg"

@@ -19,7 +19,7 @@ from klamm.client.config import ClientConfig
 from klamm.client.errors import RequestRefused
 from klamm.client.group_description import ClassicDescription, GroupDescriptions
 from klamm.client.group_membership import ClassicMember, GroupProtocol, Joined
-from klamm.insight.group_picture import picture_of
+from klamm.insight.group.group_picture import picture_of
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.errors import QueryFenced
 from klamm.spark.source.exclusive_assignor import ASSIGNOR, MemberData, assign, encode_member_data

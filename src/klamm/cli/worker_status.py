@@ -10,9 +10,9 @@ from typing import Final
 from klamm.cli.cluster_options import access_of, add_cluster_options
 from klamm.cli.output import add_output_option, say, show_rows
 from klamm.insight.errors import ClusterError
-from klamm.insight.group_offsets import count_members
+from klamm.insight.group.group_offsets import count_members
+from klamm.insight.group.worker_commits import worker_commits
 from klamm.insight.words import count
-from klamm.insight.worker_commits import worker_commits
 
 __all__ = ["STATUS_COLUMNS", "configure", "run"]
 

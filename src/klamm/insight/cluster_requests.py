@@ -11,7 +11,7 @@ from klamm.client.operations import Ask, Steps
 from klamm.errors import KlammError
 from klamm.insight.cluster_access import TIMEOUT_S, ClusterAccess
 from klamm.insight.errors import ClusterError, NotOffered
-from klamm.insight.group_snapshot import raw_cluster
+from klamm.insight.group.group_snapshot import raw_cluster
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message, UnsupportedField
 from klamm.protocol.types import BrokerId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies
 
-from klamm.insight.replica_layout import PartitionMove, ReplicaLayout
+from klamm.insight.cluster.replica_layout import PartitionMove, ReplicaLayout
 
 __all__ = ["check_moves", "layouts"]
 

@@ -9,8 +9,8 @@ from tests.unit.core.group.history.history_records import change
 from tests.unit.core.group.history.history_records import member as then
 
 from klamm.core.group.history.history_record import HistoryRecord
-from klamm.insight.group_picture import GroupPicture, MemberPicture
-from klamm.insight.group_snapshot import Snapshot
+from klamm.insight.group.group_picture import GroupPicture, MemberPicture
+from klamm.insight.group.group_snapshot import Snapshot
 from klamm.insight.words import PartitionKey
 
 __all__ = ["group", "history_of", "keys", "member", "snapshot", "then"]

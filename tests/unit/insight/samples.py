@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from klamm.insight.frequent_keys import FrequentKeys, record_key
-from klamm.insight.skew_sample import PartitionSample, TopicSample
+from klamm.insight.topic.frequent_keys import FrequentKeys, record_key
+from klamm.insight.topic.skew_sample import PartitionSample, TopicSample
 
 __all__ = ["sample"]
 

@@ -10,12 +10,12 @@ from klamm.cli.cluster.reassign_wait import wait_for_moves
 from klamm.cli.cluster.throttle_option import add_throttle_option, end_throttle
 from klamm.cli.cluster_options import access_of
 from klamm.cli.output import say
-from klamm.insight.broker_removal import cordon, uncordon, unregister
-from klamm.insight.cluster_layout import ClusterLayout, read_layout
+from klamm.insight.cluster.broker_removal import cordon, uncordon, unregister
+from klamm.insight.cluster.cluster_layout import ClusterLayout, read_layout
+from klamm.insight.cluster.drain_plan import plan_drain
+from klamm.insight.cluster.moving_partitions import cancel_reassignments, reassignments_in_progress
 from klamm.insight.cluster_requests import ClusterRequests
-from klamm.insight.drain_plan import plan_drain
 from klamm.insight.errors import ClusterError
-from klamm.insight.moving_partitions import cancel_reassignments, reassignments_in_progress
 from klamm.insight.words import count
 
 __all__ = ["configure", "run"]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from klamm.cli.cluster_options import access_of
 from klamm.cli.output import id_list, say, show_rows
-from klamm.insight.cluster_picture import BrokerPicture, ClusterPicture, read_cluster
+from klamm.insight.cluster.cluster_picture import BrokerPicture, ClusterPicture, read_cluster
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.words import PartitionKey, count, partition_names
 

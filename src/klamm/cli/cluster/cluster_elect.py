@@ -11,9 +11,9 @@ from klamm.cli.arguments import topic_partitions
 from klamm.cli.cluster_options import access_of
 from klamm.cli.errors import UsageError
 from klamm.cli.output import say, show_rows
+from klamm.insight.cluster.leader_elections import ElectionOutcome, elect_leaders
 from klamm.insight.cluster_requests import ClusterRequests
-from klamm.insight.leader_elections import ElectionOutcome, elect_leaders
-from klamm.insight.partition_states import partition_states
+from klamm.insight.topic.partition_states import partition_states
 from klamm.insight.words import PartitionKey
 
 __all__ = ["ELECTION_COLUMNS", "configure", "run"]

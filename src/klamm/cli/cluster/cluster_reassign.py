@@ -22,10 +22,10 @@ from klamm.cli.cluster.throttle_option import (
 from klamm.cli.cluster_options import access_of
 from klamm.cli.errors import UsageError
 from klamm.cli.output import id_list, say, show_rows
+from klamm.insight.cluster.moving_partitions import begin_reassignments, cancel_reassignments, reassignments_in_progress
+from klamm.insight.cluster.reassignment_progress import MoveProgress, moves_in_progress
+from klamm.insight.cluster.wanted_replicas import PlanOptions, changes_of, plan_for
 from klamm.insight.cluster_requests import ClusterRequests
-from klamm.insight.moving_partitions import begin_reassignments, cancel_reassignments, reassignments_in_progress
-from klamm.insight.reassignment_progress import MoveProgress, moves_in_progress
-from klamm.insight.wanted_replicas import PlanOptions, changes_of, plan_for
 from klamm.insight.words import PartitionKey, count
 
 __all__ = ["MOVE_COLUMNS", "broker_ids", "configure", "run"]

@@ -9,11 +9,11 @@ from klamm.cli.cluster.move_batches import add_batch_option, move_in_batches, sh
 from klamm.cli.cluster.throttle_option import add_throttle_option
 from klamm.cli.cluster_options import access_of
 from klamm.cli.output import say
-from klamm.insight.balance_plan import plan_balance
-from klamm.insight.cluster_layout import read_layout
+from klamm.insight.cluster.balance_plan import plan_balance
+from klamm.insight.cluster.cluster_layout import read_layout
+from klamm.insight.cluster.leader_elections import elect_leaders
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.errors import ClusterError
-from klamm.insight.leader_elections import elect_leaders
 from klamm.insight.words import count
 
 __all__ = ["configure", "run"]

@@ -12,12 +12,12 @@ from klamm.cli.arguments import natural_number
 from klamm.cli.cluster.reassign_wait import progress_line, wait_for_moves
 from klamm.cli.cluster.throttle_option import THROTTLE_STAYS, begin_throttle, end_throttle, say_throttle
 from klamm.cli.output import id_list, say, show_rows
+from klamm.insight.cluster.moving_partitions import begin_reassignments
+from klamm.insight.cluster.reassignment_progress import moves_in_progress
+from klamm.insight.cluster.replica_layout import PartitionMove, ReplicaLayout
 from klamm.insight.cluster_requests import ClusterRequests
-from klamm.insight.moving_partitions import begin_reassignments
-from klamm.insight.partition_states import partition_states
-from klamm.insight.reassignment_progress import moves_in_progress
-from klamm.insight.replica_layout import PartitionMove, ReplicaLayout
-from klamm.insight.skew_words import size_words
+from klamm.insight.topic.partition_states import partition_states
+from klamm.insight.topic.skew_words import size_words
 from klamm.insight.words import PartitionKey, count
 
 __all__ = ["PLAN_COLUMNS", "add_batch_option", "move_in_batches", "show_loads", "show_plan"]

@@ -10,10 +10,10 @@ from typing import Final
 
 from klamm.cli.cluster.throttle_option import THROTTLE_STAYS
 from klamm.cli.output import say
+from klamm.insight.cluster.reassignment_progress import MoveProgress, moves_in_progress
 from klamm.insight.cluster_requests import ClusterRequests
-from klamm.insight.partition_states import partition_states
-from klamm.insight.reassignment_progress import MoveProgress, moves_in_progress
-from klamm.insight.skew_words import size_words
+from klamm.insight.topic.partition_states import partition_states
+from klamm.insight.topic.skew_words import size_words
 from klamm.insight.words import PartitionKey, count
 
 __all__ = ["progress_line", "wait_for_moves"]

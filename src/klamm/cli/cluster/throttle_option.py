@@ -9,10 +9,10 @@ from typing import Final
 
 from klamm.cli.arguments import natural_number
 from klamm.cli.output import say
+from klamm.insight.cluster.move_throttle import remove_throttles, throttle_moves
+from klamm.insight.cluster.moving_partitions import reassignments_in_progress
 from klamm.insight.cluster_requests import ClusterRequests
-from klamm.insight.move_throttle import remove_throttles, throttle_moves
-from klamm.insight.moving_partitions import reassignments_in_progress
-from klamm.insight.skew_words import size_words
+from klamm.insight.topic.skew_words import size_words
 from klamm.insight.words import PartitionKey
 
 __all__ = ["THROTTLE_STAYS", "add_throttle_option", "begin_throttle", "end_throttle", "say_throttle"]

@@ -16,8 +16,8 @@ from klamm.cli.context.target import gave_only_an_address
 from klamm.cli.errors import UsageError
 from klamm.cli.output import new_console, show_rows
 from klamm.errors import KlammError
-from klamm.insight.environment_progress import EnvironmentGroup, EnvironmentProgress, behind, look_at
 from klamm.insight.errors import ClusterError
+from klamm.insight.group.environment_progress import EnvironmentGroup, EnvironmentProgress, behind, look_at
 from klamm.insight.words import PartitionKey, count, lag_words, moment, span
 
 __all__ = ["COLUMNS", "compare"]

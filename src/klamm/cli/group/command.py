@@ -15,10 +15,10 @@ from klamm.cli.group.group_reset import plan_reset
 from klamm.cli.group.group_verbs import VERBS
 from klamm.cli.output import add_output_option, say, show_rows
 from klamm.insight.errors import ClusterError
-from klamm.insight.group_offsets import check_has_no_members, commit_for, committed_offsets
-from klamm.insight.group_picture import GroupPicture, MemberPicture
-from klamm.insight.group_snapshot import GroupObserver, Snapshot
-from klamm.insight.listed_states import listed_states
+from klamm.insight.group.group_offsets import check_has_no_members, commit_for, committed_offsets
+from klamm.insight.group.group_picture import GroupPicture, MemberPicture
+from klamm.insight.group.group_snapshot import GroupObserver, Snapshot
+from klamm.insight.group.listed_states import listed_states
 from klamm.insight.words import PartitionKey, count
 
 __all__ = ["configure", "run"]

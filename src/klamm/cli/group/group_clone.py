@@ -15,7 +15,7 @@ from klamm.cli.errors import UsageError
 from klamm.cli.output import say, show_rows
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.errors import ClusterError
-from klamm.insight.group_offsets import check_has_no_members, commit_for, end_offsets, list_offsets
+from klamm.insight.group.group_offsets import check_has_no_members, commit_for, end_offsets, list_offsets
 from klamm.insight.words import PartitionKey, count
 
 __all__ = ["COLUMNS", "run"]

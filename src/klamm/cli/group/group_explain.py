@@ -11,11 +11,11 @@ from datetime import timedelta
 from klamm.cli.cluster_options import access_of
 from klamm.cli.output import new_console
 from klamm.insight.errors import ClusterError
-from klamm.insight.group_evidence import gather_evidence
-from klamm.insight.group_explanation import Explanation, MemberExplanation, explain
-from klamm.insight.group_flows import follow_group, is_worth_following
-from klamm.insight.group_picture import GroupPicture
-from klamm.insight.group_snapshot import GroupObserver, Snapshot
+from klamm.insight.group.group_evidence import gather_evidence
+from klamm.insight.group.group_explanation import Explanation, MemberExplanation, explain
+from klamm.insight.group.group_flows import follow_group, is_worth_following
+from klamm.insight.group.group_picture import GroupPicture
+from klamm.insight.group.group_snapshot import GroupObserver, Snapshot
 from klamm.insight.words import span
 
 __all__ = ["run"]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from klamm.cli.cluster_options import access_of
 from klamm.cli.output import new_console
 from klamm.insight.errors import ClusterError, HistoryMissing
-from klamm.insight.history_reader import HistoryReader, Told
-from klamm.insight.history_timeline import Gap, Repeat
-from klamm.insight.partition_records import END
+from klamm.insight.group.history_reader import HistoryReader, Told
+from klamm.insight.group.history_timeline import Gap, Repeat
+from klamm.insight.topic.partition_records import END
 
 if TYPE_CHECKING:
     from rich.console import Console

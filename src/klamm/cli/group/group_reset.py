@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from klamm.cli.cluster_options import access_of, partitions_of
 from klamm.insight.errors import ClusterError
-from klamm.insight.group_offsets import end_offsets, list_offsets
+from klamm.insight.group.group_offsets import end_offsets, list_offsets
 from klamm.insight.words import PartitionKey
 
 __all__ = ["ResetPlan", "plan_reset"]

@@ -18,11 +18,11 @@ from klamm.cli.group.watch_view import watch_view
 from klamm.cli.output import new_console
 from klamm.core.group.history.history_record import HistoryRecord
 from klamm.insight.errors import ClusterError
-from klamm.insight.group_picture import GroupPicture
-from klamm.insight.group_waits import Wait, group_wait, wait_words, waits
-from klamm.insight.group_watcher import GroupWatcher, WatchedGroup
-from klamm.insight.member_names import MemberNames
-from klamm.insight.picture_changes import changed, new_waits, summary
+from klamm.insight.group.group_picture import GroupPicture
+from klamm.insight.group.group_waits import Wait, group_wait, wait_words, waits
+from klamm.insight.group.group_watcher import GroupWatcher, WatchedGroup
+from klamm.insight.group.member_names import MemberNames
+from klamm.insight.group.picture_changes import changed, new_waits, summary
 from klamm.insight.words import moment
 
 __all__ = ["run"]

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from klamm.core.group.history.history_record import HistoryCause, HistoryRecord
-from klamm.insight.history_timeline import Change, Entry, Gap, Repeat
-from klamm.insight.member_names import MemberNames
+from klamm.insight.group.history_timeline import Change, Entry, Gap, Repeat
+from klamm.insight.group.member_names import MemberNames
 from klamm.insight.words import count, moment, partition_ranges, span
 
 __all__ = ["brief", "entry_view", "headline", "move_lines"]

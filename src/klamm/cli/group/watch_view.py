@@ -11,12 +11,12 @@ from rich.text import Text
 from klamm.cli.group.fitted_table import Column, fitted_table
 from klamm.cli.group.history_view import brief
 from klamm.core.group.history.history_record import HistoryRecord
-from klamm.insight.group_picture import GroupPicture, MemberPicture
-from klamm.insight.group_rates import Rate, Rates
-from klamm.insight.group_snapshot import Snapshot
-from klamm.insight.group_waits import group_wait, wait_words, waits
-from klamm.insight.group_watcher import WatchedGroup
-from klamm.insight.member_names import MemberNames
+from klamm.insight.group.group_picture import GroupPicture, MemberPicture
+from klamm.insight.group.group_rates import Rate, Rates
+from klamm.insight.group.group_snapshot import Snapshot
+from klamm.insight.group.group_waits import group_wait, wait_words, waits
+from klamm.insight.group.group_watcher import WatchedGroup
+from klamm.insight.group.member_names import MemberNames
 from klamm.insight.words import PartitionKey, count, moment, partition_names
 
 __all__ = ["watch_view"]

@@ -17,12 +17,12 @@ from klamm.cli.cluster_options import access_of
 from klamm.cli.log.replay_view import group_lines, record_words
 from klamm.cli.output import show_rows
 from klamm.core.coordinator.java_hash import partition_for
-from klamm.insight.coordinator_state import CoordinatorState, ReplayedGroup, ReplayedRecord
 from klamm.insight.errors import ClusterError
-from klamm.insight.member_names import MemberNames
-from klamm.insight.partition_records import PartitionReader
+from klamm.insight.group.coordinator_state import CoordinatorState, ReplayedGroup, ReplayedRecord
+from klamm.insight.group.member_names import MemberNames
 from klamm.insight.plain_message import plain
-from klamm.insight.topic_directory import TopicDirectory
+from klamm.insight.topic.partition_records import PartitionReader
+from klamm.insight.topic.topic_directory import TopicDirectory
 from klamm.insight.words import count, moment
 
 __all__ = ["replay"]

@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from klamm.insight.skew_rule import KeyShare, SkewCause, TopicSkew, key_shares
-from klamm.insight.skew_sample import TopicSample
-from klamm.insight.skew_words import findings, help_lines, key_text, percent, remarks, sample_line, size_words
+from klamm.insight.topic.skew_rule import KeyShare, SkewCause, TopicSkew, key_shares
+from klamm.insight.topic.skew_sample import TopicSample
+from klamm.insight.topic.skew_words import findings, help_lines, key_text, percent, remarks, sample_line, size_words
 from klamm.insight.words import count, partition_ranges
 
 __all__ = ["skew_view"]

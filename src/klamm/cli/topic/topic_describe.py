@@ -12,9 +12,9 @@ from klamm.cli.cluster_options import access_of
 from klamm.cli.output import id_list, say, show_rows
 from klamm.insight.cluster_access import TIMEOUT_S, ClusterAccess
 from klamm.insight.errors import ClusterError
-from klamm.insight.partition_states import PartitionState, TopicState
-from klamm.insight.topic_details import PartitionFilter, TopicDetails, read_topics
-from klamm.insight.topic_settings import TopicSettings
+from klamm.insight.topic.partition_states import PartitionState, TopicState
+from klamm.insight.topic.topic_details import PartitionFilter, TopicDetails, read_topics
+from klamm.insight.topic.topic_settings import TopicSettings
 from klamm.insight.words import count
 
 __all__ = ["CONFIG_COLUMNS", "PARTITION_COLUMNS", "REPLICA_COLUMNS", "configure", "run"]

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from klamm.cli.arguments import duration, natural_number, since_ms
 from klamm.cli.cluster_options import access_of, partitions_of
-from klamm.insight.frequent_keys import FrequentKey, LongKey
-from klamm.insight.skew_rule import KeyShare, TopicSkew, judge, key_shares
-from klamm.insight.skew_sample import PartitionSample, SampleLimits, TopicSample, sample_topic
-from klamm.insight.skew_words import findings, help_lines, remarks
+from klamm.insight.topic.frequent_keys import FrequentKey, LongKey
+from klamm.insight.topic.skew_rule import KeyShare, TopicSkew, judge, key_shares
+from klamm.insight.topic.skew_sample import PartitionSample, SampleLimits, TopicSample, sample_topic
+from klamm.insight.topic.skew_words import findings, help_lines, remarks
 
 __all__ = ["configure", "run"]
 

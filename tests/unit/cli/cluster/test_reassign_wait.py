@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from klamm.cli.cluster.reassign_wait import progress_line
-from klamm.insight.moving_partitions import Moving
-from klamm.insight.reassignment_progress import MoveProgress
+from klamm.insight.cluster.moving_partitions import Moving
+from klamm.insight.cluster.reassignment_progress import MoveProgress
 
 
 def _move(lag: int | None, size_bytes: int | None) -> MoveProgress:

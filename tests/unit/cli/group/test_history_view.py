@@ -9,8 +9,8 @@ from tests.unit.core.group.history.history_records import cause, change, member,
 
 from klamm.cli.group.history_view import entry_view
 from klamm.core.group.history.history_record import HistoryRecord
-from klamm.insight.history_timeline import Change, Entry, Gap, Repeat
-from klamm.insight.member_names import MemberNames
+from klamm.insight.group.history_timeline import Change, Entry, Gap, Repeat
+from klamm.insight.group.member_names import MemberNames
 
 
 def _lines(value: bytes, kind: type[Change | Repeat] = Change, width: int = 100) -> list[str]:

@@ -10,9 +10,9 @@ from tests.unit.core.group.history.history_records import cause
 from tests.unit.insight.pictures import NOW_MS, group, history_of, member, snapshot, then
 
 from klamm.cli.group.watch_view import watch_view
-from klamm.insight.group_snapshot import Snapshot
-from klamm.insight.group_watcher import WatchedGroup
-from klamm.insight.member_names import MemberNames
+from klamm.insight.group.group_snapshot import Snapshot
+from klamm.insight.group.group_watcher import WatchedGroup
+from klamm.insight.group.member_names import MemberNames
 
 
 def _lines(shown: Snapshot | None, *, width: int = 100, height: int = 30, **fields: Any) -> list[str]:

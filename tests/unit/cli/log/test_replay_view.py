@@ -16,8 +16,8 @@ from tests.unit.insight.coordinator_records import (
 )
 
 from klamm.cli.log.replay_view import group_lines, record_words
-from klamm.insight.coordinator_state import CoordinatorState
-from klamm.insight.member_names import MemberNames
+from klamm.insight.group.coordinator_state import CoordinatorState
+from klamm.insight.group.member_names import MemberNames
 from klamm.protocol.schema.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
 from klamm.protocol.schema.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
 from klamm.protocol.schema.share_group_metadata_key import ShareGroupMetadataKey
