@@ -69,7 +69,7 @@ def _headers(message: Message) -> list[tuple[str, bytes]]:
 
 
 def _records(bootstrap_servers: str, topic: str) -> Iterator[Message]:
-    """Yields all committed records of the topic as a member of the group `report`, which commits at the end.
+    """Yields the committed records of the topic that the group `report` has not read yet, and commits at the end.
 
     Raises KlammError if that takes too long or is not possible.
     """
@@ -104,6 +104,6 @@ def _records(bootstrap_servers: str, topic: str) -> Iterator[Message]:
         if has_read:
             consumer.commit(asynchronous=False)
     except KafkaException as error:
-        raise KlammError(f"the topic {topic} can't be read: {error}") from error
+        raise KlammError(f"the topic {topic} can't be read, or the offsets can't be committed: {error}") from error
     finally:
         consumer.close()

@@ -14,9 +14,9 @@ from typing import ClassVar, Final
 
 import pytest
 from tests.interop.churn_life import Life, Steady
-from tests.interop.consumer_protocol_scenarios import set_group_config
 from tests.interop.group_scenarios import StartClient
 from tests.interop.owner_watch import describe_members
+from tests.support.group_configs import set_group_config
 from tests.support.wire import Wire
 
 from klamm.protocol.errors import ErrorCode

@@ -18,10 +18,10 @@ from typing import ClassVar, NamedTuple
 import pytest
 from confluent_kafka import Producer
 from tests.interop.client_process import Member
-from tests.interop.consumer_protocol_scenarios import set_group_config
 from tests.interop.group_scenarios import StartClient
 from tests.interop.owner_watch import describe_consumer_group
 from tests.interop.record_scenarios import PARTITIONS
+from tests.support.group_configs import set_group_config
 from tests.support.wire import Wire
 
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest

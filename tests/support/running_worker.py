@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -26,9 +27,15 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1) -> None:
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
 
 
-def produce(bootstrap: str, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], **options: Any) -> None:
+def produce(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    **options: Any,
+) -> None:
     """Writes records, given as key and value."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **settings})
     for key, value in records:
         producer.produce(topic, value, key, **options)
         producer.poll(0)

@@ -2,7 +2,7 @@
 
 `make test` runs all of them; if CI is set, each commit runs another part. These are comparisons of recordings with
 Apache Kafka, which can fail only when a recording or Kafka changes; bugs that are planted to test the simulator; the
-largest requests of each API; the longest tests of clusters; and tests of Spark.
+largest requests of each API; the longest tests of clusters; workers on Apache Kafka; and tests of Spark.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class _Mark(NamedTuple):
 
     @property
     def done(self) -> int:
-        """A number that rises as records are finished."""
+        """The committed offset plus the number of records that are finished beyond it."""
         return self.committed + self.finished_beyond
 
     @property
@@ -92,7 +92,7 @@ class LimitWatch:
         self._round = 0
 
     def look(self, traffic: Traffic, now_ms: float, at: Millis) -> Iterator[None]:
-        """Looks at all groups, one in a step, with every sixth report of traffic.
+        """Looks at all groups with every sixth report of traffic. A step is one group, or one commit with metadata.
 
         `now_ms` is monotonic; `at` is the time of the records.
         """
@@ -133,8 +133,9 @@ class LimitWatch:
         marks = None
         if len(owners) <= _MOST_PARTITIONS:
             marks = yield from _marks(owners, committed, traffic)
-            if self._watched.get(group_id) is not before:
-                return  # the group went away between two steps
+            members_now = self._trackers.members_at_rest(partition, group_id)
+            if self._watched.get(group_id) is not before or not members_now or _owners(members_now) != owners:
+                return  # the group changed between two steps
         if marks is None or (before is None and not any(mark.lag for mark in marks.values())):
             self._watched.pop(group_id, None)
             return
@@ -187,7 +188,7 @@ def _marks(
 ) -> Generator[None, None, dict[_PartitionKey, _Mark] | None]:
     """Returns the partitions that the group has committed for; None if another broker leads a partition.
 
-    A step reads one metadata at most: that of a worker may be long.
+    Reads the metadata of one commit in a step, because a worker's metadata may be long.
     """
     marks = {}
     for topic, index in owners:

@@ -72,7 +72,9 @@ class AsyncHandlers:
     async def _slot(self) -> None:
         try:
             await self._serve()
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
             self._runs.crash(error)
 
     async def _serve(self) -> None:

@@ -19,6 +19,8 @@ __all__ = ["DeadLetters", "dead_letter_headers"]
 
 _PREFIX: Final = "klamm."
 _MOST_REASON: Final = 1000
+_LARGEST_MESSAGE_BYTES: Final = 1_000_000_000
+"""The most that librdkafka accepts for `message.max.bytes`."""
 
 
 def dead_letter_headers(
@@ -39,7 +41,9 @@ def dead_letter_headers(
         "group": group,
         "attempts": record.attempt,
     }
-    return [*record.headers, *((_PREFIX + name, str(value).encode()) for name, value in added.items())]
+    # The text of an error may contain half of a surrogate pair, for example from JSON.
+    texts = ((_PREFIX + name, str(value).encode("utf-8", "backslashreplace")) for name, value in added.items())
+    return [*record.headers, *texts]
 
 
 class DeadLetters:
@@ -48,7 +52,9 @@ class DeadLetters:
     def __init__(self, settings: dict[str, Any], group: str) -> None:
         from confluent_kafka import Producer
 
-        self._producer = Producer({**settings, "enable.idempotence": True, "linger.ms": 5})
+        # The broker decides how large a record may be: its topics had room for it.
+        own = {"message.max.bytes": _LARGEST_MESSAGE_BYTES}
+        self._producer = Producer({**own, **settings, "enable.idempotence": True, "linger.ms": 5})
         self._group = group
 
     def bury(

@@ -32,6 +32,8 @@ class HandlerPlan:
     pool: int | None
     """The number of processes that run the function; None to run it in this process."""
     window: RecordWindow
+    label: str = ""
+    """The name, if it is not that of the function."""
 
     def __post_init__(self) -> None:
         if not self.topics or not all(isinstance(topic, str) for topic in self.topics):
@@ -49,8 +51,8 @@ class HandlerPlan:
 
     @property
     def name(self) -> str:
-        """The name of the function."""
-        return self.function.__name__
+        """The name of the function, with a topic if another handler has this name."""
+        return self.label or self.function.__name__
 
     @property
     def is_async(self) -> bool:

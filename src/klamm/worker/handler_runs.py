@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from klamm.core.delivery.partition_lanes import Received, Work
 from klamm.core.delivery.record_delivery import Commit, Flow, RecordDelivery
-from klamm.protocol.types import TopicPartition
+from klamm.protocol.types import Offset, TopicPartition
 from klamm.worker.errors import RecordFailed, WorkerError
 from klamm.worker.handler_plan import HandlerPlan
 from klamm.worker.record import Record
@@ -98,7 +98,7 @@ class HandlerRuns:
             if decode is not None:
                 try:
                     record.value = decode(record.value)
-                except Exception as reason:
+                except (Exception, SystemExit, KeyboardInterrupt) as reason:
                     bad.append(work)
                     error = reason
             records.append(record)
@@ -184,10 +184,10 @@ class HandlerRuns:
 
     # For the thread that polls
 
-    def receive(self, partition: TopicPartition, received: Sequence[Received]) -> None:
-        """Takes records of a partition."""
+    def receive(self, partition: TopicPartition, received: Sequence[Received]) -> Offset | None:
+        """Takes records of a partition. Returns from where to read it again if the log was cut, else None."""
         with self.lock:
-            self.delivery.receive(partition, received, self.clock_ms())
+            return self.delivery.receive(partition, received, self.clock_ms())
 
     def commits(self, partitions: Iterable[TopicPartition] | None = None) -> list[Commit]:
         """Returns what to commit."""
@@ -197,7 +197,10 @@ class HandlerRuns:
     def flow(self) -> Flow:
         """Returns which partitions to pause and to resume."""
         with self.lock:
-            return self.delivery.flow(self.clock_ms())
+            flow = self.delivery.flow(self.clock_ms())
+        if flow.pause:
+            self.wake()  # a batch of a paused partition waits for no more records
+        return flow
 
     def wait_for_room(self) -> bool:
         """Returns whether the window is full. If it is, `has_room` is called when it has room again."""

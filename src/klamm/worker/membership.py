@@ -35,6 +35,10 @@ _ROOM_SECONDS: Final = 0.1
 """How long the thread waits for room in a full window before it pauses partitions."""
 _MOST_AT_ONCE: Final = 2000
 _ANSWER_SECONDS: Final = 30.0
+_END_SECONDS: Final = 5.0
+"""How long an assignment waits for the end of one partition, which may have no leader."""
+_REBALANCE_SECONDS: Final = 10.0
+"""How long a member that leaves makes its last commit again while a rebalance refuses it."""
 _LEAST_NOTE: Final = 64
 _HOPELESS: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -82,6 +86,8 @@ class Membership:
             OFFSET_END if settings.get("auto.offset.reset") in ("latest", "largest", "end") else OFFSET_BEGINNING
         )
         self._is_cooperative = is_cooperative(settings)
+        self._unanswered = 0
+        """Commits whose answer did not come yet."""
         self._names: dict[str, dict[int, TopicPartition]] = {topic: {} for topic in handlers}
         for runs in self._all_runs:
             runs.has_room = self._room.set
@@ -100,7 +106,9 @@ class Membership:
                 if time.monotonic() >= next_commit:
                     self._commit([commit for runs in self._all_runs for commit in runs.commits()])
                     next_commit = time.monotonic() + self._commit_every
-            self._give_back([name for runs in self._all_runs for name in runs.delivery.partitions])
+            self._commit_at_the_end(
+                self._give_back([name for runs in self._all_runs for name in runs.delivery.partitions])
+            )
         finally:
             self._consumer.close()
 
@@ -161,7 +169,11 @@ class Membership:
                 last, records = name, received.setdefault(name, [])
             records.append(each)
         for name, records in received.items():
-            self._handlers[name.topic].receive(name, records)
+            again = self._handlers[name.topic].receive(name, records)
+            if again is not None:
+                _logger.warning("the log of %s was cut: reads it again from offset %d", name, again)
+                self._on_gone()
+                self._consumer.seek(ConsumerPartition(*name, again))
         for topic in {name.topic for name in received}:
             self._handlers[topic].wake()
 
@@ -188,10 +200,18 @@ class Membership:
             text = metadata_of(committed)
             finished = decode_note(position or Offset(0), text).finished
             if finished:
-                finished = decode_note(position or Offset(0), text, self._end_of(committed)).finished
+                # Without the end the ranges may be those of another log: the records are handled again.
+                end = self._end_of(committed)
+                finished = () if end is None else decode_note(position or Offset(0), text, end).finished
+            begins = position is None and self._reset == OFFSET_END
+            if begins:
+                position = self._end_of(committed)
             runs = self._handlers[name.topic]
             with runs.lock:
                 runs.delivery.assign(name, position, finished)
+                if begins:
+                    # Without a commit, the next owner would begin at another end, and records between would be lost.
+                    runs.delivery.commit_failed([name])
             starts.append(ConsumerPartition(*name, OFFSET_INVALID if position is None else position))
             restart = ConsumerPartition(*name, self._reset if position is None else position)
             self._starts[name.topic, int(name.partition)] = restart
@@ -215,21 +235,24 @@ class Membership:
                 raise WorkerError(f"the offset of {each.topic}-{each.partition} can't be read: {each.error.str()}")
         return found
 
-    def _end_of(self, partition: ConsumerPartition) -> Offset:
+    def _end_of(self, partition: ConsumerPartition) -> Offset | None:
+        """Returns the end of a partition; None if it has no leader for now. The other partitions must go on."""
         try:
-            _, end = self._consumer.get_watermark_offsets(partition, timeout=_ANSWER_SECONDS)
+            _, end = self._consumer.get_watermark_offsets(partition, timeout=_END_SECONDS)
         except KafkaException as error:
             where = f"{partition.topic}-{partition.partition}"
-            raise WorkerError(f"the end of {where} can't be read: {error.args[0].str()}") from error
+            _logger.warning("the end of %s can't be read: %s", where, error.args[0].str())
+            return None
         return Offset(end)
 
     def _revoked(self, _consumer: Consumer, partitions: list[ConsumerPartition]) -> None:
         names = [_name_of(each) for each in partitions]
         _logger.info("gives back %s", ", ".join(map(str, names)) or "no partition")
-        self._give_back(names)
+        if left := self._give_back(names):
+            _logger.warning("the last commit of %d partitions was refused; what it contained runs again", len(left))
 
-    def _give_back(self, names: Sequence[TopicPartition]) -> None:
-        """Waits for what runs, commits, and drops the partitions."""
+    def _give_back(self, names: Sequence[TopicPartition]) -> list[Commit]:
+        """Waits for what runs, commits, and drops the partitions. Returns the commits that a rebalance has refused."""
         for runs in self._all_runs:
             with runs.lock:
                 runs.delivery.revoke(names)
@@ -240,9 +263,11 @@ class Membership:
                 break
             self._on_turn()
             time.sleep(0.005)
+        if self._unanswered:
+            self._commit_again(names)  # a commit without an answer may yet be refused
         commits = [commit for runs in self._all_runs for commit in runs.commits(names)]
         self._drop(names)
-        self._commit_now(commits)
+        return self._commit_now(commits)
 
     def _is_drained(self, runs: HandlerRuns, names: Sequence[TopicPartition]) -> bool:
         with runs.lock:
@@ -266,23 +291,40 @@ class Membership:
             return
         try:
             self._consumer.commit(offsets=[_to_partition(each) for each in commits], asynchronous=True)
+            self._unanswered += 1
         except KafkaException as error:
             _logger.warning("a commit can't be sent: %s", error)
             self._commit_again([each.partition for each in commits])
 
-    def _commit_now(self, commits: Sequence[Commit]) -> None:
+    def _commit_at_the_end(self, commits: list[Commit]) -> None:
+        """Makes commits again that were refused because another member joined or left at this moment."""
+        ends = time.monotonic() + _REBALANCE_SECONDS
+        while commits and time.monotonic() < ends:
+            self._consumer.poll(_POLL_SECONDS)  # the member joins again; a record is not handled any more
+            owned = {_name_of(each) for each in self._consumer.assignment()}
+            commits = self._commit_now([each for each in commits if each.partition in owned])
+        if commits:
+            _logger.warning("the last commit of %d partitions was refused; what it contained runs again", len(commits))
+
+    def _commit_now(self, commits: Sequence[Commit]) -> list[Commit]:
+        """Commits and waits for the answer. Returns the commits that were refused because of a rebalance."""
         if not commits:
-            return
+            return []
         try:
             answers = self._consumer.commit(offsets=[_to_partition(each) for each in commits], asynchronous=False)
         except KafkaException as error:
+            if error.args[0].code() in _OF_REBALANCE:
+                return list(commits)
             _logger.warning("the last commit failed, and what it contained runs again: %s", error)
-            return
-        for each in answers or ():
-            if each.error is not None:
-                _logger.warning("the last commit of %s-%d failed: %s", each.topic, each.partition, each.error.str())
+            return []
+        failed = {_name_of(each): each.error for each in answers or () if each.error is not None}
+        for name, cause in failed.items():
+            if cause.code() not in _OF_REBALANCE:
+                _logger.warning("the last commit of %s failed: %s", name, cause.str())
+        return [each for each in commits if each.partition in failed and failed[each.partition].code() in _OF_REBALANCE]
 
     def _committed(self, error: KafkaError | None, partitions: list[ConsumerPartition]) -> None:
+        self._unanswered = max(0, self._unanswered - 1)
         failed = partitions if error is not None else [each for each in partitions if each.error is not None]
         if not failed:
             return

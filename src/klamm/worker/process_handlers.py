@@ -14,11 +14,14 @@ import signal
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from klamm.worker.errors import ProcessFailure, UndecodableRecords
+from klamm.worker.handler_plan import HandlerPlan
 
-__all__ = ["HandlerProcess", "serve_records"]
+__all__ = ["HandlerProcess", "note_plan", "serve_records"]
+
+_PLANS: Final = "__klamm_plans__"
 
 
 class _Failed(NamedTuple):
@@ -41,8 +44,8 @@ _Answer: TypeAlias = _Failed | _Undecodable | None
 class HandlerProcess:
     """One process of a handler's pool. One thread uses it."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    def __init__(self, plan: HandlerPlan) -> None:
+        self._plan = plan
         self._is_closed = False
         self._is_ready = False
         self._start()
@@ -50,7 +53,9 @@ class HandlerProcess:
     def _start(self) -> None:
         context = get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=serve_records, args=(theirs, self._function), daemon=True)
+        self._process = context.Process(
+            target=serve_records, args=(theirs, self._plan.function, self._plan.topics), daemon=True
+        )
         self._process.start()
         theirs.close()
         self._is_ready = False
@@ -99,14 +104,21 @@ class HandlerProcess:
             self._process.join()
 
 
-def serve_records(connection: Connection, function: Callable[..., Any]) -> None:
-    """Handles records until the connection ends. This is what the process runs.
+def note_plan(plan: HandlerPlan) -> None:
+    """Leaves the plan at its function, where the processes of its pool find it. A function may have several plans."""
+    plans: dict[tuple[str, ...], HandlerPlan] = plan.function.__dict__.setdefault(_PLANS, {})
+    plans[plan.topics] = plan
+
+
+def serve_records(connection: Connection, function: Callable[..., Any], topics: tuple[str, ...]) -> None:
+    """Handles records of these topics until the connection ends. This is what the process runs.
 
     The worker decides when the process ends, so it ignores the signals that end the worker.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    decode = function.__klamm_plan__.decode  # type: ignore[attr-defined]
+    plan: HandlerPlan = function.__dict__[_PLANS][topics]
+    decode = plan.decode
     with contextlib.suppress(EOFError, OSError), asyncio.Runner() as runner:
         connection.send(None)  # ready
         while True:

@@ -29,5 +29,5 @@ class Record:
 
 
 def headers_size_bytes(headers: Iterable[tuple[str, bytes | None]]) -> int:
-    """Returns what the headers of a record need in memory, without what Python adds to each object."""
+    """Returns the size of names and values, without what Python adds to each object."""
     return sum(len(name) + len(value or b"") for name, value in headers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from threading import Condition, Thread
@@ -28,7 +30,11 @@ class HandlerCaller(Protocol):
 
 
 class FunctionCaller:
-    """Calls the handler in the thread itself. A thread can't be stopped, so the deadline has no effect."""
+    """Calls the handler in the thread itself. A thread can't be stopped, so the deadline has no effect.
+
+    A plain function may return a coroutine, for example a decorated one. It runs on an event loop of its own, in the
+    thread: a coroutine that nobody runs would be a record that nobody handles.
+    """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
@@ -38,7 +44,9 @@ class FunctionCaller:
 
     def __call__(self, argument: Any, seconds: float | None) -> None:
         """Calls the function."""
-        self._function(argument)
+        result = self._function(argument)
+        if inspect.iscoroutine(result):
+            asyncio.run(result)
 
 
 class ThreadHandlers:
@@ -82,7 +90,7 @@ class ThreadHandlers:
     def _slot(self, caller: HandlerCaller) -> None:
         try:
             self._serve(caller)
-        except Exception as error:
+        except BaseException as error:
             self._runs.crash(error)
 
     def _serve(self, caller: HandlerCaller) -> None:

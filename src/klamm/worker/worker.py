@@ -21,7 +21,7 @@ from klamm.worker.event_loop_thread import EventLoopThread
 from klamm.worker.handler_plan import HandlerPlan
 from klamm.worker.handler_progress import HandlerProgress, ProgressLine, measure_progress
 from klamm.worker.handler_runs import HandlerRuns
-from klamm.worker.process_handlers import HandlerProcess
+from klamm.worker.process_handlers import HandlerProcess, note_plan
 from klamm.worker.record import Record
 from klamm.worker.thread_handlers import FunctionCaller, HandlerCaller, ThreadHandlers
 from klamm.worker.worker_metrics import WorkerMetrics
@@ -115,6 +115,7 @@ class Worker:
         """
 
         def declare(function: _Function) -> _Function:
+            is_taken = function.__name__ in {other.name for other in self._plans}
             plan = HandlerPlan(
                 function=function,
                 topics=topics,
@@ -127,13 +128,14 @@ class Worker:
                 within=within,
                 pool=pool,
                 window=RecordWindow(window, window_bytes, self._metadata_bytes),
+                label=":".join([function.__name__, *topics[:1]]) if is_taken else "",
             )
             taken = {topic for other in self._plans for topic in other.topics}
             if both := taken.intersection(topics):
                 raise WorkerError(f"{', '.join(sorted(both))}: a topic has one handler")
             self._plans.append(plan)
             if pool is not None:
-                function.__klamm_plan__ = plan  # type: ignore[attr-defined]  # the processes of the pool find it there
+                note_plan(plan)
             return function
 
         return declare
@@ -167,7 +169,7 @@ class Worker:
         try:
             for plan, processes in pools.items():
                 for _ in range(plan.pool or 0):
-                    processes.append(HandlerProcess(plan.function))
+                    processes.append(HandlerProcess(plan))
             with self._stopping_at_signals(), self._served(metrics):
                 self._run(pools, sys.stderr.isatty() if progress is None else progress)
         finally:

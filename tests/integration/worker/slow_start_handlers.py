@@ -25,6 +25,13 @@ def work(record: Record) -> None:
         time.sleep(3600)
 
 
+@app.handler("texts", pool=1, retries=Retry(1), decode=bytes.decode, dead_letters="texts-failed")
+@app.handler("numbers", pool=1, retries=Retry(1), decode=int, dead_letters="numbers-failed")
+def work_on_either(record: Record) -> None:
+    """Fails with the type of the value that it gets."""
+    raise TypeError(type(record.value).__name__)
+
+
 @app.handler("batches", pool=1, batch=3, retries=Retry(5), decode=bytes.decode, dead_letters="batches-failed")
 def work_on_batch(records: list[Record]) -> None:
     """Accepts decoded values only."""

@@ -33,7 +33,7 @@ def handling(topic: str, values: Sequence[bytes]) -> Iterator[tuple[HandlerRuns,
         done(None)
 
     runs = HandlerRuns(plan, clock_ms=new_clock(), to_record=replace, bury=bury, stop=print)
-    process = HandlerProcess(plan.function)
+    process = HandlerProcess(plan)
     threads = ThreadHandlers(runs, [process])
     name = TopicPartition(topic, PartitionIndex(0))
     runs.delivery.assign(name, Offset(0))
@@ -56,6 +56,14 @@ def test_the_start_of_a_process_is_not_part_of_a_deadline() -> None:
         wait_until(lambda: runs.succeeded + runs.dead == len(values))
     reasons = {value: of_letter["klamm.reason"] for value, of_letter in headers.items()}
     assert reasons == {b"hang": b"the deadline is over; the process was killed"}
+
+
+def test_each_pool_of_a_function_has_its_own_decoder() -> None:
+    """A function may handle two topics with different options."""
+    for topic, reason in (("texts", b"TypeError: str"), ("numbers", b"TypeError: int")):
+        with handling(topic, [b"1"]) as (runs, headers):
+            wait_until(lambda runs=runs: runs.dead == 1)  # type: ignore[misc]
+        assert headers[b"1"]["klamm.reason"] == reason
 
 
 def test_values_that_do_not_decode_in_a_process_are_tried_once() -> None:

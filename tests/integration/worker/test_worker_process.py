@@ -1,4 +1,6 @@
-"""Tests of a worker that is a process of its own: signals, the line in a terminal, and figures for Prometheus."""
+"""Tests of a worker that is a process of its own: signals, the line in a terminal, figures for Prometheus, and a
+simulated run without a Kafka client.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +32,13 @@ HANDLERS: Final = {
         "    print('begins\\n', end='', flush=True)\n"
         "    time.sleep(1.5)\n"
     ),
+    "held": (
+        "@app.handler(TOPIC, concurrency=4)\n"
+        "def handle(record):\n"
+        "    print('begins\\n', end='', flush=True)\n"
+        "    while not pathlib.Path(__file__).with_name('may-end').exists():\n"
+        "        time.sleep(0.02)\n"
+    ),
     "pool": (
         "@app.handler(TOPIC, pool=4)\n"
         "def handle(record):\n"
@@ -51,7 +60,7 @@ def process_of(servers: str, topic: str, handler: str, folder: Path, run: str = 
     """Runs a worker whose handler prints a line when a record begins."""
     script = folder / "work.py"
     script.write_text(
-        "import asyncio, time\n"
+        "import asyncio, pathlib, time\n"
         "from klamm.worker import Worker\n"
         f"TOPIC = {topic!r}\n"
         f"app = Worker({servers!r}, group=TOPIC, drain=1 if {handler == 'stuck'} else 30)\n"
@@ -75,7 +84,7 @@ def _wait_for_begins(process: subprocess.Popen[str], count: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("handler", HANDLERS)
+@pytest.mark.parametrize("handler", ["coroutine", "threads", "pool"])
 def test_a_signal_ends_the_worker_gracefully(servers: str, tmp_path: Path, handler: str, number: int) -> None:
     """Records that run are finished and committed, and the process ends with status 0."""
     topic = f"signal-{handler}-{number:d}"
@@ -88,19 +97,22 @@ def test_a_signal_ends_the_worker_gracefully(servers: str, tmp_path: Path, handl
     assert committed(servers, topic, topic) == (4, "")
 
 
-def test_a_handler_that_does_not_end_does_not_keep_the_worker(servers: str, tmp_path: Path) -> None:
-    """After `drain` the worker commits what is finished, and leaves; a second signal ends the process at once."""
-    create_topic(servers, "stuck")
-    produce(servers, "stuck", [(b"a", b"x")])
-    with process_of(servers, "stuck", "stuck", tmp_path) as process:
+@pytest.mark.parametrize(("signals", "status"), [(1, 0), (2, -signal.SIGTERM)])
+def test_a_handler_that_does_not_end(servers: str, tmp_path: Path, signals: int, status: int) -> None:
+    """After `drain` the worker leaves although a handler runs; a second signal ends the process at once."""
+    topic = f"stuck-{signals}"
+    create_topic(servers, topic)
+    produce(servers, topic, [(b"a", b"x")])
+    with process_of(servers, topic, "stuck", tmp_path) as process:
         _wait_for_begins(process, 1)
         process.send_signal(signal.SIGTERM)
         errors = process.stderr
         assert errors is not None
         wait_until(lambda: "handlers still run after 1 seconds" in errors.readline())
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == -signal.SIGTERM
-    assert committed(servers, "stuck", "stuck")[0] <= 0
+        if signals == 2:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == status
+    assert committed(servers, topic, topic)[0] <= 0
 
 
 def test_progress_and_figures_while_it_runs(servers: str, tmp_path: Path) -> None:
@@ -114,14 +126,15 @@ def test_progress_and_figures_while_it_runs(servers: str, tmp_path: Path) -> Non
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             return str(answer.read().decode())
 
-    with process_of(servers, "figures", "coroutine", tmp_path, options) as process:
+    with process_of(servers, "figures", "held", tmp_path, options) as process:
         _wait_for_begins(process, 4)
         assert 'klamm_worker_records_running{group="figures",handler="handle"} 4.0' in figures()
+        (tmp_path / "may-end").touch()
         wait_until(lambda: 'klamm_worker_handled_records_total{group="figures",handler="handle"} 4.0' in figures())
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
         assert process.returncode == 0
-    assert "handle" in errors
+    assert "handle: 0 handled" in errors
 
 
 def test_a_run_for_tests_needs_no_kafka_client(tmp_path: Path) -> None:

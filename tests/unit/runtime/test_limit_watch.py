@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import pytest
 from tests.unit.core.group.history.story import Story, committed, parts
 
 from klamm.core.delivery.commit_text import CommitNote, encode_note
@@ -92,16 +93,20 @@ def test_a_worker_that_waits_for_one_record_is_not_limited() -> None:
     assert limit.cause == Cause.LIMITED_BY_PARTITION
 
 
-def test_a_group_that_goes_away_during_a_look_is_forgotten() -> None:
-    """A look at a worker's metadata takes several steps; the coordinator may lose the group between them."""
-    for is_lost in (False, True):
-        world = World()
-        world.note = CommitNote(in_flight=1)
-        world.look(900, 300, times=2)
-        if is_lost:
-            world.on_step = partial(world.watch.forget, PartitionIndex(0))
-        world.look(900, 300)
-        assert bool(world.published) is not is_lost
+@pytest.mark.parametrize("change", ["none", "forgotten", "rebalance"])
+def test_a_group_that_changes_during_a_look_is_not_judged(change: str) -> None:
+    """A look at a worker's metadata takes several steps. Between them the coordinator may lose the group, or a
+    rebalance may begin.
+    """
+    world = World()
+    world.note = CommitNote(in_flight=1)
+    world.look(900, 300, times=2)
+    if change == "forgotten":
+        world.on_step = partial(world.watch.forget, PartitionIndex(0))
+    elif change == "rebalance":
+        world.on_step = lambda: world.story.tell(world.story.needed())
+    world.look(900, 300)
+    assert bool(world.published) is (change == "none")
 
 
 def test_the_end_of_a_limit_is_recorded() -> None:

@@ -120,8 +120,10 @@ def decode_note(position: Offset, text: str | None, end: Offset | None = None) -
 
 
 def count_finished(position: Offset, text: str | None) -> int:
-    """Returns how many records beyond the committed offset are finished, as its metadata says: 0 if the text is none of
-    ours. The broker asks for many partitions, and this takes a small part of the time of `decode_note`.
+    """Returns how many records beyond the committed offset are finished; 0 if the text is not a worker's note.
+
+    Quicker than `decode_note` if the ranges are bits, as those of long notes usually are. Does not check the end of the
+    log.
     """
     try:
         _, ranges = _parts_of(position, text)

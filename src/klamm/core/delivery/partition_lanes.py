@@ -329,21 +329,22 @@ class PartitionLanes:
         return self.end
 
     def finished_ranges(self) -> tuple[OffsetRange, ...]:
-        """Returns the finished records beyond the position. Offsets without a record belong to the range around them.
+        """Returns the finished records beyond the position. Offsets without a record between them are in their range.
 
         Records that an earlier owner finished are named again until they are received.
         """
         ranges: list[OffsetRange] = []
         start: Offset | None = None
+        end = Offset(0)
         for work in self._pending:
             if work.is_finished:
                 start = work.offset if start is None else start
+                end = Offset(work.offset + 1)
             elif start is not None:
-                ranges.append((start, work.offset))
+                ranges.append((start, end))
                 start = None
         if start is not None:
-            assert self.end is not None
-            ranges.append((start, self.end))
+            ranges.append((start, end))
         known = self.end if self._pending else self.position
         for first, last in self._recovered:
             clipped = first if known is None else max(first, known)
@@ -394,3 +395,10 @@ class PartitionLanes:
         """Lets no further record start; those that run go on."""
         self.is_revoked = True
         self._ready.clear()
+
+    def let_go(self) -> None:
+        """Ends the ownership. A record that still runs, or whose result nobody asks for, must not keep the others."""
+        self.revoke()
+        self.is_gone = True
+        self._pending.clear()
+        self._lanes.clear()

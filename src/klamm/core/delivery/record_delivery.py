@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
 from klamm.core.delivery.commit_text import RangeRoom, encode_note
@@ -112,24 +112,40 @@ class RecordDelivery:
         for partition in partitions:
             lanes = self._partitions.pop(partition, None)
             if lanes is not None:
-                lanes.revoke()
-                lanes.is_gone = True
+                lanes.let_go()
+        if any(work.partition.is_gone for _, _, work in self._retries):
+            self._retries = [each for each in self._retries if not each[2].partition.is_gone]
+            heapify(self._retries)
 
     # Records
 
-    def receive(self, partition: TopicPartition, received: Sequence[Received], now_ms: float) -> None:
-        """Takes records of a partition in the order of their offsets; those of a partition not owned are ignored."""
+    def receive(self, partition: TopicPartition, received: Sequence[Received], now_ms: float) -> Offset | None:
+        """Takes records of a partition in the order of their offsets; those of a partition not owned are ignored.
+
+        Returns None. If the records begin before the end of what was received, an offset: then nothing was taken, the
+        ownership has begun again, and the caller reads the partition again from this offset.
+        """
         lanes = self._partitions.get(partition)
         if lanes is None or lanes.is_revoked or not received:
-            return
-        if lanes.end is not None and received[0].offset < lanes.end:
-            # The log has ended before the position, and begins again: it was deleted, or an unclean election cut it.
-            is_paused = lanes.is_paused
-            self.drop([partition])
-            lanes = self.assign(partition, None)
-            lanes.is_paused = is_paused
+            return None
+        first, last = received[0].offset, received[-1].offset
+        if (lanes.end is not None and first < lanes.end) or last - first < len(received) - 1:
+            return self._begin_again(lanes, min(each.offset for each in received))
         lanes.receive(received, self._is_keyed, self._lane, now_ms)
         self._give_turn(lanes)
+        return None
+
+    def _begin_again(self, lanes: PartitionLanes, cut: Offset) -> Offset:
+        """Begins the ownership again after the log was cut at an offset: by an unclean election, or because the topic
+        was deleted. Records before the cut are still there; those beyond it are others now.
+        """
+        position, ranges = lanes.position, lanes.finished_ranges()
+        self.drop([lanes.name])
+        if position is None or cut <= position:
+            position, ranges = cut, ()
+        again = self.assign(lanes.name, position, [(start, min(end, cut)) for start, end in ranges if start < cut])
+        again.is_paused = lanes.is_paused
+        return position
 
     def take(self, now_ms: float) -> list[Work]:
         """Returns the records to handle now, as one run; an empty list if there is nothing to start."""
@@ -162,7 +178,8 @@ class RecordDelivery:
 
     def _waits_for_more(self, lanes: PartitionLanes, now_ms: float) -> bool:
         work = lanes.startable
-        is_filled = lanes.queued >= self._batch or (work is not None and work.is_alone)
+        # Of a paused partition no more comes.
+        is_filled = lanes.is_paused or lanes.queued >= self._batch or (work is not None and work.is_alone)
         return not is_filled and now_ms < lanes.ready_since_ms + self._within_ms
 
     def succeed(self, run: Sequence[Work]) -> None:

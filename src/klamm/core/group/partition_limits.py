@@ -32,10 +32,10 @@ class PartitionFlow(NamedTuple):
     arriving: float
     """Records a second."""
     done: float
-    """Records a second by which the group's committed offset advances, and what workers have finished beyond it."""
+    """Records a second that are done: the rise of the committed offset, and what workers finish beyond it."""
     lag: int
     is_growing: bool
-    """Whether the lag, without what workers have finished, has grown, apart from the steps of periodic commits."""
+    """Whether the unfinished records have become more, apart from the steps of periodic commits."""
 
     @property
     def is_behind(self) -> bool:

@@ -65,7 +65,7 @@ def flows_of(snapshots: Sequence[Snapshot]) -> list[PartitionFlow]:
 
 
 def _done(snapshots: Sequence[Snapshot], key: PartitionKey) -> float:
-    """Returns the rate of the commits from the first step to the last one, or over the whole time if there is one."""
+    """Returns the rate of done records from the first step to the last one, or over the whole time if there is one."""
     steps = _steps(snapshots, key)
     if len(steps) < 2:
         steps = [(each.at_ms, each.done(key) or 0) for each in (snapshots[0], snapshots[-1])]
@@ -74,7 +74,7 @@ def _done(snapshots: Sequence[Snapshot], key: PartitionKey) -> float:
 
 
 def _steps(snapshots: Sequence[Snapshot], key: PartitionKey) -> list[tuple[int, int]]:
-    """Returns when commits were seen to change what is done, and the new values."""
+    """Returns when a snapshot first showed another number of done records, and that number."""
     steps = []
     for before, after in pairwise(snapshots):
         done = after.done(key)
@@ -95,7 +95,9 @@ def _is_enough(snapshots: Sequence[Snapshot]) -> bool:
     if len(snapshots) < 2:
         return False
     late = [
-        key for key in last.picture.owners if first.lag(key) and (last.done(key) or 0) < first.ends.get(key, (0, 0))[1]
+        key
+        for key in last.picture.owners
+        if first.lag(key) and last.committed.get(key, 0) < first.ends.get(key, (0, 0))[1]
     ]
     is_long = last.at_ms - first.at_ms >= _SHORTEST_MS
     return not late or (is_long and all(len(_steps(snapshots, key)) >= _STEPS for key in late))

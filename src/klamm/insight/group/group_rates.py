@@ -33,7 +33,7 @@ class Rates:
             self._snapshots.popleft()
 
     def of(self, key: PartitionKey) -> Rate:
-        """Returns the rates of one partition: how fast it grows, and how fast the group's commits advance."""
+        """Returns the rates of one partition: how fast it grows, and how fast the group finishes records."""
         if len(self._snapshots) < 2:
             return Rate(None, None)
         first, last = self._snapshots[0], self._snapshots[-1]
@@ -41,10 +41,10 @@ class Rates:
         if seconds <= 0:
             return Rate(None, None)
         ends = (first.ends.get(key), last.ends.get(key))
-        commits = (first.committed.get(key), last.committed.get(key))
+        done = (first.done(key), last.done(key))
         return Rate(
             _per_second(ends[0] and ends[0][1], ends[1] and ends[1][1], seconds),
-            _per_second(commits[0], commits[1], seconds),
+            _per_second(done[0], done[1], seconds),
         )
 
     def total(self) -> Rate:

@@ -60,7 +60,7 @@ def test_a_group_that_keeps_up_is_explained_at_once(klamm: Command, topic: str, 
 def test_a_worker_that_waits_for_one_record_is_not_limited(klamm: Command, topic: str, group: str) -> None:
     """The commit of a worker stands still, but the records beyond it are finished as they arrive."""
     address = klamm.environment["KLAMM_BOOTSTRAP_SERVER"]
-    app = Worker(address, group=group, commit_every=0.2, drain=1)
+    app = Worker(address, group=group, commit_every=0.05, drain=1)
     release, is_over = threading.Event(), threading.Event()
 
     @app.handler(topic, concurrency=10)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from klamm.core.delivery.commit_text import RangeRoom
+from klamm.core.delivery.commit_text import RangeRoom, decode_note, encode_note
 from klamm.core.delivery.partition_lanes import PartitionLanes, Received, Work
 from klamm.core.delivery.range_bytes import OffsetRange
 from klamm.core.delivery.record_window import PATIENCE_MS, RecordWindow
@@ -89,17 +89,28 @@ def test_a_failed_record_keeps_its_place() -> None:
 
 
 def test_the_position_is_the_end_of_the_unbroken_run() -> None:
-    """Finished records beyond it are ranges; offsets without a record belong to the range around them."""
+    """Finished records beyond it are ranges; offsets without a record between them belong to their range."""
     lanes = new_lanes("ab.cd")
     run = start_all(lanes)
     lanes.finish([run[1]])
-    assert (lanes.position, lanes.finished_ranges()) == (0, ((1, 3),))
+    assert (lanes.position, lanes.finished_ranges()) == (0, ((1, 2),))
     lanes.finish([run[3]])
-    assert (lanes.position, lanes.finished_ranges()) == (0, ((1, 3), (4, 5)))
+    assert (lanes.position, lanes.finished_ranges()) == (0, ((1, 2), (4, 5)))
     lanes.finish([run[0]])
     assert (lanes.position, lanes.finished_ranges()) == (3, ((4, 5),))
     lanes.finish([run[2]])
     assert (lanes.position, lanes.finished_ranges()) == (5, ())
+
+
+def test_a_gap_in_the_offsets_does_not_make_the_ranges_long() -> None:
+    """Compaction and aborted transactions leave gaps. The text of a commit has no room for a range that covers one."""
+    lanes = PartitionLanes(NAME, Offset(0), (), RangeRoom.within(4096))
+    offsets_of = [*range(8000), 200_000]
+    lanes.receive([Received(Offset(each), b"%d" % each, 1, None) for each in offsets_of], True, None, 0)
+    run = lanes.start(8000, 0)
+    lanes.finish([work for work in run if work.offset % 2])
+    note = lanes.note()
+    assert decode_note(Offset(0), encode_note(Offset(0), note, 4096)) == note
 
 
 def test_what_an_earlier_owner_has_finished_is_skipped() -> None:

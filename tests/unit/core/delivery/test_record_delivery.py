@@ -26,10 +26,12 @@ def new_delivery(keys: str = "", **options: Any) -> RecordDelivery:
     return delivery
 
 
-def receive(delivery: RecordDelivery, partition: TopicPartition, keys: str, first: int = 0, now_ms: float = 0) -> None:
+def receive(
+    delivery: RecordDelivery, partition: TopicPartition, keys: str, first: int = 0, now_ms: float = 0
+) -> Offset | None:
     """Receives a record for each letter, with the letter as the key."""
     records = [Received(Offset(first + at), key.encode(), 10, key) for at, key in enumerate(keys)]
-    delivery.receive(partition, records, now_ms)
+    return delivery.receive(partition, records, now_ms)
 
 
 def take_all(delivery: RecordDelivery, now_ms: float = 0) -> list[list[Work]]:
@@ -195,12 +197,62 @@ def test_a_log_that_begins_again_is_read_from_its_beginning() -> None:
     delivery.assign(P0, Offset(100), [(Offset(102), Offset(103))])
     receive(delivery, P0, "abc", 100)
     assert delivery.flow(1000).pause == [P0, P1]
-    receive(delivery, P0, "ab", 0)
+    old = delivery.partitions[P0]
+    assert receive(delivery, P0, "ab", 0) == 0
+    assert old.is_gone
     assert delivery.partitions[P0].is_paused
+    assert receive(delivery, P0, "ab", 0) is None
     (first, second) = take_all(delivery)
     delivery.succeed(first)
     delivery.succeed(second)
     assert sorted(delivery.flow(1000).resume) == [P0, P1]
+
+
+def test_records_before_the_cut_of_a_log_are_not_lost() -> None:
+    """An unclean election cuts the log behind the position. What is not finished is read again, and what was finished
+    before the cut is not handled again. The new records at the old offsets are handled.
+    """
+    delivery = new_delivery("abcdef", concurrency=3)
+    first, second, third = take_all(delivery)
+    delivery.succeed(second)
+    (fourth,) = take_all(delivery)
+    delivery.succeed(fourth)
+    take_all(delivery)
+    assert receive(delivery, P0, "xy", 3) == 0
+    assert delivery.commits([P0]) == []
+    delivery.succeed(first)  # too late: the run belongs to an ownership that is over
+    delivery.succeed(third)
+    assert receive(delivery, P0, "abcxyz", 0) is None
+    runs = offsets(take_all(delivery))
+    assert runs == [[0], [2]]
+
+
+def test_a_read_that_goes_back_is_read_again() -> None:
+    """The step back may lie within one read."""
+    delivery = new_delivery("ab")
+    records = [Received(Offset(offset), b"%d" % offset, 10, "x") for offset in (2, 3, 4, 3, 4)]
+    assert delivery.receive(P0, records, 0) == 0
+    assert delivery.partitions[P0].unfinished == 0
+
+
+def test_a_dropped_partition_leaves_nothing_in_memory() -> None:
+    """Records that wait for their next attempt do not keep the others of their partition."""
+    delivery = new_delivery("aab")
+    first, _other = take_all(delivery)
+    delivery.fail(first, 0)
+    lanes = delivery.partitions[P0]
+    delivery.drop([P0])
+    assert not delivery.has_waiting
+    assert delivery.next_ms() is None
+    assert lanes.position == lanes.end
+
+
+def test_a_batch_of_a_paused_partition_does_not_wait() -> None:
+    """No more records come before the batch was handled."""
+    delivery = new_delivery("abcd", batch=10, within_ms=60_000, window=RecordWindow(records=4))
+    assert take_all(delivery) == []
+    assert delivery.flow(0).pause == [P0, P1]
+    assert offsets(take_all(delivery)) == [[0, 1, 2, 3]]
 
 
 def test_a_full_window_pauses_all_partitions() -> None:

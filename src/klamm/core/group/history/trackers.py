@@ -55,6 +55,11 @@ class GroupTrackers:
                 if members:
                     yield partition, group_id, members
 
+    def members_at_rest(self, partition: PartitionIndex, group_id: str) -> Mapping[str, MemberThen] | None:
+        """Returns the members of a group; None if it is unknown or has a change in progress."""
+        tracker = self._by_partition.get(partition, {}).get(group_id)
+        return None if tracker is None else tracker.members_at_rest()
+
     def partitions(self) -> list[PartitionIndex]:
         """Returns the partitions that have trackers."""
         return list(self._by_partition)

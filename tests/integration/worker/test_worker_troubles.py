@@ -1,0 +1,181 @@
+"""Tests that a worker loses no record when requests fail, records are unusual, or functions are decorated."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from tests.support.running_worker import FAST, committed, create_topic, produce, read_all, running, wait_until
+
+from klamm.core.delivery.commit_text import decode_note
+from klamm.protocol.types import Offset
+from klamm.testing import Broker
+from klamm.worker import Record, Retry, Worker, membership
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    """Runs a broker for all tests; each test has its own topic and group."""
+    with Broker(config={"group.min.session.timeout.ms": "500", "message.max.bytes": "2000000"}) as running:
+        yield running.bootstrap_servers
+
+
+def new_worker(servers: str, group: str, **options: Any) -> Worker:
+    return Worker(servers, group=group, **{"commit_every": 0.1, "settings": FAST, **options})
+
+
+def test_a_plain_function_that_returns_a_coroutine_is_not_skipped(servers: str) -> None:
+    """A decorator may hide that a function is a coroutine function. The coroutine runs, in the handler's thread."""
+    create_topic(servers, "decorated")
+    produce(servers, "decorated", [(b"a", b"1"), (b"a", b"2")])
+    app = new_worker(servers, "decorated")
+    handled: list[bytes] = []
+
+    def counted(function: Callable[[Record], Any]) -> Callable[[Record], Any]:
+        @wraps(function)
+        def call(record: Record) -> Any:
+            return function(record)
+
+        return call
+
+    @app.handler("decorated")
+    @counted
+    async def handle(record: Record) -> None:
+        await asyncio.sleep(0)
+        handled.append(record.value)
+
+    with running(app):
+        wait_until(lambda: committed(servers, "decorated", "decorated")[0] == 2)
+    assert handled == [b"1", b"2"]
+
+
+def test_a_start_at_the_end_loses_nothing_after_the_first_assignment(servers: str) -> None:
+    """With `start="latest"`, a partition without records has a commit, from which the next worker goes on."""
+    create_topic(servers, "late")
+    produce(servers, "late", [(b"a", b"before")])
+    handled: list[bytes] = []
+
+    def new() -> Worker:
+        app = new_worker(servers, "late", start="latest")
+
+        @app.handler("late")
+        async def handle(record: Record) -> None:
+            handled.append(record.value)
+
+        return app
+
+    with running(new()):
+        wait_until(lambda: committed(servers, "late", "late")[0] == 1)
+    produce(servers, "late", [(b"a", b"between")])
+    with running(new()):
+        wait_until(lambda: committed(servers, "late", "late")[0] == 2)
+    assert handled == [b"between"]
+
+
+def test_dead_letters_of_unusual_records(servers: str) -> None:
+    """A record may be larger than a producer's default, and an error's text may be no valid Unicode."""
+    create_topic(servers, "unusual")
+    create_topic(servers, "unusual-failed")
+    large, half = b"x" * 1_020_000, json.dumps("\ud83d").encode()
+    settings = {"message.max.bytes": 2_000_000}
+    produce(servers, "unusual", [(b"a", large), (b"b", half)], settings=settings)
+    app = new_worker(servers, "unusual")
+
+    @app.handler("unusual", retries=Retry(1), dead_letters="unusual-failed")
+    async def handle(record: Record) -> None:
+        raise ValueError(json.loads(record.value) if record.key == b"b" else "large")
+
+    with running(app):
+        letters = read_all(servers, "unusual-failed", 2)
+        wait_until(lambda: committed(servers, "unusual", "unusual")[0] == 2)
+    found = {letter.key(): (letter.value(), dict(letter.headers())["klamm.reason"]) for letter in letters}
+    assert found == {b"a": (large, b"ValueError: large"), b"b": (half, rb"ValueError: \ud83d")}
+
+
+def test_the_last_commit_is_made_again_after_a_rebalance(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebalance of other members may refuse the last commit of a worker that stops: nothing is handled again."""
+    refusals = 0
+
+    class RefusedOnce(Consumer):
+        """A consumer whose first synchronous commit meets a rebalance."""
+
+        def commit(self, *arguments: Any, **options: Any) -> Any:
+            nonlocal refusals
+            if not options["asynchronous"] and not refusals:
+                refusals += 1
+                raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
+            return super().commit(*arguments, **options)
+
+    monkeypatch.setattr(membership, "Consumer", RefusedOnce)
+    create_topic(servers, "refused")
+    produce(servers, "refused", [(b"a", b"1"), (b"b", b"2")])
+    app = new_worker(servers, "refused", commit_every=3600)
+    handled = 0
+
+    @app.handler("refused")
+    async def handle(record: Record) -> None:
+        nonlocal handled
+        handled += 1
+
+    with running(app):
+        wait_until(lambda: handled == 2)
+    assert refusals == 1
+    assert committed(servers, "refused", "refused")[0] == 2
+
+
+def test_a_partition_whose_end_is_unknown_does_not_end_the_worker(
+    servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition without a leader has no end that could confirm the ranges of its commit: they are not used."""
+    create_topic(servers, "leaderless")
+    produce(servers, "leaderless", [(b"a", b"1"), (b"b", b"2")])
+    release = threading.Event()
+    calls: list[bytes] = []
+
+    def new() -> Worker:
+        app = new_worker(servers, "leaderless", drain=0.1)
+
+        @app.handler("leaderless", concurrency=2)
+        async def handle(record: Record) -> None:
+            calls.append(record.value)
+            while record.value == b"1" and not release.is_set():  # noqa: ASYNC110  # the test sets it in another thread
+                await asyncio.sleep(0.02)
+
+        return app
+
+    def has_range() -> bool:
+        offset, text = committed(servers, "leaderless", "leaderless")
+        return decode_note(Offset(offset), text).finished == ((1, 2),)
+
+    with running(new()):
+        wait_until(has_range)
+
+    class WithoutEnds(Consumer):
+        """A consumer that can't ask for the end of a partition."""
+
+        def get_watermark_offsets(self, *_arguments: Any, **_options: Any) -> Any:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    monkeypatch.setattr(membership, "Consumer", WithoutEnds)
+    release.set()
+    with running(new()):
+        wait_until(lambda: committed(servers, "leaderless", "leaderless")[0] == 2)
+    assert sorted(calls) == [b"1", b"1", b"2", b"2"]
+
+
+def test_handlers_of_one_name_have_figures_of_their_own(servers: str) -> None:
+    """The second handler of a name has its topic in the name of its figures."""
+    app = new_worker(servers, "names")
+
+    @app.handler("first")
+    async def handle(record: Record) -> None:
+        pass
+
+    app.handler("second", "third")(handle)
+    assert [plan.name for plan in app.handlers] == ["handle", "handle:second"]
