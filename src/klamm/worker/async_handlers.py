@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from klamm.core.delivery.partition_lanes import Work
+from klamm.core.delivery.work import Work
 from klamm.worker.handler_runs import HandlerRuns
 from klamm.worker.record import Record
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from threading import Lock
 from typing import Any, Final, Protocol
 
-from klamm.core.delivery.partition_lanes import Received, Work
 from klamm.core.delivery.record_delivery import Commit, Flow, RecordDelivery
+from klamm.core.delivery.work import Received, Work
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.worker.errors import RecordFailed, WorkerError
 from klamm.worker.handler_plan import HandlerPlan

@@ -19,8 +19,8 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 
 from klamm.client.commit_metadata import metadata_of
 from klamm.core.delivery.commit_text import decode_note
-from klamm.core.delivery.partition_lanes import Received
 from klamm.core.delivery.record_delivery import Commit
+from klamm.core.delivery.work import Received
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.worker.errors import WorkerError
 from klamm.worker.handler_runs import HandlerRuns
@@ -86,6 +86,7 @@ class Membership:
             OFFSET_END if settings.get("auto.offset.reset") in ("latest", "largest", "end") else OFFSET_BEGINNING
         )
         self._is_cooperative = is_cooperative(settings)
+        self._is_leaving = False
         self._unanswered = 0
         """Commits whose answer did not come yet."""
         self._names: dict[str, dict[int, TopicPartition]] = {topic: {} for topic in handlers}
@@ -110,6 +111,7 @@ class Membership:
                 self._give_back([name for runs in self._all_runs for name in runs.delivery.partitions])
             )
         finally:
+            self._is_leaving = True
             self._consumer.close()
 
     # Records
@@ -193,6 +195,10 @@ class Membership:
     # Partitions come and go
 
     def _assigned(self, consumer: Consumer, partitions: list[ConsumerPartition]) -> None:
+        if self._is_leaving:
+            # An assignment that came while the member left. A consumer that closes answers no question about offsets.
+            self._take(consumer, partitions)
+            return
         starts = []
         for committed in self._committed_offsets(partitions):
             name = _name_of(committed)
@@ -216,12 +222,15 @@ class Membership:
             restart = ConsumerPartition(*name, self._reset if position is None else position)
             self._starts[name.topic, int(name.partition)] = restart
         _logger.info("got %s", ", ".join(f"{each.topic}-{each.partition}" for each in starts) or "no partition")
+        self._take(consumer, starts)
+        if starts:
+            consumer.resume(starts)  # librdkafka remembers that a partition was paused when it went away
+
+    def _take(self, consumer: Consumer, starts: list[ConsumerPartition]) -> None:
         if self._is_cooperative:
             consumer.incremental_assign(starts)
         else:
             consumer.assign(starts)
-        if starts:
-            consumer.resume(starts)  # librdkafka remembers that a partition was paused when it went away
 
     def _committed_offsets(self, partitions: list[ConsumerPartition]) -> list[ConsumerPartition]:
         if not partitions:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from zlib import crc32
 
 from klamm.core.delivery.commit_text import decode_note
-from klamm.core.delivery.partition_lanes import Received
+from klamm.core.delivery.work import Received
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.worker.async_handlers import AsyncHandlers
 from klamm.worker.dead_letters import dead_letter_headers

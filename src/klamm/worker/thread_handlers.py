@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 from typing import Any, Protocol
 
-from klamm.core.delivery.partition_lanes import Work
+from klamm.core.delivery.work import Work
 from klamm.worker.async_handlers import first_deadline_ms
 from klamm.worker.errors import UndecodableRecords
 from klamm.worker.handler_runs import HandlerRuns
@@ -33,7 +33,7 @@ class FunctionCaller:
     """Calls the handler in the thread itself. A thread can't be stopped, so the deadline has no effect.
 
     A plain function may return a coroutine, for example a decorated one. It runs on an event loop of its own, in the
-    thread: a coroutine that nobody runs would be a record that nobody handles.
+    thread: without that, the record would count as handled.
     """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tests.integration.worker.slow_start_handlers import app
 from tests.support.running_worker import wait_until
 
-from klamm.core.delivery.partition_lanes import Received
+from klamm.core.delivery.work import Received
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.worker.dead_letters import dead_letter_headers
 from klamm.worker.handler_plan import HandlerPlan

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
@@ -18,11 +20,18 @@ from klamm.protocol.types import Offset
 from klamm.testing import Broker
 from klamm.worker import Record, Retry, Worker, membership
 
+CONFIG = {
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "message.max.bytes": "2000000",
+}
+
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
     """Runs a broker for all tests; each test has its own topic and group."""
-    with Broker(config={"group.min.session.timeout.ms": "500", "message.max.bytes": "2000000"}) as running:
+    with Broker(config=CONFIG) as running:
         yield running.bootstrap_servers
 
 
@@ -167,6 +176,52 @@ def test_a_partition_whose_end_is_unknown_does_not_end_the_worker(
     with running(new()):
         wait_until(lambda: committed(servers, "leaderless", "leaderless")[0] == 2)
     assert sorted(calls) == [b"1", b"1", b"2", b"2"]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_assignment_that_comes_while_the_worker_leaves(
+    servers: str, monkeypatch: pytest.MonkeyPatch, protocol: Any
+) -> None:
+    """Another member leaves at the same moment: the worker gets its partition, asks for no offset of it, and ends."""
+    leaves, may_leave = threading.Event(), threading.Event()
+
+    class SlowToLeave(Consumer):
+        """A consumer that leaves when the test says so."""
+
+        def close(self) -> None:
+            leaves.set()
+            may_leave.wait(60)
+            super().close()
+
+    topic = f"leaving-{protocol}"
+    create_topic(servers, topic, 2)
+
+    def new() -> Worker:
+        app = new_worker(servers, topic, protocol=protocol, settings=FAST if protocol == "classic" else {})
+
+        @app.handler(topic)
+        async def handle(record: Record) -> None:
+            pass
+
+        return app
+
+    def partitions_of(app: Worker) -> int:
+        return sum(each.partitions for each in app.progress())
+
+    first, second = new(), new()
+    with ExitStack() as stack:
+        with monkeypatch.context() as patch:
+            patch.setattr(membership, "Consumer", SlowToLeave)
+            thread = stack.enter_context(running(first))
+            wait_until(lambda: partitions_of(first) == 2)
+        with running(second):
+            wait_until(lambda: partitions_of(first) == partitions_of(second) == 1)
+            first.stop()
+            assert leaves.wait(60)
+        time.sleep(1)  # the consumer's own thread gets the partition of the other member
+        may_leave.set()
+        thread.join(20)
+        assert not thread.is_alive()
 
 
 def test_handlers_of_one_name_have_figures_of_their_own(servers: str) -> None:

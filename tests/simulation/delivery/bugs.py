@@ -9,9 +9,10 @@ from typing import Final
 from unittest.mock import patch
 
 from klamm.core.delivery import commit_text, range_bytes
-from klamm.core.delivery.partition_lanes import PartitionLanes, Work
+from klamm.core.delivery.partition_lanes import PartitionLanes
 from klamm.core.delivery.range_bytes import OffsetRange
 from klamm.core.delivery.record_delivery import Flow, RecordDelivery
+from klamm.core.delivery.work import Work
 from klamm.protocol.types import Offset, TopicPartition
 
 __all__ = ["DELIVERY_BUGS"]

@@ -9,8 +9,8 @@ from tests.simulation.delivery.plan import DeliveryPlan
 from tests.simulation.delivery.topic import LogRecord, PartitionLog
 from tests.simulation.violation import Violation
 
-from klamm.core.delivery.partition_lanes import Work
 from klamm.core.delivery.record_delivery import Order
+from klamm.core.delivery.work import Work
 from klamm.protocol.types import Offset, TopicPartition
 
 __all__ = ["FIRST_WAIT_MS", "LONGEST_WAIT_MS", "DeliveryChecks", "Ownership"]

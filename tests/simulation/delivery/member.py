@@ -12,10 +12,10 @@ from tests.simulation.loop import Event, Process
 from tests.simulation.violation import Violation
 
 from klamm.core.delivery.commit_text import decode_note
-from klamm.core.delivery.partition_lanes import Work
 from klamm.core.delivery.record_delivery import Commit, RecordDelivery
 from klamm.core.delivery.record_window import RecordWindow
 from klamm.core.delivery.retry_rule import Retry
+from klamm.core.delivery.work import Work
 from klamm.protocol.types import Offset, TopicPartition
 
 if TYPE_CHECKING:

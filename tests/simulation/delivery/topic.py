@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.simulation.delivery.plan import DeliveryPlan
 from tests.simulation.loop import EventLoop
 
-from klamm.core.delivery.partition_lanes import Received
+from klamm.core.delivery.work import Received
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
 __all__ = ["LogRecord", "PartitionLog", "make_logs"]

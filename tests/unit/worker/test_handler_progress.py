@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from klamm.core.delivery.partition_lanes import Received
+from klamm.core.delivery.work import Received
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.worker import Worker, WorkerError
 from klamm.worker.handler_progress import HandlerProgress, ProgressLine, measure_progress

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from klamm.core.delivery.partition_lanes import Work
+    from klamm.core.delivery.work import Work
 
 __all__ = ["HoldUp"]
 

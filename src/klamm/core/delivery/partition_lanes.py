@@ -10,66 +10,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from klamm.core.delivery.commit_text import KEPT_KEY_BYTES, CommitNote, RangeRoom
 from klamm.core.delivery.hold_up import HoldUp
 from klamm.core.delivery.range_bytes import OffsetRange
 from klamm.core.delivery.record_window import PATIENCE_MS, RecordWindow
+from klamm.core.delivery.work import Received, Work
 from klamm.protocol.types import Millis, Offset, TopicPartition
 
-__all__ = ["PartitionLanes", "Received", "Work"]
-
-
-class Received(NamedTuple):
-    """A record as the caller has read it. `record` is the caller's; this room does not look into it."""
-
-    offset: Offset
-    key: bytes | None
-    size_bytes: int
-    record: Any
-
-
-class Work:
-    """One record on its way through the handler."""
-
-    __slots__ = (
-        "attempts",
-        "deadline_ms",
-        "is_alone",
-        "is_begun",
-        "is_finished",
-        "lane",
-        "offset",
-        "partition",
-        "received_ms",
-        "record",
-        "size_bytes",
-    )
-
-    def __init__(  # noqa: PLR0917  # it is called for each record, and names cost time
-        self,
-        partition: PartitionLanes,
-        offset: Offset,
-        size_bytes: int,
-        record: Any,
-        lane: bytes | None,
-        now_ms: float,
-    ) -> None:
-        self.partition = partition
-        self.offset = offset
-        self.size_bytes = size_bytes
-        self.record = record
-        self.lane = lane
-        self.received_ms = now_ms
-        self.attempts = 0
-        """How many times the record was begun."""
-        self.deadline_ms: float | None = None
-        """When the time is over that counts from the first call, or after a failed batch from the first call alone."""
-        self.is_alone = False
-        """Whether the record is not put into a batch with others, because a batch with it failed."""
-        self.is_begun = False
-        self.is_finished = False
+__all__ = ["PartitionLanes"]
 
 
 _NO_LANE: Final[deque[Work]] = deque()
@@ -334,8 +284,7 @@ class PartitionLanes:
         Records that an earlier owner finished are named again until they are received.
         """
         ranges: list[OffsetRange] = []
-        start: Offset | None = None
-        end = Offset(0)
+        start, end = None, Offset(0)
         for work in self._pending:
             if work.is_finished:
                 start = work.offset if start is None else start
@@ -397,7 +346,7 @@ class PartitionLanes:
         self._ready.clear()
 
     def let_go(self) -> None:
-        """Ends the ownership. A record that still runs, or whose result nobody asks for, must not keep the others."""
+        """Ends the ownership. A record that still runs keeps no other record in memory."""
         self.revoke()
         self.is_gone = True
         self._pending.clear()

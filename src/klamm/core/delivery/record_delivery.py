@@ -22,10 +22,11 @@ from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
 from klamm.core.delivery.commit_text import RangeRoom, encode_note
-from klamm.core.delivery.partition_lanes import PartitionLanes, Received, Work
+from klamm.core.delivery.partition_lanes import PartitionLanes
 from klamm.core.delivery.range_bytes import OffsetRange
 from klamm.core.delivery.record_window import RecordWindow
 from klamm.core.delivery.retry_rule import Retry
+from klamm.core.delivery.work import Received, Work
 from klamm.protocol.types import Offset, TopicPartition
 
 __all__ = ["Commit", "Flow", "Order", "RecordDelivery"]

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import pytest
 
 from klamm.core.delivery.commit_text import RangeRoom, decode_note, encode_note
-from klamm.core.delivery.partition_lanes import PartitionLanes, Received, Work
+from klamm.core.delivery.partition_lanes import PartitionLanes
 from klamm.core.delivery.range_bytes import OffsetRange
 from klamm.core.delivery.record_window import PATIENCE_MS, RecordWindow
+from klamm.core.delivery.work import Received, Work
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
 NAME = TopicPartition("orders", PartitionIndex(0))

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from klamm.core.delivery.commit_text import decode_note
-from klamm.core.delivery.partition_lanes import Received, Work
 from klamm.core.delivery.record_delivery import RecordDelivery
 from klamm.core.delivery.record_window import RecordWindow
 from klamm.core.delivery.retry_rule import Retry
+from klamm.core.delivery.work import Received, Work
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
 P0, P1 = TopicPartition("orders", PartitionIndex(0)), TopicPartition("orders", PartitionIndex(1))
