@@ -18,7 +18,7 @@ pipeline = Pipeline("events")
 @pipeline.flow(
     source=topic("events", decode=json("at timestamp NOT NULL, user string NOT NULL, action string, ms int")),
     sink=to_files("data/events", partition_by=["day"]),
-    check="at > '2020-01-01' AND at < current_timestamp() + INTERVAL 1 DAY",
+    check="at > '2020-01-01' AND at < _record.timestamp + INTERVAL 1 DAY",
     # A larger micro-batch makes larger files.
     every="1 minute",
 )

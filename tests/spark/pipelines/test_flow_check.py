@@ -64,6 +64,8 @@ def test_flows_that_would_fail(runs: Runs, name: str, new_topic: Callable[..., T
     cases: dict[str, dict[str, Any]] = {
         "no such topic": {"source": topic(f"{name}-none", options={"fetchOffset.numRetries": 1})},
         "UNRESOLVED_COLUMN": {"source": source, "check": "speed > 3"},
+        "its check uses current_timestamp()": {"source": source, "check": "current_timestamp() > '2020-01-01'"},
+        "its check uses rand()": {"source": source, "check": "delay IS NULL OR rand() > 0.5"},
         "unknown option": {"source": source, "sink": to_topic(f"{name}-out", options={"klamm.sink.stagin": "x"})},
         "complete": {"source": source, "output_mode": "complete"},
     }

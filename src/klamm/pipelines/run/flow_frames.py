@@ -8,6 +8,7 @@ from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.decoders.decoder import BAD_REASON, DECODED
 from klamm.pipelines.errors import DeclarationError
 from klamm.pipelines.run.dead_letter_headers import originals
+from klamm.pipelines.run.moving_checks import refuse_moving_check
 from klamm.pipelines.run.pinned_decoders import pin
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.source_options import source_options
@@ -142,6 +143,7 @@ def _judged(records: DataFrame, decoder: PinnedDecoder, flow: Flow, parameter: s
         return flat
     typed = flat.drop(*(name for name in flat.columns if name.startswith(_HIDDEN)))
     passes = F.expr(check) if isinstance(check, str) else check(typed)
+    refuse_moving_check(flow, typed, passes)
     failed = F.when(~F.coalesce(passes, F.lit(False)), F.lit(_check_reason(flow, parameter)))
     if source.tombstones == "keep":
         failed = F.when(F.col(f"{_HIDDEN}value").isNotNull(), failed)

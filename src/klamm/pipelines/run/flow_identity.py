@@ -25,6 +25,13 @@ __all__ = ["changes", "identity", "keep_identity", "refuse_changes", "refuse_los
 _FILE: Final = "identity.json"
 _DEAD_LETTERS: Final = "dead letters"
 _RULE: Final = "bad records"
+_WHERE: Final = frozenset(
+    {
+        *("collection", "database", "dbtable", "index", "keyspace", "resource", "sfdatabase", "sfschema", "table"),
+        *("topic", "es.resource"),
+    }
+)
+"""Options of formats that say where the rows go, in lower case."""
 
 
 def identity(place: Place, flow: Flow) -> dict[str, Any]:
@@ -112,4 +119,6 @@ def _sink(place: Place, flow: Flow) -> str:
     if path is not None:
         return f"{sink.format} in {path}"
     options = place.format_options(flow, sink) if isinstance(sink, ToFormat) else {}
-    return " ".join([sink.format, *(f"{key}={value}" for key, value in sorted(options.items()))])
+    # Other options may change, and may be passwords.
+    where = {key: value for key, value in sorted(options.items()) if key.lower() in _WHERE}
+    return " ".join([sink.format, *(f"{key}={value}" for key, value in where.items())])

@@ -79,6 +79,8 @@ class FlowRun:
         self._written_at = float("-inf")
         self._has_warned = False
         """Whether the status could not be written last."""
+        self._has_told_its_end = False
+        """Whether the last status is written. From then on the flow's folder may belong to another run."""
         before = bad_records_before(self._folder)
         self.bad_records_before: Final = before.get(FLOW, 0)
         """The bad records of earlier runs."""
@@ -130,6 +132,8 @@ class FlowRun:
 
     def look(self) -> Iterator[tuple[str, BatchReport]]:
         """Brings the flow forward, and yields the finished micro-batches with their query's role."""
+        if self._has_told_its_end:
+            return
         was_over, now = self.is_over, self._clock()
         for role, query in self.queries.items():
             if role == DEAD_LETTERS and self._is_too_early_for_dead_letters(now):
@@ -174,6 +178,8 @@ class FlowRun:
 
     def end(self, failure: str | None = None) -> None:
         """Ends the queries at once, and says so in the status; `failure` is what has ended the run, if it failed."""
+        if self._has_told_its_end:
+            return
         for query in self.queries.values():
             query.end(has_failed=failure is not None)
         self.message = self.message or failure
@@ -312,6 +318,7 @@ class FlowRun:
         try:
             write_status(self._folder, status)
             self._has_warned = False
+            self._has_told_its_end = status.is_final
         except OSError as error:
             level = logging.DEBUG if self._has_warned else logging.WARNING
             _logger.log(level, "the status of flow %s can't be written: %s", self.flow.name, error)

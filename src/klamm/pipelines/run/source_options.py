@@ -37,6 +37,9 @@ def source_options(
         options["klamm.follow.checkpointLocation"] = place.checkpoint(flow.name)
     else:
         options["klamm.stop.file"] = place.stop_file(flow.name)
+    if flow.letters_of is not None:
+        # Dead letters are written in transactions. Those of an aborted one were written again by the next.
+        options["kafka.isolation.level"] = "read_committed"
     if source.max_records_per_batch is not None:
         options["maxOffsetsPerTrigger"] = str(source.max_records_per_batch)
     if starting_offsets is not None:

@@ -111,10 +111,11 @@ class SupervisedQuery:
             for progress in new_progress(self._query, self._seen):
                 self._seen = progress["timestamp"]
                 report = self.reports.add(progress)
+                # Spark reports a query without new records too: it has recovered from its failure.
+                self.restarts.progressed()
+                self.failure = None
                 if report is not None:
                     self._has_finished_a_batch, self._idle_since = True, None
-                    self.restarts.progressed()
-                    self.failure = None
                     yield report
             if not is_active:
                 self._ended(now)
@@ -209,7 +210,7 @@ class _Start:
 
     def __init__(self, start: Callable[[], StreamingQuery]) -> None:
         self.query: StreamingQuery | None = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.is_done = False
         self._start = start
         self._lock = threading.Lock()
@@ -226,7 +227,7 @@ class _Start:
     def _run(self) -> None:
         try:
             query = self._start()
-        except Exception as error:
+        except BaseException as error:  # code of the declaration may call sys.exit
             self.error = error
         else:
             with self._lock:
@@ -241,7 +242,7 @@ def _stop(query: StreamingQuery) -> None:
         query.stop()
 
 
-def _failure_at_start(error: Exception) -> Failure:
+def _failure_at_start(error: BaseException) -> Failure:
     from pyspark.errors import AnalysisException
 
     is_certain = isinstance(error, DeclarationError | OptionError | AnalysisException)

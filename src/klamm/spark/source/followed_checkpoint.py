@@ -85,5 +85,10 @@ class FollowedCheckpoint:
         self._finished = finished
 
     def _may_have_moved(self, folder: Folder) -> bool:
-        # In an object store, one small read costs less than a list of all finished micro-batches.
-        return self._finished is None or folder.read(f"commits/{self._finished + 1}") is not None
+        # In an object store, small reads cost less than a list of all finished micro-batches. Spark keeps only the
+        # newest ones (`spark.sql.streaming.minBatchesToRetain`), so the next one may be gone before it was seen.
+        return (
+            self._finished is None
+            or folder.read(f"commits/{self._finished + 1}") is not None
+            or folder.read(f"commits/{self._finished}") is None
+        )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from klamm.pipelines import DeclarationError, Pipeline, dead_letters, to_batches, to_files, to_topic, topic
+from klamm.pipelines import DeclarationError, Pipeline, dead_letters, to_batches, to_files, to_format, to_topic, topic
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.run.bad_record_rule import bad_record_rule
 from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes
@@ -51,6 +51,16 @@ def test_what_may_change(tmp_path: Path, arguments: dict[str, Any]) -> None:
 
     run(tmp_path, **arguments)
     run(tmp_path)
+
+
+def test_the_options_of_a_format_are_not_stored(tmp_path: Path) -> None:
+    """They may be passwords, which change; what says where the rows go is stored."""
+    run(tmp_path, sink=to_format("snowflake", dbtable="flights", sfPassword="secret"))
+    run(tmp_path, sink=to_format("snowflake", dbtable="flights", sfPassword="another"))
+    with pytest.raises(DeclarationError, match="the sink was snowflake dbtable=flights, now snowflake dbtable=other"):
+        run(tmp_path, sink=to_format("snowflake", dbtable="other", sfPassword="another"))
+    (file,) = tmp_path.rglob("identity.json")
+    assert "secret" not in file.read_text()
 
 
 @pytest.mark.parametrize(

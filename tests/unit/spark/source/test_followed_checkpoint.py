@@ -59,6 +59,21 @@ def test_finished_micro_batches_are_the_limit(tmp_path: Path, scheme: str, monke
     assert followed.bounded(offsets(5, 4), offsets(9, 9)) == offsets(8, 8)
 
 
+def test_a_query_that_is_far_behind_goes_on(tmp_path: Path) -> None:
+    """Spark removes the files of old micro-batches, also of the one that comes after the last one that was seen."""
+    clock = Clock()
+    plan(tmp_path, 0, 1)
+    followed = FollowedCheckpoint(str(tmp_path), clock)
+    assert followed.bounded(offsets(0), offsets(999)) == offsets(1)
+    for batch in range(1, 151):
+        plan(tmp_path, batch, batch + 1)
+    for batch in range(50):
+        (tmp_path / "offsets" / str(batch)).unlink()
+        (tmp_path / "commits" / str(batch)).unlink()
+    clock.now = 1.0
+    assert followed.bounded(offsets(1), offsets(999)) == offsets(151)
+
+
 def test_a_query_that_is_ahead_waits(tmp_path: Path) -> None:
     """A partition that is ahead of the followed query stays where it is, until that query has passed it."""
     clock = Clock()

@@ -92,7 +92,10 @@ def refuse_place_in_use(place: Place, pipeline: Pipeline, flow: Flow, target: Ta
     """Raises `PipelineError` if the target is a topic or a folder that a flow of the pipeline writes or reads."""
     if target.is_topic:
         for source in flow.sources.values():
-            if target.name in source.topics:
+            is_read = target.name in source.topics
+            if source.pattern is not None:
+                is_read = parse_subscription({"subscribepattern": source.pattern}).fits(target.name)
+            if is_read:
                 raise PipelineError(f"flow {flow.name} reads the topic {target.name}: a backfill can't write into it")
         for each, topic in _written_topics(place, pipeline):
             if topic == target.name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,19 @@ def test_the_sink_of_a_target() -> None:
     assert target_sink(files, Target("parquet", "/a")) == ToFiles("/a", "parquet", ("day",), {})
     assert target_sink(files, Target("topic", "again")) == to_topic("again")
     assert target_sink(files, LIVE) == files.sink
+
+
+def test_a_topic_that_the_flow_reads_by_its_pattern_is_refused(tmp_path: Path) -> None:
+    """The live flow would read what the backfill writes."""
+    pipeline = Pipeline("flights")
+    pipeline.flow(source=topic(pattern="flights.*"), sink=to_topic("out"), name="late", bad_records="drop")(
+        lambda flights: flights
+    )
+    place = Place.at("flights", bootstrap_servers="kafka:9092", checkpoints=str(tmp_path))
+    late = pipeline.flows["late"]
+    refuse_place_in_use(place, pipeline, late, Target("topic", "again"))
+    with pytest.raises(PipelineError, match="flow late reads the topic flights-again"):
+        refuse_place_in_use(place, pipeline, late, Target("topic", "flights-again"))
 
 
 @pytest.mark.parametrize("sink", [to_topic("out"), to_files("/data"), to_format("delta", path="/data")])

@@ -1,0 +1,63 @@
+"""Tests what a flow leaves in its folder after its end, where the next run of the flow may work already."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from klamm.pipelines import Pipeline, to_topic, topic
+from klamm.pipelines.run.flow_run import STOP_FILE, FlowRun
+from klamm.pipelines.run.place import Place
+from klamm.pipelines.status.flow_status import Runner, read_status, write_status
+
+
+class Session:
+    """A session in which no query starts."""
+
+    def _get_j_spark_session_class(self, jvm: Any) -> Any:
+        raise SystemExit("no query starts")
+
+
+def test_a_flow_that_is_over_leaves_its_folder_alone(tmp_path: Path) -> None:
+    """A flow fails; another process runs it again. The former process goes on with other flows, and ends: it changes
+    neither the status of the new run nor its request to stop.
+    """
+    pipeline = Pipeline("flights")
+    pipeline.flow(source=topic("flights"), sink=to_topic("out"), name="late", bad_records="drop")(
+        lambda flights: flights
+    )
+    place = Place.at("flights", bootstrap_servers="kafka:9092", checkpoints=str(tmp_path))
+    session: Any = Session()
+    now = 0.0
+    former = FlowRun(
+        session,
+        place,
+        pipeline.flows["late"],
+        runner=Runner.this_process("former"),
+        max_restarts=0,
+        once=False,
+        clock=lambda: now,
+        wall_clock=lambda: 1_700_000_000.0 + now,
+    )
+    former.begin()
+    ends = time.monotonic() + 60
+    while not former.is_over:
+        assert time.monotonic() < ends
+        assert list(former.look()) == []
+        now += 0.1
+    folder = place.flow_folder("late")
+    failed = read_status(folder)
+    assert failed is not None
+    assert failed.state == "failed"
+
+    write_status(folder, replace(failed, state="running", runner=Runner.this_process("next")))
+    Path(folder, STOP_FILE).touch()
+    now += 10
+    assert list(former.look()) == []
+    former.end()
+    status = read_status(folder)
+    assert status is not None
+    assert (status.state, status.runner.run_id) == ("running", "next")
+    assert Path(folder, STOP_FILE).exists()
