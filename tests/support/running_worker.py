@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from klamm.client.commit_metadata import metadata_of
@@ -76,9 +76,17 @@ def wait_until(is_so: Callable[[], object], what: str = "", seconds: float = 60)
 def committed(bootstrap: str, group: str, topic: str, partition: int = 0) -> tuple[int, str]:
     """Returns the committed offset and its metadata; -1001 if there is none."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    ends = time.monotonic() + 30
     try:
-        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=30)
-        return found.offset, metadata_of(found)
+        while True:
+            try:
+                (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=30)
+                return found.offset, metadata_of(found)
+            except KafkaException as error:
+                # Apache Kafka's coordinator may just begin to exist.
+                if error.args[0].code() != KafkaError.NOT_COORDINATOR or time.monotonic() > ends:
+                    raise
+                time.sleep(0.1)
     finally:
         consumer.close()
 

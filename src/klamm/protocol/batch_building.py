@@ -142,14 +142,18 @@ class BatchBuilder:
                 if body is None:
                     raise RecordTooLarge(row, size_bytes, room_bytes)
                 count = behind - first
-                records = body if compression is Compression.NONE else compressor(compression, body, compression_level)
+                codec, records = compression, body
+                if codec is not Compression.NONE:
+                    records = compressor(codec, body, compression_level)
+                    if len(records) > room_bytes:  # the records do not compress, and fit as they are
+                        codec, records = Compression.NONE, body
                 header = BatchHeader(
                     base_offset=Offset(0),
                     batch_length=0,
                     partition_leader_epoch=_NO_EPOCH,
                     magic=MAGIC,
                     crc=0,
-                    attributes=compression,
+                    attributes=codec,
                     last_offset_delta=count - 1,
                     base_timestamp=Millis(base_ms),
                     max_timestamp=Millis(highest_ms),

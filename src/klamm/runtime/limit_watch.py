@@ -146,7 +146,7 @@ class LimitWatch:
         now.published = before.published
         if before.owners != owners or now_ms <= before.at_ms:
             return
-        limits = find_limits(_flows(before, now), members.keys())
+        limits = find_limits(_flows(before, now), members.keys(), set(owners.values()))
         limit = next((each for each in limits if each.kind in _RECORDED), None)
         if limit is not None:
             now.found = (limit.kind, limit.flow.name if limit.kind is LimitKind.PARTITION else None)

@@ -49,6 +49,14 @@ _HOPELESS: Final = (
     KafkaError._SSL,
 )
 """Errors after which the consumer can't go on without a change by a person."""
+_OF_COORDINATOR: Final = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError._WAIT_COORD,
+)
+"""Errors that end when the group's coordinator has moved, or has loaded the group."""
 _OF_REBALANCE: Final = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.REBALANCE_IN_PROGRESS,
@@ -233,16 +241,20 @@ class Membership:
             consumer.assign(starts)
 
     def _committed_offsets(self, partitions: list[ConsumerPartition]) -> list[ConsumerPartition]:
-        if not partitions:
-            return []
-        try:
-            found = self._consumer.committed(partitions, timeout=_ANSWER_SECONDS)
-        except KafkaException as error:
-            raise WorkerError(f"the committed offsets can't be read: {error.args[0].str()}") from error
-        for each in found:
-            if each.error is not None:
-                raise WorkerError(f"the offset of {each.topic}-{each.partition} can't be read: {each.error.str()}")
-        return found
+        ends = time.monotonic() + _ANSWER_SECONDS
+        while partitions:
+            try:
+                found = self._consumer.committed(partitions, timeout=max(0.1, ends - time.monotonic()))
+                problems = [each.error for each in found if each.error is not None]
+                if not problems:
+                    return found
+                problem = problems[0]
+            except KafkaException as error:
+                problem = error.args[0]
+            if problem.code() not in _OF_COORDINATOR or time.monotonic() > ends:
+                raise WorkerError(f"the committed offsets can't be read: {problem.str()}")
+            time.sleep(_POLL_SECONDS)
+        return []
 
     def _end_of(self, partition: ConsumerPartition) -> Offset | None:
         """Returns the end of a partition; None if it has no leader for now. The other partitions must go on."""

@@ -18,6 +18,7 @@ from klamm.client.cluster_view import PartitionLeader
 from klamm.client.config import ClientConfig
 from klamm.client.errors import GaveUp, PartitionMissing
 from klamm.client.producer import metadata_refresh
+from klamm.client.producer import producer as producer_module
 from klamm.client.producer.aio_producer import AsyncProducer
 from klamm.client.producer.errors import BufferFull, DeliveryTimedOut, ProducerClosed
 from klamm.client.producer.producer import BlockingProducer
@@ -56,6 +57,35 @@ def test_nobody_there(nowhere: ClientConfig) -> None:
     producer.close()
     with pytest.raises(ProducerClosed):
         producer.poll()
+
+
+@pytest.mark.parametrize("pause_ms", [31_000, 121_000])
+def test_a_caller_that_pauses_loses_no_time(broker: Broker, monkeypatch: pytest.MonkeyPatch, pause_ms: int) -> None:
+    """The answer of a broker comes while the caller is busy for longer than a request, or than a delivery, may take. It
+    counts when the caller is back: nothing is sent again. What was not sent yet still has its time.
+    """
+    paused = 0
+    real_now = producer_module._now
+    monkeypatch.setattr(producer_module, "_now", lambda: Millis(real_now() + paused))
+    config = reachable(broker, acks=1, enable_idempotence=False, linger_ms=100)
+    with BlockingProducer(config) as producer:
+        first = producer.send("pauses", b"warm")
+        producer.flush()
+        deliveries = [producer.send("pauses", b"%d" % number, partition=0) for number in range(10)]
+        time.sleep(0.2)
+        producer.poll()  # sends
+        deliveries.append(producer.send("pauses", b"10", partition=0))
+        time.sleep(0.5)  # the answer arrives
+        paused = pause_ms
+        producer.flush()
+        assert first.is_done
+        assert all(delivery.is_done for delivery in deliveries)
+        assert {delivery.error for delivery in deliveries} == {None}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "pauses"})
+    place = Place("pauses", 0)
+    _, end = consumer.get_watermark_offsets(place, timeout=30)
+    consumer.close()
+    assert end in (11, 12)  # with the first record, if it went here
 
 
 def test_nobody_there_asyncio(nowhere: ClientConfig) -> None:

@@ -138,6 +138,32 @@ def test_the_last_commit_is_made_again_after_a_rebalance(servers: str, monkeypat
     assert committed(servers, "refused", "refused")[0] == 2
 
 
+def test_a_coordinator_that_moves_does_not_end_the_worker(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker asks for the committed offsets of an assignment again while a new coordinator begins."""
+    refusals = [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+
+    class Refused(Consumer):
+        """A consumer whose first questions meet a coordinator that moves."""
+
+        def committed(self, *arguments: Any, **options: Any) -> Any:
+            if refusals:
+                raise KafkaException(KafkaError(refusals.pop()))
+            return super().committed(*arguments, **options)
+
+    monkeypatch.setattr(membership, "Consumer", Refused)
+    create_topic(servers, "moved")
+    produce(servers, "moved", [(b"a", b"1")])
+    app = new_worker(servers, "moved")
+
+    @app.handler("moved")
+    async def handle(record: Record) -> None:
+        pass
+
+    with running(app):
+        wait_until(lambda: committed(servers, "moved", "moved")[0] == 1)
+    assert refusals == []
+
+
 def test_a_partition_whose_end_is_unknown_does_not_end_the_worker(
     servers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

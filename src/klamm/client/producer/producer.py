@@ -30,6 +30,8 @@ from klamm.protocol.types import Millis, TopicPartition
 __all__ = ["BlockingProducer"]
 
 _AT_ONCE: Final = Millis(0)
+_PAUSE_MS: Final = 1_000
+"""A caller that lets so much time pass between two calls does not use up the time of its batches."""
 
 
 class BlockingProducer:
@@ -50,6 +52,8 @@ class BlockingProducer:
         self._selector = selectors.DefaultSelector()
         self._wires: dict[Address, _Wire] = {}
         self._due: float = 0
+        self._acted_at = _now()
+        """The end of the last call that sent and received."""
         self._is_closed = False
 
     # Records.
@@ -243,7 +247,7 @@ class BlockingProducer:
     def _wait(self, is_done: Callable[[], bool], timeout_ms: Millis | None) -> bool:
         """Sends and receives until the condition holds. Returns whether it does, at the latest after the timeout."""
         deadline = float("inf") if timeout_ms is None else _now() + timeout_ms
-        self._act()
+        self._turn(_AT_ONCE)
         while not is_done():
             remaining_ms = deadline - _now()
             self._turn(max(remaining_ms, 0))
@@ -255,7 +259,11 @@ class BlockingProducer:
 
     def _turn(self, timeout_ms: float) -> None:
         """Waits up to this time for input or for the machine's next time, and does what the machine asks then."""
-        timeout_ms = min(timeout_ms, max(self._due - _now(), 0))
+        now = _now()
+        if now - self._acted_at >= _PAUSE_MS:
+            # The caller was busy: nothing was sent in this time, and no answer was read.
+            self._machine.skip(Millis(now - self._acted_at), now)
+        timeout_ms = min(timeout_ms, max(self._due - now, 0))
         # epoll does not accept a longer wait.
         self._exchange_ready(min(timeout_ms, 3_600_000))
         self._act()
@@ -276,6 +284,7 @@ class BlockingProducer:
                 elif isinstance(action, Disconnect):
                     self._disconnect(action.address)
         self._due = self._machine.next_time()
+        self._acted_at = _now()
 
     def _connect(self, address: Address) -> None:
         try:

@@ -19,6 +19,9 @@ __all__ = ["PRODUCER_KEYS", "Acks", "PartitionerName", "ProducerConfig"]
 Acks = Literal[-1, 0, 1]
 PartitionerName = Literal["murmur2", "consistent_random"]
 
+_LINGER_MS: Final = 5
+_DELIVERY_TIMEOUT_MS: Final = 120_000
+"""Kafka's defaults."""
 _MOST_IN_FLIGHT: Final = 5
 _ACKS: Final[Mapping[str, Acks]] = {"all": -1, "-1": -1, "0": 0, "1": 1}
 _TRUTH: Final = {"true": True, "false": False}
@@ -42,12 +45,12 @@ class ProducerConfig:
     compression_level: int | None = None
     batch_size_bytes: int = 131_072
     """Kafka's default is 16,384. In Python a batch takes more time than in Java."""
-    linger_ms: int = 5
+    linger_ms: int = _LINGER_MS
     buffer_memory_bytes: int = 33_554_432
     max_request_size_bytes: int = 1_048_576
     max_in_flight: int = 5
     """Unanswered Produce requests for each broker, and batches for each partition."""
-    delivery_timeout_ms: int = 120_000
+    delivery_timeout_ms: int = _DELIVERY_TIMEOUT_MS
     max_block_ms: int = 60_000
     partitioner: PartitionerName = "murmur2"
     """`murmur2` is the default of Java's producer, `consistent_random` (CRC-32) that of librdkafka."""
@@ -86,8 +89,11 @@ class ProducerConfig:
         # As in Kafka, idempotence is off if other settings exclude it, unless it is set explicitly.
         if "enable.idempotence" not in options and values.get("acks", -1) != -1:
             values["enable_idempotence"] = False
-        client = {key: text for key, text in options.items() if key not in _FIELDS}
-        return cls(client=ClientConfig.from_mapping(client), **values)
+        client = ClientConfig.from_mapping({key: text for key, text in options.items() if key not in _FIELDS})
+        if "delivery.timeout.ms" not in options:  # Kafka raises the default too
+            least = values.get("linger_ms", _LINGER_MS) + client.request_timeout_ms
+            values["delivery_timeout_ms"] = max(_DELIVERY_TIMEOUT_MS, least)
+        return cls(client=client, **values)
 
 
 _FIELDS: Final[Mapping[str, str]] = {

@@ -90,8 +90,14 @@ class GroupLimit(NamedTuple):
         return sum(flow.done for flow in self.flows)
 
 
-def find_limits(flows: Sequence[PartitionFlow], members: Collection[str]) -> tuple[GroupLimit, ...]:
-    """Returns what limits the group, worst first; at most three limits, none if it keeps up. `members` are ids."""
+def find_limits(
+    flows: Sequence[PartitionFlow], members: Collection[str], owners: Collection[str] = ()
+) -> tuple[GroupLimit, ...]:
+    """Returns what limits the group, worst first; at most three limits, none if it keeps up.
+
+    `members` are ids. `owners` are the ids of members whose partitions may not be among `flows`, because nothing was
+    committed for them yet: these members are not idle.
+    """
     owned: dict[str, list[PartitionFlow]] = {}
     for flow in flows:
         if flow.owner in members:
@@ -100,7 +106,7 @@ def find_limits(flows: Sequence[PartitionFlow], members: Collection[str]) -> tup
     if not behind:
         return ()
     late = {flow.owner for flow in behind}
-    idle = len(set(members) - owned.keys())
+    idle = len(set(members) - owned.keys() - set(owners))
     counts = (len(members), idle, len(owned.keys() - late))
     if not any(flow.done for flow in flows):
         return (GroupLimit(LimitKind.NO_COMMITS, behind[0], tuple(behind), 0.0, *counts),)

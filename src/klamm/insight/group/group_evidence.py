@@ -54,7 +54,11 @@ def gather_evidence(access: ClusterAccess, group: str, snapshots: Sequence[Snaps
         replayed=replayed,
         members_needed=snapshot.picture.members_needed,
         limits=(
-            find_limits(flows_of(snapshots), {member.member_id for member in snapshot.picture.members})
+            find_limits(
+                flows_of(snapshots),
+                {member.member_id for member in snapshot.picture.members},
+                {owner.member_id for owner in snapshot.picture.owners.values()},
+            )
             if len(snapshots) > 1
             else None
         ),

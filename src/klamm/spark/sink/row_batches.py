@@ -60,7 +60,8 @@ class RowBatches:
             yield from builder.batches(
                 places.data,
                 partition_count,
-                batch_size_bytes=config.batch_size_bytes,
+                # A batch may not be larger than a request, with one record or with many.
+                batch_size_bytes=min(config.batch_size_bytes, config.max_request_size_bytes),
                 largest_bytes=config.max_request_size_bytes,
                 compression=config.compression,
                 compression_level=config.compression_level,

@@ -65,6 +65,13 @@ def test_a_value_that_is_none_is_refused_by_its_key(key: str, value: str) -> Non
         ProducerConfig.from_mapping(SERVERS | {key: value})
 
 
+def test_the_default_of_the_delivery_timeout_leaves_room_for_a_request() -> None:
+    """As in Kafka, a long `request.timeout.ms` raises `delivery.timeout.ms`, unless that is set."""
+    config = ProducerConfig.from_mapping(SERVERS | {"request.timeout.ms": "180000", "linger.ms": "7"})
+    assert config.delivery_timeout_ms == 180_007
+    assert ProducerConfig.from_mapping(SERVERS | {"request.timeout.ms": "1000"}).delivery_timeout_ms == 120_000
+
+
 @pytest.mark.parametrize(
     "options", [{"enable.idempotence": "true", "acks": "1"}, {"transactional.id": "x", "acks": "0"}]
 )

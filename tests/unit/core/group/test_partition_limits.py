@@ -115,6 +115,13 @@ def test_partitions_without_an_owner_limit_nothing() -> None:
     assert find_limits([_flow(0, None, 900, 0, lag=5_000)], {"a"}) == ()
 
 
+def test_an_owner_without_a_commit_is_not_idle() -> None:
+    """Its partition has no rate yet, but it has work."""
+    flow = _flow(0, "a", 900, 300, lag=5_000)
+    limits = [find_limits([flow], {"a", "b"}, owners)[0].idle for owners in ((), ("a", "b"))]
+    assert limits == [1, 0]
+
+
 def test_at_most_three_limits_are_told_the_worst_first() -> None:
     """The partitions whose lag grows fastest are told, one for each owner."""
     flows = [_flow(index, f"m{index}", 100 * index + 100, 50, lag=10) for index in range(5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -48,6 +49,16 @@ def test_a_named_partition_comes_before_the_key() -> None:
     by_key = (-790332482 & 0x7FFFFFFF) % PARTITIONS
     found = _values(list(RowBatches(_options()).build(rows, PARTITIONS)))
     assert found == {0: [b"1"], by_key: [b"2"], 3: [b"3"]} if by_key not in (0, 3) else Counter(found)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd", "lz4"])
+def test_no_batch_is_larger_than_a_request(codec: str) -> None:
+    """Also if `batch.size` is larger, and where compression makes random bytes longer."""
+    options = _options(kafka_batch_size="2000000", kafka_max_request_size="100000", kafka_compression_type=codec)
+    values = [os.urandom(997) for _ in range(2000)]
+    batches = list(RowBatches(options).build(_rows(list(values)), PARTITIONS))
+    assert max(len(batch.data) for batch in batches) <= 100_000
+    assert sum(map(len, _values(batches).values())) == 2000
 
 
 def test_rows_without_a_key_fill_a_batch_before_the_next_partition() -> None:
