@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import KLAMM, PATIENCE_S
+from tests.support.ports import free_port
 from tests.support.wire import Wire
 from tests.support.workers import Workers
 
@@ -188,8 +189,9 @@ def test_partitions_follow_the_number_of_workers(start: Start) -> None:
 
 def test_a_worker_that_can_not_start_ends_the_command(tmp_path: Path) -> None:
     """If a worker fails again and again before it has ever served, all workers stop and the command says why."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    # The port of the first worker must stay free: one that the system gives to any socket could be taken by now.
+    port = free_port() + 1
+    with socket.create_server(("127.0.0.1", port)):
         workers = Workers(tmp_path, "--workers", "2", listen=f"127.0.0.1:{port - 1}")
         assert workers.process.wait(PATIENCE_S) == 1
     assert workers.process.stdout is not None
