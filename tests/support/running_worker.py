@@ -15,10 +15,32 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from klamm.client.commit_metadata import metadata_of
 from klamm.worker import Worker
 
-__all__ = ["committed", "create_topic", "produce", "read_all", "running", "wait_until"]
+__all__ = [
+    "FAST",
+    "QUICK_GROUPS",
+    "committed",
+    "create_topic",
+    "new_worker",
+    "produce",
+    "read_all",
+    "running",
+    "wait_until",
+]
 
 FAST = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 200}
 """Settings with which members notice a rebalance soon."""
+QUICK_GROUPS = {
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+}
+"""With this configuration a broker allows `FAST`, and members of the consumer protocol notice a rebalance soon too."""
+
+
+def new_worker(servers: str, group: str, **options: Any) -> Worker:
+    """Returns a worker that notices a rebalance soon and commits often."""
+    settings = {**({} if options.get("protocol") == "consumer" else FAST), **options.pop("settings", {})}
+    return Worker(servers, group=group, **{"commit_every": 0.2, "settings": settings, **options})
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1) -> None:

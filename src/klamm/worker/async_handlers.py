@@ -72,7 +72,7 @@ class AsyncHandlers:
     async def _slot(self) -> None:
         try:
             await self._serve()
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as error:
             self._runs.crash(error)

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 from tests.support.running_worker import (
-    FAST,
+    QUICK_GROUPS,
     committed,
     create_topic,
+    new_worker,
     produce,
     read_all,
     running,
@@ -29,17 +30,12 @@ from klamm.testing import Broker
 from klamm.worker import Record, RecordFailed, Retry, Worker, WorkerError
 
 PROTOCOLS: tuple[Any, ...] = ("classic", "consumer")
-CONFIG = {
-    "group.min.session.timeout.ms": "500",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "200",
-}
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """Runs a broker for all tests; each test has its own topics and group."""
-    with Broker(config=CONFIG) as running:
+    with Broker(config=QUICK_GROUPS) as running:
         yield running
 
 
@@ -47,11 +43,6 @@ def broker() -> Iterator[Broker]:
 def servers(broker: Broker) -> str:
     """Returns the address of the broker."""
     return broker.bootstrap_servers
-
-
-def new_worker(servers: str, group: str, **options: Any) -> Worker:
-    settings = {**({} if options.get("protocol") == "consumer" else FAST), **options.pop("settings", {})}
-    return Worker(servers, group=group, **{"commit_every": 0.2, "settings": settings, **options})
 
 
 async def until(event: threading.Event) -> None:
@@ -161,7 +152,7 @@ def test_a_commit_names_what_is_finished_beyond_it(servers: str) -> None:
 
 def test_a_broker_that_accepts_little_metadata(servers: str) -> None:
     """The worker learns how much metadata the broker accepts, and then begins no more records than fit."""
-    with Broker(config={**CONFIG, "offset.metadata.max.bytes": "200"}) as broker:
+    with Broker(config={**QUICK_GROUPS, "offset.metadata.max.bytes": "200"}) as broker:
         servers = broker.bootstrap_servers
         create_topic(servers, "small")
         produce(servers, "small", ((b"%d" % (number if number % 3 else 0), b"x") for number in range(60_000)))

@@ -17,18 +17,13 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 from tests.support.group_configs import set_group_config
-from tests.support.running_worker import FAST, committed, create_topic, produce, running, wait_until
+from tests.support.running_worker import QUICK_GROUPS, committed, create_topic, new_worker, produce, running, wait_until
 
 from klamm.testing import Broker
 from klamm.worker import Record, Worker
 
 PROTOCOLS: tuple[Any, ...] = ("classic", "consumer")
-CONFIG = {
-    "group.min.session.timeout.ms": "500",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.min.session.timeout.ms": "1500",
-}
+CONFIG = {**QUICK_GROUPS, "group.consumer.min.session.timeout.ms": "1500"}
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +38,6 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """Returns what the workers of a test have logged."""
     caplog.set_level(logging.INFO, "klamm.worker.membership")
     return caplog
-
-
-def new_worker(servers: str, group: str, **options: Any) -> Worker:
-    settings = {**({} if options.get("protocol") == "consumer" else FAST), **options.pop("settings", {})}
-    return Worker(servers, group=group, **{"commit_every": 0.2, "settings": settings, **options})
 
 
 def messages_of(told: pytest.LogCaptureFixture, thread: threading.Thread) -> list[str]:
@@ -120,7 +110,7 @@ def test_an_eager_rebalance_takes_all_partitions(servers: str, told: pytest.LogC
                 await asyncio.sleep(0.02)
 
     settings = {"partition.assignment.strategy": "range"}
-    first, second = (new_worker(servers, "eager", settings={**FAST, **settings}) for _ in range(2))
+    first, second = (new_worker(servers, "eager", settings=settings) for _ in range(2))
     declare(first)
     declare(second)
     with running(first) as thread:

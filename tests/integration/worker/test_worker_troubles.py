@@ -13,30 +13,28 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
-from tests.support.running_worker import FAST, committed, create_topic, produce, read_all, running, wait_until
+from tests.support.running_worker import (
+    QUICK_GROUPS,
+    committed,
+    create_topic,
+    new_worker,
+    produce,
+    read_all,
+    running,
+    wait_until,
+)
 
 from klamm.core.delivery.commit_text import decode_note
 from klamm.protocol.types import Offset
 from klamm.testing import Broker
 from klamm.worker import Record, Retry, Worker, membership
 
-CONFIG = {
-    "group.min.session.timeout.ms": "500",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "200",
-    "message.max.bytes": "2000000",
-}
-
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
     """Runs a broker for all tests; each test has its own topic and group."""
-    with Broker(config=CONFIG) as running:
+    with Broker(config={**QUICK_GROUPS, "message.max.bytes": "2000000"}) as running:
         yield running.bootstrap_servers
-
-
-def new_worker(servers: str, group: str, **options: Any) -> Worker:
-    return Worker(servers, group=group, **{"commit_every": 0.1, "settings": FAST, **options})
 
 
 def test_a_plain_function_that_returns_a_coroutine_is_not_skipped(servers: str) -> None:
@@ -223,7 +221,7 @@ def test_an_assignment_that_comes_while_the_worker_leaves(
     create_topic(servers, topic, 2)
 
     def new() -> Worker:
-        app = new_worker(servers, topic, protocol=protocol, settings=FAST if protocol == "classic" else {})
+        app = new_worker(servers, topic, protocol=protocol)
 
         @app.handler(topic)
         async def handle(record: Record) -> None:

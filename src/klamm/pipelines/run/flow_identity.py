@@ -26,10 +26,10 @@ _FILE: Final = "identity.json"
 _DEAD_LETTERS: Final = "dead letters"
 _RULE: Final = "bad records"
 _WHERE: Final = frozenset(
-    {
-        *("collection", "database", "dbtable", "index", "keyspace", "resource", "sfdatabase", "sfschema", "table"),
-        *("topic", "es.resource"),
-    }
+    (
+        *("collection", "database", "dbtable", "es.resource", "index", "keyspace", "resource", "sfdatabase"),
+        *("sfschema", "table", "topic"),
+    )
 )
 """Options of formats that say where the rows go, in lower case."""
 
