@@ -1,0 +1,1 @@
+"""Serves requests: the server and the rooms of its parts."""

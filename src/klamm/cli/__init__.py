@@ -1,0 +1,1 @@
+"""The command `klamm`: parses arguments and prints results."""

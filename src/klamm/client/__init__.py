@@ -1,0 +1,1 @@
+"""klamm's own client, over the same codecs as the broker."""

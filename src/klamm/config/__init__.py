@@ -1,0 +1,1 @@
+"""The configuration keys: type, default, range, and what klamm does with each."""

@@ -1,0 +1,1 @@
+"""Decisions: pure rules without input, output, clock and randomness."""

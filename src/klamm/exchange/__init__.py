@@ -1,0 +1,1 @@
+"""The data directories of Apache Kafka, read and written."""

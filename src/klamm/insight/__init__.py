@@ -1,0 +1,1 @@
+"""What groups, topics, transactions and replicas look like, and why. Prints nothing."""

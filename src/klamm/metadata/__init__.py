@@ -1,0 +1,1 @@
+"""Topics, partitions, leaders and configuration: an immutable image over a transactional store."""

@@ -1,0 +1,1 @@
+"""Runs the coordinators over ports, without sockets and files."""

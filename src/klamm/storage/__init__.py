@@ -1,0 +1,1 @@
+"""All file access of the log."""

@@ -1,0 +1,1 @@
+"""One file for each API: what the broker answers to its requests."""

@@ -1,0 +1,1 @@
+"""Listener, connections, and the dispatch of requests to handlers."""

@@ -1,0 +1,1 @@
+"""`klamm produce` and `klamm consume`."""

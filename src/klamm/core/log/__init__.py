@@ -1,0 +1,1 @@
+"""Judges batches, plans retention and compaction, and tracks open transactions."""

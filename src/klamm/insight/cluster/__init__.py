@@ -1,0 +1,1 @@
+"""The replicas of a cluster, and plans for where they go."""

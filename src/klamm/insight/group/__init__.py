@@ -1,0 +1,1 @@
+"""Pictures, explanations and histories of groups, and what workers say in their commits."""

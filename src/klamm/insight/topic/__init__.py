@@ -1,0 +1,1 @@
+"""Partitions, settings and the skew of topics."""

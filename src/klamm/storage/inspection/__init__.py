@@ -1,0 +1,1 @@
+"""Verifies and repairs a broker's files while it does not run."""

@@ -1,0 +1,1 @@
+"""The log of one partition, in parts: append, read, follow, retain, sync."""

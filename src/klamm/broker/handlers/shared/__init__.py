@@ -1,0 +1,1 @@
+"""What several handlers have in common."""

@@ -1,0 +1,1 @@
+"""How the partitions of a group are shared out among its members."""

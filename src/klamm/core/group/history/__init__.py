@@ -1,0 +1,1 @@
+"""The records of what has happened to groups, and why."""

@@ -1,0 +1,1 @@
+"""What removes groups and offsets: deletion, expiry, deleted topics."""
