@@ -63,6 +63,10 @@ class ClusterView:
         """Returns the cached metadata of the topic; None if it does not exist."""
         return self._topics.get(name)
 
+    def forget(self, name: str) -> None:
+        """Removes the cached metadata of the topic."""
+        self._topics.pop(name, None)
+
     def has(self, topic_partition: TopicPartition) -> bool:
         """Returns whether the cached metadata contain the partition."""
         topic = self._topics.get(topic_partition.topic)

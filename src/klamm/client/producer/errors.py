@@ -39,7 +39,8 @@ class DeliveryTimedOut(GaveUp):
 
 
 class ProducerClosed(KlammError):
-    """The producer is closed; the records were dropped before they were sent, or the call came too late."""
+    """The producer is closed. The call came too late, or the records were not acknowledged in time: those that were
+    sent may be in the log."""
 
 
 class InvalidTransactionCall(KlammError):

@@ -332,7 +332,8 @@ class ProducerMachine:
         request = self._metadata.next_request(now)
         if request is None or (link := self._links.ready(None, now)) is None:
             return
-        self._send_message(link, lambda version: request, type(request), MetadataUnderWay(self._metadata.sent()), now)
+        topics = self._metadata.sent(now)
+        self._send_message(link, lambda version: request, type(request), MetadataUnderWay(topics), now)
 
     def _send_message(
         self,

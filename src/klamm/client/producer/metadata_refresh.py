@@ -1,4 +1,8 @@
-"""Decides when a producer requests metadata, and for which topics, to keep a `ClusterView` up to date."""
+"""Decides when a producer requests metadata, and for which topics, to keep a `ClusterView` up to date.
+
+A topic that gets no records for some time is no longer asked for, as in Java's producer. Otherwise a producer that
+wrote to it once would create it again after its deletion, on brokers that create topics when they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ __all__ = ["MetadataRefresh"]
 
 _MAXIMUM_AGE_MS: Final = 300_000
 """Kafka's default of `metadata.max.age.ms`: new partitions are seen after that time."""
+_MAXIMUM_IDLE_MS: Final = 300_000
+"""Kafka's default of `metadata.max.idle.ms`."""
 
 
 class MetadataRefresh:
@@ -27,7 +33,8 @@ class MetadataRefresh:
         """The topics that the cluster does not describe, with the reason, except for topics that don't exist."""
         self._may_create = config.allow_auto_create_topics
         self._backoff = backoff
-        self._topics: dict[str, None] = {}
+        self._topics: dict[str, Millis | None] = {}
+        """When each topic was used last; None before it was first asked for."""
         self._is_stale = False
         self._is_under_way = False
         self._not_before: Millis = Millis(0)
@@ -35,12 +42,17 @@ class MetadataRefresh:
         self._attempts = 0
 
     def want(self, topic: str) -> None:
-        """Adds a topic, for as long as the producer lives."""
+        """Adds a topic, until it is idle for some minutes."""
         if topic not in self._topics:
             self._topics[topic] = None
             self._is_stale = True
             # A new topic does not wait for the pause of the others.
             self._attempts, self._not_before = 0, Millis(0)
+
+    def used(self, topic: str, now: Millis) -> None:
+        """Notes that records are sent to the topic."""
+        if topic in self._topics:
+            self._topics[topic] = now
 
     def forget(self, topic: str) -> None:
         """Removes a topic that does not exist."""
@@ -67,14 +79,26 @@ class MetadataRefresh:
             return None
         if not self._is_stale and self._due > now:
             return None
+        self._drop_idle(now)
+        if not self._topics:
+            return None
         return MetadataRequest(
             topics=[MetadataRequestTopic(name=name) for name in self._topics],
             allow_auto_topic_creation=self._may_create,
         )
 
-    def sent(self) -> list[str]:
+    def _drop_idle(self, now: Millis) -> None:
+        for topic, used_at in list(self._topics.items()):
+            if used_at is not None and used_at + _MAXIMUM_IDLE_MS <= now:
+                self.forget(topic)
+                self.view.forget(topic)
+        if not self._topics:
+            self._is_stale, self._due = False, float("inf")
+
+    def sent(self, now: Millis) -> list[str]:
         """Notes that the request was sent, and returns its topics."""
         self._is_under_way, self._is_stale = True, False
+        self._topics = {topic: now if used_at is None else used_at for topic, used_at in self._topics.items()}
         return list(self._topics)
 
     def answered(self, answer: MetadataResponse, topics: list[str], now: Millis) -> None:

@@ -181,7 +181,8 @@ class BlockingProducer:
 
     def close(self, timeout_ms: Millis | None = None) -> None:
         """Flushes and closes the connections. Deliveries that have not ended by then fail with `ProducerClosed`; an
-        open transaction is left to be aborted by the next producer of its id. Safe to call twice."""
+        open transaction is left to be aborted by the next producer of its id. With a timeout of 0, what can be sent at
+        once is sent, and no answer is waited for. Safe to call twice."""
         if self._is_closed:
             return
         try:

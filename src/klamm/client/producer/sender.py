@@ -180,6 +180,7 @@ class ProduceSender:
                 more.append(lane)
                 continue
             lane.send(batch, identity, link.address)
+            self._metadata.used(lane.topic_partition.topic, now)
             topic = self._view.topic(lane.topic_partition.topic)
             chosen.append(SentBatch(lane, batch, None if topic is None else topic.topic_id))
             size_bytes += batch.size_bytes

@@ -142,6 +142,35 @@ def test_a_hint_of_the_new_leader_spares_the_metadata() -> None:
     assert sum(request.api_key == METADATA for request in world.sent) <= asked + 1
 
 
+def test_a_topic_without_records_is_no_longer_asked_for() -> None:
+    """After five minutes without records the producer forgets a topic (`metadata.max.idle.ms`), so that it does not
+    create a deleted one again; a topic with records is asked for every five minutes, and a forgotten one when it gets a
+    record."""
+    world = new_world()
+
+    def requests() -> int:
+        return sum(request.api_key == METADATA for request in world.sent)
+
+    for _ in range(6):
+        send(world)
+        flush(world)
+        world.settle(150_000)
+    in_use = requests()
+    world.settle(1_800_000)
+    idle = requests()
+    world.settle(1_800_000)
+
+    assert in_use == 4
+    assert idle <= in_use + 1
+    assert requests() == idle
+    assert world.machine.view.topic(TOPIC) is None
+    assert not world.machine.metadata_are_old(world.now)
+    assert send(world).error is None
+    flush(world)
+    assert requests() == idle + 1
+    assert len(world.model.partitions[0].records) == 7
+
+
 def test_a_throttled_producer_waits() -> None:
     """A broker that throttles the producer gets no request during that time (KIP-219)."""
     world = new_world()
