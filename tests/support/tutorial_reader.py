@@ -21,11 +21,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tests.support.ports import free_port
+from tests.support.short_lived_spark import SHORT_LIVED_JVM
 from tests.support.tutorial_output import differs, tidy
 from tests.support.tutorial_page import Command, Step, read_page
 
-__all__ = ["TutorialReader"]
+__all__ = ["TutorialReader", "reader_environment"]
 
+_ROOT: Final = Path(__file__).resolve().parents[2]
 _LOOK_INTERVAL_S: Final = 0.2
 _COMMAND_TIMEOUT_S: Final = 300.0
 _TERMINAL_SIZE: Final = "cols 200 rows 40"
@@ -33,6 +36,23 @@ _KILL: Final = re.compile(r"kill\b.* (\d+)")
 _UNKNOWN: Final = "?\n"
 # These change nothing, so a reader repeats them until they show what the page shows.
 _LOOKS: Final = re.compile(r"klamm (consume|(pipeline|txn) status|(group|topic) (describe|list))\b")
+
+
+def reader_environment(folder: Path) -> dict[str, str]:
+    """Returns variables that no reader needs: another port, this clone's code, and a quicker start of Spark, whose
+    settings are written to `folder`."""
+    lines = (f"{key} {value}\n" for key, value in SHORT_LIVED_JVM.items())
+    (folder / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
+    address = f"127.0.0.1:{free_port()}"
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")},
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(_ROOT / "src"),
+        "KLAMM_LISTENERS": f"PLAINTEXT://{address}",
+        "KLAMM_BOOTSTRAP_SERVER": address,
+        "SPARK_CONF_DIR": str(folder),
+        "LC_ALL": "C.UTF-8",  # the order of `sort`
+    }
 
 
 class _Terminal:
