@@ -69,6 +69,8 @@ def test_a_good_record_becomes_typed_columns(spark: SparkSession) -> None:
         (b"hello", "the value is not JSON"),
         (b'{"dest":', "the value is not JSON"),
         (b'{"dest":"JFK"} x', "the value is not JSON"),
+        (b'{"dest":"JFK"}} x', "the value is not JSON"),
+        (b'{"dest":"JFK"},"arr_delay":2}', "the value is not JSON"),
         (b'{"dest":"JFK"}{"dest":"LGA"}', "the value is not JSON"),
         (b'{"dest":"JFK"},{"dest":"LGA"}', "the value is not JSON"),
         (b'{"dest":"\xff"}', "the value is not UTF-8 text"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,39 @@ def test_a_task_is_repeated_until_the_registry_is_back(
         door.failures_left = 2
         assert _decode(decode, values, door.url) == _EXPECTED
         assert door.failures_left == 0
+
+
+def test_ids_that_do_not_exist_do_not_stop_a_task(running_registry: SchemaRegistry, values: list[bytes]) -> None:
+    """Of many unknown ids, five in a minute are waited for; an unknown id is asked for again after ten seconds. A known
+    id counts at once."""
+    from klamm.pipelines.decoders.schema_registry import SchemaLookup, UnknownSchema, registry
+
+    known, unknown, now = int.from_bytes(values[0][1:5], "big"), range(10**9, 10**9 + 50), 0.0
+
+    def sleep(duration_s: float) -> None:
+        nonlocal now
+        now += duration_s
+
+    with (
+        GuardedRegistry(running_registry.url) as door,
+        closing(SchemaLookup(registry(door.url), clock=lambda: now, sleep=sleep)) as schemas,
+    ):
+
+        def ask_for_all() -> int:
+            before = door.requests
+            for schema_id in unknown:
+                with pytest.raises(UnknownSchema, match=f"schema id {schema_id} is not in the registry"):
+                    schemas.by_id(schema_id)
+            return door.requests - before
+
+        assert ask_for_all() == 50 + 5 * 3
+        assert now == 5 * 1.5
+        assert ask_for_all() == 0
+        sleep(10)
+        assert ask_for_all() == 50
+        assert schemas.by_id(known).kind == "AVRO"
+        sleep(60)
+        assert ask_for_all() == 50 + 5 * 3
 
 
 def test_a_schema_is_asked_for_once_in_each_worker(

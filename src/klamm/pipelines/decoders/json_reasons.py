@@ -12,7 +12,7 @@ from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StringType, StructField, StructType
 
 __all__ = ["WRAPPED", "json_reason", "parse_wrapped"]
 
@@ -20,6 +20,8 @@ WRAPPED: Final = "w"
 """The field of a parsed struct that holds the value."""
 _CORRUPT: Final = "c"
 """The field of a parsed struct that is not null if the value is corrupt."""
+_END: Final = "e"
+"""The field behind the value; null if the value has ended the struct itself, and has more bytes."""
 
 _FIELDS: Final = 200
 """The number of fields that are looked at; the expression grows with each of them."""
@@ -30,9 +32,12 @@ _BEGINNINGS: Final = {"[": "a JSON array", '"': "a JSON string", "t": "a boolean
 
 
 def parse_wrapped(text: Column, data_type: DataType, options: Mapping[str, str]) -> Column:
-    """Returns a struct of the value, of type `data_type`, and of the text of a corrupt record; never null."""
-    wrapped = F.concat(F.lit(f'{{"{WRAPPED}":'), text, F.lit("}"))
-    schema = StructType([StructField(WRAPPED, data_type), StructField(_CORRUPT, StringType())])
+    """Returns a struct of the value, of type `data_type`, of the text of a corrupt record, and of a mark that nothing
+    comes after the value; never null."""
+    wrapped = F.concat(F.lit(f'{{"{WRAPPED}":'), text, F.lit(f',"{_END}":true}}'))
+    schema = StructType(
+        [StructField(WRAPPED, data_type), StructField(_CORRUPT, StringType()), StructField(_END, BooleanType())]
+    )
     own = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     return F.from_json(wrapped, schema, {**options, **own})
 
@@ -48,10 +53,14 @@ def json_reason(value: Column, parsed: Column, schema: StructType, options: Mapp
     return (
         F.when(value.isNull(), F.lit(None))
         .when(parsed.isNull(), F.lit("the value is not UTF-8 text"))
-        .when(parsed[_CORRUPT].isNotNull(), _corrupt_reason(text, parsed[WRAPPED], schema, options))
+        .when(_is_corrupt(parsed), _corrupt_reason(text, parsed[WRAPPED], schema, options))
         .when(parsed[WRAPPED].isNull(), F.lit("the value is null, not a JSON object"))
         .otherwise(good)
     )
+
+
+def _is_corrupt(parsed: Column) -> Column:
+    return parsed[_CORRUPT].isNotNull() | parsed[_END].isNull()
 
 
 def _corrupt_reason(text: Column, found: Column, schema: StructType, options: Mapping[str, str]) -> Column:
@@ -67,7 +76,7 @@ def _corrupt_reason(text: Column, found: Column, schema: StructType, options: Ma
         )
 
     as_text = parse_wrapped(text, StringType(), options)
-    return F.when(as_text[_CORRUPT].isNotNull(), F.lit("the value is not JSON")).otherwise(
+    return F.when(_is_corrupt(as_text), F.lit("the value is not JSON")).otherwise(
         _with(parse_wrapped(text, _of_texts(schema), options), of_fields)
     )
 

@@ -1,8 +1,8 @@
 """`json(…)`: JSON objects, parsed by Spark's `from_json`, with a given schema or one inferred from a sample.
 
-The value V of a record is parsed as `{"w":V}`. So bytes after the object (`{"a":1} x`) are an error, which `from_json`
-alone ignores; a blank value is an error, too; and the column for corrupt records stands outside the user's columns,
-whose names can't collide with it.
+The value V of a record is parsed as `{"w":V,"e":true}`. So bytes after the object (`{"a":1} x`) are an error, which
+`from_json` alone ignores; where V ends the outer object itself (`{"a":1}} x`), `e` is missing. A blank value is an
+error, too; and the column for corrupt records stands outside the user's columns, whose names can't collide with it.
 """
 
 from __future__ import annotations

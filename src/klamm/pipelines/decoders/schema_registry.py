@@ -1,14 +1,16 @@
 """Schemas from a Confluent-compatible schema registry, through confluent-kafka's client.
 
 Each process has one client for each registry, which caches schemas by id: an id always means the same schema. A record
-whose id the registry does not know is bad. A registry that can't be asked is no reason to call a record bad:
-`RegistryError` fails the task, and Spark repeats it.
+whose id the registry does not know is bad. Such an id is remembered for some seconds, and only a few of them are waited
+for in a minute, so that a topic with many bad records is read at a useful rate. A registry that can't be asked is no
+reason to call a record bad: `RegistryError` fails the task, and Spark repeats it.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,6 +29,10 @@ _SCHEMA_NOT_FOUND: Final = 40403
 _SUBJECT_NOT_FOUND: Final = frozenset({40401, 40402})
 _TRIES: Final = 4
 _BETWEEN_TRIES_S: Final = 0.5
+_UNKNOWN_FOR_S: Final = 10.0
+_MOST_UNKNOWN: Final = 10_000
+_WAITS: Final = 5
+_WAITS_WITHIN_S: Final = 60.0
 
 
 class RegistryError(DecoderError):
@@ -80,12 +86,24 @@ class RegistrySchema:
 class SchemaLookup:
     """Asks one registry; remembers what it was told."""
 
-    def __init__(self, place: Registry) -> None:
+    def __init__(
+        self,
+        place: Registry,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._place = place
+        self._clock = clock
+        self._sleep = sleep
         self._client = _client(place)
         # Its cache keeps one form of each schema, so each form has a client.
         self._serialized_client = _client(place)
         self._by_id: dict[tuple[int, bool], RegistrySchema] = {}
+        self._unknown: dict[int, float] = {}
+        """When each id that the registry does not know may be asked for again."""
+        self._waits: deque[float] = deque(maxlen=_WAITS)
+        """When the latest ids that stayed unknown were waited for."""
 
     def close(self) -> None:
         """Closes the connections."""
@@ -111,16 +129,33 @@ class SchemaLookup:
         """Returns the schema of this id. Raises `UnknownSchema` and `RegistryError`.
 
         A schema that was registered a moment ago may not have reached each node of a registry, so an unknown id is
-        asked for again, for some seconds.
+        asked for again, for some seconds. After five ids that stayed unknown within a minute, the next are asked for
+        once.
         """
         known = self._by_id.get((schema_id, serialized))
         if known is None:
             client, form = self._form(serialized)
             name = f"schema id {schema_id} is not in the registry"
-            schema = self._ask(lambda: client.get_schema(schema_id, fmt=form), name, tries=_TRIES)
+            now = self._clock()
+            if self._unknown.get(schema_id, 0.0) > now:
+                raise UnknownSchema(name)
+            waits = len(self._waits) < _WAITS or self._waits[0] + _WAITS_WITHIN_S <= now
+            try:
+                schema = self._ask(lambda: client.get_schema(schema_id, fmt=form), name, tries=_TRIES if waits else 1)
+            except UnknownSchema:
+                self._note_unknown(schema_id, waited=waits)
+                raise
             known = self._with_references(schema, schema_id, serialized=serialized)
             self._by_id[schema_id, serialized] = known
         return known
+
+    def _note_unknown(self, schema_id: int, *, waited: bool) -> None:
+        if len(self._unknown) >= _MOST_UNKNOWN:
+            self._unknown.clear()
+        now = self._clock()
+        self._unknown[schema_id] = now + _UNKNOWN_FOR_S
+        if waited:
+            self._waits.append(now)
 
     def _form(self, serialized: bool) -> tuple[SchemaRegistryClient, str | None]:
         return (self._serialized_client, "serialized") if serialized else (self._client, None)
@@ -172,7 +207,7 @@ class SchemaLookup:
                 raise RegistryError(
                     f"schema registry {self._place.url} can't be asked: {type(error).__name__}: {error}"
                 ) from error
-            time.sleep(_BETWEEN_TRIES_S)
+            self._sleep(_BETWEEN_TRIES_S)
         raise AssertionError("the last try returns or raises")
 
 

@@ -24,6 +24,8 @@ class BackfillStatus:
     """A context manager that writes the status file, and refreshes it for other machines."""
 
     def __init__(self, place: Place, flow: Flow) -> None:
+        self._place = place
+        self._flow = flow
         self._folder = backfills_folder(place, flow)
         now = time.time_ns() // 1_000_000
         self._status = FlowStatus(
@@ -41,7 +43,11 @@ class BackfillStatus:
         self._thread = threading.Thread(target=self._refresh, name="klamm-backfill-status", daemon=True)
 
     def __enter__(self) -> None:
+        """Raises `PipelineError` if another process began a backfill after this one was planned."""
+        refuse_second_backfill(self._place, self._flow)
         self._write("running")
+        # Of two processes that begin at the same moment, the one that wrote last goes on.
+        refuse_second_backfill(self._place, self._flow, runner=self._status.runner)
         self._thread.start()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -59,13 +65,13 @@ class BackfillStatus:
         write_status(self._folder, replace(self._status, state=state, updated_ms=now))
 
 
-def refuse_second_backfill(place: Place, flow: Flow) -> None:
-    """Raises `PipelineError` if a process runs a backfill of the flow in this environment."""
+def refuse_second_backfill(place: Place, flow: Flow, *, runner: Runner | None = None) -> None:
+    """Raises `PipelineError` if another process than `runner` runs a backfill of the flow in this environment."""
     try:
         status = read_status(backfills_folder(place, flow))
     except ValueError:
         return
-    if status is not None and is_alive(status, time.time_ns() // 1_000_000):
+    if status is not None and status.runner != runner and is_alive(status, time.time_ns() // 1_000_000):
         raise PipelineError(
             f"process {status.runner.pid} on {status.runner.host} runs a backfill of flow {flow.name} already"
         )
