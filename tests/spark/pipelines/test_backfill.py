@@ -189,6 +189,34 @@ def test_an_interrupted_backfill_goes_on(
     assert [path.name for path in folder.glob("*/*")] == ["backfill.json"]
 
 
+def test_a_continued_backfill_overwrites_only_its_own_files(
+    runs: Runs, name: str, new_topic: Callable[..., Topic], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backfill that was interrupted goes on where it was begun. In another working directory, its path would be
+    another folder; and a folder to which another backfill has written since is not its own any more."""
+    flights = new_topic()
+    flights.produce([flight("JFK", 100 + at) for at in range(4)])
+
+    def broken(flights: DataFrame) -> DataFrame:
+        return flights.selectExpr("dest", "raise_error('out of order') AS delay")
+
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+    with pytest.raises(PipelineError, match="out of order"):
+        backfill(runs, declared(name, flights, broken), "parquet:again")
+    monkeypatch.chdir(there)
+    pipeline = declared(name, flights)
+    with pytest.raises(PipelineError, match=f"wrote to parquet in {here}/again, and --into means parquet in {there}"):
+        backfill(runs, pipeline, "parquet:again")
+    monkeypatch.chdir(here)
+    assert backfill(runs, pipeline, f"parquet:{here / 'again'}").counts.rows == 4
+    with pytest.raises(PipelineError, match=r"another one of flow late \(--from earliest --into parquet:/.*\) has"):
+        backfill(runs, pipeline, "parquet:again")
+    assert len(rows(runs, here / "again")) == 4
+
+
 def test_what_is_refused(runs: Runs, name: str, new_topic: Callable[..., Topic], tmp_path: Path) -> None:
     """A backfill does not write where a flow of the pipeline writes or reads, and says what it can't compute."""
     flights = new_topic()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json as standard_json
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.spark.pipelines.conftest import Background, Runs
-from tests.support.spark_topics import Record, Topic
+from tests.support.spark_topics import Record, Topic, create_topic
 
 from klamm.pipelines import Pipeline, dead_letters, json, raw, to_batches, to_topic, topic
 
 if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
     from pyspark.sql import DataFrame
 
 SCHEMA = "dest string, delay int"
@@ -69,6 +71,59 @@ def test_dead_letters_have_the_original_bytes(runs: Runs, name: str, new_topic: 
     assert flights.committed(f"{name}.late.dead-letters", 2)[1] == 5
     status = runs.status(pipeline, "late")
     assert (status.state, status.queries["flow"].bad_records, status.queries["flow"].records) == ("stopped", 3, 5)
+
+
+def test_a_large_record_becomes_a_dead_letter(
+    runs: Runs, name: str, new_topic: Callable[..., Topic], admin: AdminClient, bootstrap_servers: str
+) -> None:
+    """A bad record may be as large as its topic allows: the limit is that of the topic of dead letters."""
+    flights = new_topic(max_message_bytes=str(4 << 20))
+    large = "no JSON " * (1 << 18)
+    flights.produce([large], **{"message.max.bytes": 4 << 20})
+    create_topic(admin, bootstrap_servers, f"{name}-bad", 1, {"max.message.bytes": str(5 << 20)})
+    pipeline = Pipeline(name, max_restarts=0)
+    pipeline.flow(
+        source=topic(flights.name, decode=json(SCHEMA)),
+        sink=to_topic(f"{name}-late"),
+        bad_records=dead_letters(f"{name}-bad"),
+    )(late)
+
+    assert runs.once(pipeline)
+
+    (letter,) = runs.topic(f"{name}-bad").records(1)[0]
+    assert letter.value == large.encode()
+
+
+def test_dead_letters_go_on_without_their_marker(
+    runs: Runs, name: str, new_topic: Callable[..., Topic], admin: AdminClient
+) -> None:
+    """After the topic of dead letters was deleted, with the marker in it, the flow stops and names the option with
+    which it goes on; a flow may set options of the sink that writes its dead letters."""
+    flights = new_topic()
+    flights.produce(["bad"])
+
+    def declared(**options: str) -> Pipeline:
+        pipeline = Pipeline(name, max_restarts=0)
+        pipeline.flow(
+            source=topic(flights.name, decode=json(SCHEMA)),
+            sink=to_topic(f"{name}-late"),
+            bad_records=dead_letters(options=options),
+            name="late",
+        )(late)
+        return pipeline
+
+    letters = runs.topic(f"{name}.late.dead-letters")
+    assert runs.once(declared())
+    admin.delete_topics([letters.name], operation_timeout=30)[letters.name].result()
+    flights.produce(["worse"])
+    run = runs.run(declared())
+    assert not run.run()
+    message = run.flows[0].message or ""
+    (batch,) = re.findall(r"klamm\.sink\.first\.batch=([\w-]+/\d+)", message)
+
+    assert runs.once(declared(**{"klamm.sink.first.batch": batch}))
+
+    assert [letter.value for letter in letters.records(1)[0]] == [b"worse"]
 
 
 def test_dropped_records_are_counted(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:

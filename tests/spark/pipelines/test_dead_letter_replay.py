@@ -11,11 +11,12 @@ from tests.spark.pipelines.conftest import Runs
 from tests.support.spark_topics import Record, Topic
 
 from klamm.pipelines import Pipeline, PipelineError, dead_letters, json, to_batches, to_files, to_topic, topic
+from klamm.pipelines.run.dead_letter_headers import dead_letter_columns, originals
 from klamm.pipelines.run.dead_letter_replay import refuse_state, replay_flow, return_flow
 from klamm.pipelines.run.pipeline_run import PipelineRun
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from klamm.pipelines.declare.flow import Flow
 
@@ -81,6 +82,32 @@ def test_records_go_back_to_their_topic(runs: Runs, name: str, new_topic: Callab
 
     again = [Record(b"k", b"bad", (("trace", b"1"),)), Record(b"t", None)]
     assert flights.records(1)[0] == again * 2
+
+
+def test_a_dead_letter_may_be_a_bad_record_of_another_flow(spark: SparkSession) -> None:
+    """A flow that reads the dead letters of another one has bad records with klamm's headers. A replay restores these
+    headers, and takes off its own only. Other headers that begin with klamm's prefix stay, too."""
+    place = "binary('k') AS key, binary('v') AS value, 'letters' AS topic, 1 AS partition, 2L AS offset"
+    record = spark.range(1).selectExpr(
+        *place.split(", "),
+        "timestamp_millis(3) AS timestamp",
+        "array(named_struct('key', 'klamm.mine', 'value', binary('1'))) AS headers",
+        "'bad' AS reason",
+    )
+    columns = [name for name in record.columns if name not in ("headers", "reason")]
+    first = dead_letter_columns(record, "p.a").selectExpr(
+        *place.split(", "), "timestamp_millis(3) AS timestamp", "headers", "'worse' AS reason"
+    )
+    second = dead_letter_columns(first, "p.b").selectExpr(
+        *place.split(", "), "timestamp_millis(9) AS timestamp", "headers"
+    )
+
+    (restored,) = originals(second, "p.b").collect()
+
+    assert restored.headers == first.collect()[0].headers
+    assert (restored.topic, restored.partition, restored.offset) == ("letters", 1, 2)
+    again = originals(first.drop("reason"), "p.a").selectExpr(*columns, "headers").collect()[0]
+    assert [(header.key, bytes(header.value)) for header in again.headers] == [("klamm.mine", b"1")]
 
 
 @pytest.mark.parametrize("derive", [replay_flow, return_flow])

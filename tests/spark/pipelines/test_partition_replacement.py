@@ -148,6 +148,22 @@ def test_a_partition_is_not_replaced_by_a_part_of_its_data(sink: Sink, runs: Run
     assert sink.rows()[DAYS[2], 2] == 0
 
 
+def test_an_unfinished_micro_batch_is_finished_first(sink: Sink, runs: Runs) -> None:
+    """After a crash, the files may have the rows of a micro-batch that is not finished, which Spark would not write
+    again: a backfill into the live sink waits until the flow has finished it."""
+    pipeline = sink.pipeline()
+    commits = Path(runs.place(pipeline).checkpoint("late"), "commits")
+    (commits / "11").unlink()
+    (commits / ".11.crc").unlink(missing_ok=True)
+
+    with pytest.raises(PipelineError, match="flow late has a micro-batch that is not finished"):
+        backfill(runs, pipeline, "live")
+    assert runs.once(pipeline)
+    backfill(runs, pipeline, "live")
+
+    assert sink.rows() == expected(1, 1, 1)
+
+
 def test_the_live_flow_and_a_replacement(sink: Sink, runs: Runs) -> None:
     """A range that the flow has not read yet is refused. While the flow runs, the rows are computed and kept, and
     replace the old ones when it has ended. Rows that the flow still has in its state are a doubt."""

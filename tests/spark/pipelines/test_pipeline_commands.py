@@ -39,10 +39,10 @@ pipeline = Pipeline("numbers", conf={{
 
 @pipeline.flow(
     source=topic("{topic}", decode=json("number int"), max_records_per_batch=20),
-    sink=to_topic("{topic}-even"),
+    sink=to_topic("{topic}-even", key="at"),
 )
 def even(numbers: DataFrame) -> DataFrame:
-    return numbers.where("number % 2 = 0")
+    return numbers.where("number % 2 = 0").selectExpr("number", "TIMESTAMP'2026-01-31T12:00:00Z' AS at")
 """
 
 
@@ -139,6 +139,11 @@ class Commands:
         sink = Topic(f"test.{self.topic.name}-even", self.topic.bootstrap_servers, self.topic.admin)
         return Counter(json.loads(record.value or b"")["number"] for record in sink.records(1)[0])
 
+    def keys(self) -> set[bytes | None]:
+        """Returns the keys of these records."""
+        sink = Topic(f"test.{self.topic.name}-even", self.topic.bootstrap_servers, self.topic.admin)
+        return {record.key for record in sink.records(1)[0]}
+
     def kill_jvm(self) -> None:
         """Kills the JVM of the last run, and nothing else."""
         for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -174,13 +179,13 @@ def commands(tmp_path: Path, new_topic: Callable[..., Topic]) -> Iterator[Comman
 def test_a_pipeline_is_watched_and_stopped_from_another_process(commands: Commands) -> None:
     """While a pipeline runs, other processes see its state and lag and can stop it after its micro-batch; a second run
     is refused. The run prints a line of JSON for each micro-batch, and ends with status 0. Its dead letters can be
-    replayed."""
+    replayed. Times are written in UTC, whatever the time zone of the machine is."""
     commands.topic.produce([*(json.dumps({"number": number}) for number in range(50)), "no JSON"])
     assert commands.status()["state"] == "never run"
     nothing_runs = commands.run("stop")
     assert (nothing_runs.returncode, "no flow of the pipeline numbers runs" in nothing_runs.stderr) == (1, True)
 
-    running = commands.start("--json", "--metrics", "0")
+    running = commands.start("--json", "--metrics", "0", TZ="America/New_York")
     commands.wait_until_read(51)
 
     status = commands.status()
@@ -201,6 +206,7 @@ def test_a_pipeline_is_watched_and_stopped_from_another_process(commands: Comman
     assert max(line["records"] for line in own) <= 20
     assert "/metrics" in (commands.folder / "run.err").read_text()
     assert commands.written() == Counter(range(0, 50, 2))
+    assert commands.keys() == {b"2026-01-31 12:00:00"}
     assert commands.topic.committed("test.numbers.even", 1) == [51]
 
     replay = commands.run("replay", "--dead-letters")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as standard_json
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.support.spark_topics import Topic
 
 from klamm.pipelines import Pipeline, PipelineError, group, json, raw, to_batches, to_files, to_topic, topic
 from klamm.pipelines.decoders.decoder import Decoder, DecodingPlace, PinnedDecoder
+from klamm.pipelines.run.flow_check import check_flow
 from klamm.pipelines.run.flow_run import STOP_FILE
 from klamm.pipelines.status.flow_status import read_status
 
@@ -215,6 +217,34 @@ def test_a_flow_that_fails_does_not_stop_the_others(
     is_broken.unlink()
     assert runs.once(declared())
     assert values(runs.topic(f"{name}-ratio")) == [{"ratio": 5.0}, {"ratio": 100.0}]
+
+
+def test_files_of_another_checkpoint_are_refused(
+    runs: Runs, name: str, new_topic: Callable[..., Topic], tmp_path: Path
+) -> None:
+    """A flow with a new checkpoint does not write to the folder of files of an earlier one: Spark would skip its
+    micro-batches. It says what to do, as the check does, and loses no record."""
+    flights = new_topic()
+    flights.produce([flight("JFK", delay) for delay in range(4)])
+    path, checkpoints = tmp_path / "files", tmp_path / "checkpoints"
+    pipeline = Pipeline(name)
+    source = topic(flights.name, decode=json(SCHEMA), max_records_per_batch=1)
+    pipeline.flow(source=source, sink=to_files(str(path)), bad_records="drop", name="late")(unchanged)
+    assert runs.once(pipeline)
+    assert runs.once(pipeline)
+    shutil.rmtree(checkpoints)
+
+    run = runs.run(pipeline)
+    assert not run.run()
+    message = run.flows[0].message or ""
+    assert f"the files in {path} are of another checkpoint: their list ends with micro-batch 3" in message
+    assert run.flows[0].queries["flow"].restarts.total == 0
+    (check,) = [check_flow(runs.spark, runs.place(pipeline), flow) for flow in pipeline.flows.values()]
+    assert [problem for problem in check.problems if "of another checkpoint" in problem]
+
+    shutil.rmtree(path)
+    assert runs.once(pipeline)
+    assert sorted(row.delay for row in runs.spark.read.parquet(str(path)).collect()) == [0, 1, 2, 3]
 
 
 def test_a_flow_that_is_declared_wrong_is_not_restarted(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from klamm.cli.errors import UsageError
 from klamm.client.errors import ClientConfigError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Chosen", "can_have_fast_checkpoints", "choose_pipeline", "session_for"]
 
+_UTC: Final = {"spark.sql.session.timeZone": "UTC"}
 # Prefixes of the properties that Spark's processes get; others are for librdkafka.
 _PASSED_ON = ("security.", "ssl.", "sasl.", "enable.ssl.")
 
@@ -58,6 +59,8 @@ def choose_pipeline(arguments: argparse.Namespace) -> Chosen:
 def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> SparkSession:
     """Returns a Spark session for the pipeline; its own settings override `conf`, those of spark-submit both.
 
+    Its time zone is UTC unless they say otherwise: the same records make the same rows on each machine.
+
     Raises `PipelineError` if Spark does not start.
     """
     from py4j.protocol import Py4JError
@@ -68,7 +71,7 @@ def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> S
     name = f"klamm pipeline {chosen.place.pipeline}"
     try:
         submitted = _submitted()
-        settings: dict[str, Any] = {**conf, **chosen.pipeline.conf, **submitted}
+        settings: dict[str, Any] = {**_UTC, **conf, **chosen.pipeline.conf, **submitted}
         master = arguments.master or submitted.get("spark.master", "local[*]")
         has_fast_checkpoints = can_have_fast_checkpoints(master, settings, submitted)
         return session(name, master, fast_checkpoints=has_fast_checkpoints, **settings)

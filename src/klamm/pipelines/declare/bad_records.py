@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
+from klamm.pipelines.declare.option_texts import OptionValue, option_texts
 from klamm.pipelines.errors import DeclarationError
 
 __all__ = ["BadRecords", "DeadLetters", "dead_letters", "parse_bad_records"]
+
+
+_RESERVED: Final = {
+    "checkpointlocation": "the pipeline's folder of checkpoints has it",
+    "kafka.bootstrap.servers": "the command and its context name the cluster",
+    "klamm.sink.semantics": "dead letters are written exactly once",
+    "topic": "use dead_letters(name)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +26,21 @@ class DeadLetters:
 
     topic: str | None = None
     """None: `<pipeline>.<flow>.dead-letters`."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the sink that writes them."""
 
 
 BadRecords = DeadLetters | Literal["drop", "fail"]
 
 
-def dead_letters(topic: str | None = None) -> DeadLetters:
-    """Returns the treatment `dead-letters`, with another topic than `<pipeline>.<flow>.dead-letters`.
+def dead_letters(topic: str | None = None, *, options: Mapping[str, OptionValue] | None = None) -> DeadLetters:
+    """Returns the treatment `dead-letters`, by default to the topic `<pipeline>.<flow>.dead-letters`.
 
-    Raises `DeclarationError` for an empty name.
+    `options` are further options of `format("klamm")`, also for a replay with `--to-source`. Raises `DeclarationError`.
     """
     if topic is not None and (not isinstance(topic, str) or not topic.strip()):
         raise DeclarationError("dead_letters() takes the name of a topic")
-    return DeadLetters(topic)
+    return DeadLetters(topic, option_texts("dead_letters()", options, _RESERVED))
 
 
 def parse_bad_records(given: object) -> BadRecords:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from klamm.pipelines.declare.bad_records import DeadLetters
 from klamm.pipelines.declare.flow import Flow, make_flow
 from klamm.pipelines.declare.option_texts import OptionValue
-from klamm.pipelines.declare.sinks import Sink
+from klamm.pipelines.declare.sinks import Sink, ToFiles
 from klamm.pipelines.declare.topic_source import TopicSource
 from klamm.pipelines.errors import DeclarationError
 
@@ -80,6 +80,7 @@ class Pipeline:
                 raise DeclarationError(
                     f"pipeline {self.name} has two flows named {own}; give one of them another name=…"
                 )
+            self._refuse_same_folder(own, sink)
             self.flows[own] = make_flow(
                 function,
                 name=own,
@@ -94,6 +95,16 @@ class Pipeline:
             return function
 
         return add
+
+    def _refuse_same_folder(self, name: str, sink: Sink | None) -> None:
+        """Spark's file sink takes the second flow's micro-batches for those of the first one."""
+        if not isinstance(sink, ToFiles):
+            return
+        for other in self.flows.values():
+            if isinstance(other.sink, ToFiles) and other.sink.path.rstrip("/") == sink.path.rstrip("/"):
+                raise DeclarationError(
+                    f"flow {name} writes to {sink.path}, as flow {other.name} does: each needs a folder of its own"
+                )
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, flows: {', '.join(self.flows) or 'none'})"

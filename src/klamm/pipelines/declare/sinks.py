@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from klamm.pipelines.declare.option_texts import OptionValue, names_of, option_texts
@@ -35,6 +35,7 @@ _RESERVED_FOR_TOPICS: Final = {
     "klamm.sink.semantics": "use to_topic(…, semantics=…)",
     "topic": "use to_topic(name)",
 }
+_FILE_FORMATS: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 _RESERVED_FOR_FILES: Final = {"checkpointlocation": _CHECKPOINTS, "path": "use the argument path"}
 
 
@@ -82,6 +83,7 @@ class ToOrigins:
 
     marker_topic: str
     """The sink's marker needs a topic that stays the same, by its full name."""
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 Sink = ToTopic | ToFiles | ToFormat | ToBatches | ToOrigins
@@ -142,11 +144,14 @@ def to_format(
 ) -> ToFormat:
     """Returns a sink for any other `format(…)` of Spark's streaming writer, such as "delta" or "console".
 
-    `{environment}` in an option stands for the name of the environment. Raises `DeclarationError`.
+    Formats of files, such as "parquet", are those of `to_files`. `{environment}` in an option stands for the name of
+    the environment. Raises `DeclarationError`.
     """
     (name,) = names_of("to_format()", [format] if isinstance(format, str) else format)
     if name == "klamm":
         raise DeclarationError('to_format("klamm"): use to_topic(…)')
+    if name.lower() in _FILE_FORMATS:
+        raise DeclarationError(f"to_format({name!r}): use to_files(path, format={name!r})")
     return ToFormat(name, path, option_texts(f"to_format({format!r})", options, _RESERVED_FOR_FILES))
 
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 __all__ = ["dead_letter_columns", "originals"]
 
 _PREFIX: Final = "klamm."
+_ADDED: Final = ("reason", "topic", "partition", "offset", "timestamp", "flow")
+"""The headers of a dead letter, behind those of its record."""
 
 
 def dead_letter_columns(frame: DataFrame, flow: str) -> DataFrame:
@@ -19,16 +21,22 @@ def dead_letter_columns(frame: DataFrame, flow: str) -> DataFrame:
     def header(name: str, text: Column) -> Column:
         return F.struct(F.lit(_PREFIX + name).alias("key"), text.cast("string").cast("binary").alias("value"))
 
-    added = F.array(
-        header("reason", F.col("reason")),
-        header("topic", F.col("topic")),
-        header("partition", F.col("partition")),
-        header("offset", F.col("offset")),
-        header("timestamp", F.unix_millis("timestamp")),
-        header("flow", F.lit(flow)),
-    )
+    others = {"timestamp": F.unix_millis("timestamp"), "flow": F.lit(flow)}
+    added = F.array(*(header(name, others.get(name, F.col(name))) for name in _ADDED))
     none = F.array().cast("array<struct<key:string,value:binary>>")
     return frame.select("key", "value", F.concat(F.coalesce("headers", none), added).alias("headers"))
+
+
+def _own_headers() -> Column:
+    """Returns the headers that the original record had; it may have been a dead letter itself."""
+    from pyspark.sql import functions as F
+
+    count = len(_ADDED)
+    last = F.transform(F.slice("headers", -count, count), lambda header: header["key"])
+    is_letter = (F.size("headers") >= count) & (last == F.array(*(F.lit(_PREFIX + name) for name in _ADDED)))
+    before = F.slice("headers", F.lit(1), F.greatest(F.size("headers") - count, F.lit(0)))
+    others = F.filter("headers", lambda header: ~header["key"].startswith(_PREFIX))
+    return F.when(is_letter, before).otherwise(others)
 
 
 def originals(letters: DataFrame, flow: str) -> DataFrame:
@@ -49,7 +57,7 @@ def originals(letters: DataFrame, flow: str) -> DataFrame:
         "partition": F.coalesce(told("partition").try_cast("int"), F.col("partition")),
         "offset": F.coalesce(told("offset").try_cast("bigint"), F.col("offset")),
         "timestamp": F.coalesce(F.timestamp_millis(told("timestamp").try_cast("bigint")), F.col("timestamp")),
-        "headers": F.filter("headers", lambda header: ~header["key"].startswith(_PREFIX)),
+        "headers": _own_headers(),
     }
     of_flow = letters.where(F.coalesce(told("flow") == F.lit(flow), F.lit(True)))
     return of_flow.select(

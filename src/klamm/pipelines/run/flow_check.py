@@ -15,6 +15,7 @@ from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_frames import flow_result
 from klamm.pipelines.run.flow_identity import refuse_changes, refuse_lost_records
 from klamm.pipelines.run.flow_queries import topic_options, written_rows
+from klamm.pipelines.run.foreign_files import refuse_foreign_files
 from klamm.pipelines.run.operations_with_state import problem_of_state_store
 from klamm.pipelines.run.pinned_decoders import pin
 from klamm.pipelines.run.place import Place
@@ -69,6 +70,7 @@ def check_flow(spark: SparkSession, place: Place, flow: Flow) -> FlowCheck:
     check = FlowCheck(flow.name)
     _try(check, lambda: refuse_changes(place, flow))
     _try(check, lambda: refuse_lost_records(place, flow, bad_record_rule(flow)))
+    _try(check, lambda: refuse_foreign_files(spark, place, flow))
     _try(check, lambda: _describe_sink(check, place, flow))
     for parameter in flow.sources:
         source = SourceCheck(

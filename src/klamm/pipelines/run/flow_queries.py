@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from klamm.pipelines.declare.bad_records import DeadLetters
 from klamm.pipelines.declare.flow import Flow, takes_environment
 from klamm.pipelines.declare.sinks import ToBatches, ToFiles, ToFormat, ToOrigins, ToTopic
 from klamm.pipelines.errors import DeclarationError
@@ -11,6 +12,7 @@ from klamm.pipelines.run.bad_record_rule import Rule
 from klamm.pipelines.run.dead_letter_headers import dead_letter_columns
 from klamm.pipelines.run.flow_frames import RECORD, bad_records, flow_result
 from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes, refuse_lost_records
+from klamm.pipelines.run.foreign_files import refuse_foreign_files
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.record_columns import record_columns
 from klamm.pipelines.run.starting_offsets import starting_offsets
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["start_dead_letters", "start_flow", "topic_options", "use_in_this_thread", "written_rows"]
 
+_LETTERS_LIMITS: Final = {"kafka.max.request.size": str(16 << 20)}
+"""A record that its topic takes, with the headers of a dead letter: the limit is that of the topic of dead letters."""
+
 
 def start_flow(spark: SparkSession, place: Place, flow: Flow, rule: Rule, *, once: bool) -> StreamingQuery:
     """Starts the flow's query; `rule` is that of the run. Raises what is wrong with the flow or the cluster, as soon as
@@ -30,6 +35,7 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, rule: Rule, *, onc
     use_in_this_thread(spark)
     refuse_changes(place, flow)
     refuse_lost_records(place, flow, rule)
+    refuse_foreign_files(spark, place, flow)
     keep_identity(place, flow, rule)
     if flow.writes_dead_letters:
         # Stored before the flow moves on: its dead letters, which start later, begin where the flow is now.
@@ -49,7 +55,7 @@ def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, rule: Rule
     refuse_lost_records(place, flow, rule)  # the flow has not started if it waits for the cluster
     bad = bad_records(spark, place, flow, starting_offsets(place, flow, is_dead_letters=True))
     create_topic_for(place, place.dead_letters_topic(flow))
-    options = topic_options(place, place.dead_letters_topic(flow), "exactly-once")
+    options = _letters_options(flow) | topic_options(place, place.dead_letters_topic(flow), "exactly-once")
     letters = dead_letter_columns(bad, place.query_name(flow.replays or flow))
     writer = letters.writeStream.queryName(place.dead_letters_query_name(flow))
     writer = writer.format("klamm").options(**options)
@@ -76,6 +82,11 @@ def topic_options(place: Place, topic: str, semantics: str) -> dict[str, str]:
     return {**place.kafka_options, "topic": topic, "klamm.sink.semantics": semantics}
 
 
+def _letters_options(flow: Flow) -> dict[str, str]:
+    declared = flow.bad_records.options if isinstance(flow.bad_records, DeadLetters) else {}
+    return {**_LETTERS_LIMITS, **declared}
+
+
 def _with_sink(writer: DataStreamWriter, place: Place, flow: Flow) -> DataStreamWriter:
     sink = flow.sink
     if isinstance(sink, ToTopic):
@@ -89,7 +100,7 @@ def _with_sink(writer: DataStreamWriter, place: Place, flow: Flow) -> DataStream
         return writer.foreachBatch(_batch_function(sink, place.environment))
     if isinstance(sink, ToOrigins):
         options = {"klamm.sink.semantics": "exactly-once", "klamm.sink.marker.topic": sink.marker_topic}
-        return writer.format("klamm").options(**place.kafka_options, **options)
+        return writer.format("klamm").options(**_LETTERS_LIMITS, **sink.options, **place.kafka_options, **options)
     options = place.format_options(flow, sink) if isinstance(sink, ToFormat) else dict(sink.options)
     path = place.files_path(sink)
     if path is not None:

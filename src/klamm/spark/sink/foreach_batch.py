@@ -21,7 +21,7 @@ _QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
 _RUN_ID_PROPERTY: Final = "spark.jobGroup.id"
 _CHECKPOINT_OPTION: Final = "checkpointLocation"
 
-_written: dict[tuple[str, str], tuple[str | None, int]] = {}
+_written: dict[tuple[str, str, str], tuple[str | None, int]] = {}
 """The run and micro-batch that this process has written last, by query and topic of the marker."""
 
 
@@ -39,6 +39,7 @@ def write_topic(**options: str | int | float | bool) -> Callable[[DataFrame, int
     """
     texts = {name: _text(value) for name, value in options.items()}
     exactly_once = SinkOptions.parse(texts).exactly_once
+    brokers = next((text for name, text in texts.items() if name.lower() == "kafka.bootstrap.servers"), "")
 
     def write(frame: DataFrame, batch_id: int) -> None:
         """Writes one micro-batch."""
@@ -56,7 +57,8 @@ def write_topic(**options: str | int | float | bool) -> Callable[[DataFrame, int
             )
         if exactly_once.checkpoint is None:
             writer = writer.option(_CHECKPOINT_OPTION, _checkpoint_of(frame, query_id))
-        place, present = (query_id, exactly_once.marker_topic), (_property(frame, _RUN_ID_PROPERTY), batch_id)
+        place = (query_id, brokers, exactly_once.marker_topic)
+        present = (_property(frame, _RUN_ID_PROPERTY), batch_id)
         if _written.get(place) == present:
             raise OptionError(
                 f"micro-batch {batch_id} of the query {query_id} is written twice with the same marker, so the second "

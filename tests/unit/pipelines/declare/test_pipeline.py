@@ -51,6 +51,16 @@ def test_a_flow_with_several_sources() -> None:
     assert flow.has_several_sources
 
 
+def test_two_flows_write_to_two_folders() -> None:
+    """Spark's file sink tells micro-batches by their numbers alone: a second flow with the same folder is refused."""
+    pipeline = Pipeline("flights")
+    pipeline.flow(source=topic("a"), sink=to_files("/data/flights"), name="first")(one)
+    pipeline.flow(source=topic("a"), sink=to_files("/data/others"), name="second")(one)
+
+    with pytest.raises(DeclarationError, match=r"flow third writes to /data/flights/, as flow first does"):
+        pipeline.flow(source=topic("a"), sink=to_files("/data/flights/"), name="third")(one)
+
+
 def test_what_happens_to_bad_records() -> None:
     """Bad records are dead letters by default; a topic of its own, dropping and failing are possible."""
     pipeline = Pipeline("flights")

@@ -14,12 +14,13 @@ from klamm.pipelines.run.backfill.backfill_record import (
     Arguments,
     BackfillRecord,
     backfills_folder,
+    read_records,
     unfinished,
     unfinished_replacement,
 )
 from klamm.pipelines.run.backfill.backfill_status import refuse_second_backfill
 from klamm.pipelines.run.backfill.backfill_target import Target, has_records, refuse_place_in_use, target_sink
-from klamm.pipelines.run.checkpoint_reader import end_of_finished
+from klamm.pipelines.run.checkpoint_reader import end_of_finished, is_settled
 from klamm.pipelines.run.flow_identity import refuse_changes
 from klamm.pipelines.run.place import Place
 from klamm.protocol.types import Offset
@@ -69,7 +70,10 @@ def plan_backfill(
                 f"{other.arguments}"
             )
     record = unfinished(place, flow, arguments)
+    if target.is_live and (record is None or record.phase != "replacing"):
+        _refuse_unfinished_batch(place, flow)
     if record is not None:
+        _refuse_another_target(place, pipeline, record, target)
         return Plan(target, sink, record, is_continued=True)
     if target.is_topic and not appends and has_records(place, target.name):
         raise PipelineError(
@@ -86,8 +90,35 @@ def plan_backfill(
     for border in (begin, end):
         if border is not None and border.offsets is not None and (unknown := border.offsets.keys() - known):
             raise PipelineError(f"flow {flow.name} does not read {min(unknown).topic}-{min(unknown).partition}")
-    folder = f"{backfills_folder(place, flow)}/{arguments.id}"
-    return Plan(target, sink, BackfillRecord(folder, arguments, ranges, time.time_ns() // 1_000_000), False)
+    folder, now_ms = f"{backfills_folder(place, flow)}/{arguments.id}", time.time_ns() // 1_000_000
+    return Plan(target, sink, BackfillRecord(folder, arguments, ranges, now_ms, target=str(target)), False)
+
+
+def _refuse_unfinished_batch(place: Place, flow: Flow) -> None:
+    if not is_settled(place.checkpoint(flow.name)):
+        raise PipelineError(
+            f"flow {flow.name} has a micro-batch that is not finished: its rows may be in the files already, and Spark "
+            "would not write them again. Finish it with `klamm pipeline run --once`, then run the same command again"
+        )
+
+
+def _refuse_another_target(place: Place, pipeline: Pipeline, record: BackfillRecord, target: Target) -> None:
+    """Raises `PipelineError` if a continued backfill would overwrite a folder that is not its own."""
+    if record.target is None or target.is_topic or target.is_live:
+        return
+    if record.target != str(target):
+        raise PipelineError(
+            f"this backfill was interrupted while it wrote to {record.target}, and --into means {target} here: run it "
+            f"in the same working directory. To give it up, delete its folder {record.folder}"
+        )
+    for flow in pipeline.flows.values():
+        for other in read_records(place, flow):
+            if other.folder != record.folder and other.target == record.target and other.begun_ms >= record.begun_ms:
+                raise PipelineError(
+                    f"since this backfill was interrupted, another one of flow {flow.name} ({other.arguments}) has "
+                    f"written to {target}. Choose another folder; to give this backfill up, delete its folder "
+                    f"{record.folder}"
+                )
 
 
 def _range_of_live(place: Place, flow: Flow, parameter: str, begin: Border, end: Border | None) -> SourceRange:

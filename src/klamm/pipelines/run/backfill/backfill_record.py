@@ -80,6 +80,8 @@ class BackfillRecord:
     counts: Counts = field(default_factory=Counts)
     replacement: dict[str, Any] | None = None
     """The files of a replacement that has begun."""
+    target: str | None = None
+    """What it writes to, with a whole path; None in a record of an older version."""
 
     def store(self) -> None:
         """Replaces the file. Raises `OSError`."""
@@ -90,6 +92,7 @@ class BackfillRecord:
             "phase": self.phase,
             "counts": asdict(self.counts),
             "replacement": self.replacement,
+            "target": self.target,
         }
         folder_at(self.folder).replace(_FILE, json.dumps(fields, indent=2).encode())
 
@@ -153,4 +156,5 @@ def _parsed(folder: str, fields: Mapping[str, Any]) -> BackfillRecord:
         fields["phase"],
         Counts(**fields["counts"]),
         fields["replacement"],
+        fields.get("target"),
     )

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.backfill.hadoop_files import HadoopFiles, StoredFile
 
-__all__ = ["listed_files", "replace_listed", "without_entries"]
+__all__ = ["listed_files", "newest_micro_batch", "replace_listed", "without_entries"]
 
 _LOG: Final = "_spark_metadata"
 _VERSION: Final = "v1"
@@ -40,6 +40,12 @@ def listed_files(files: HadoopFiles) -> list[str]:
                 )
             found.append(path.removeprefix(root))
     return found
+
+
+def newest_micro_batch(files: HadoopFiles) -> int | None:
+    """Returns the number of the newest micro-batch in the list; None without a list."""
+    found = (_NAME.fullmatch(name) for name in files.names(_LOG))
+    return max((int(match[1]) for match in found if match), default=None)
 
 
 def replace_listed(files: HadoopFiles, removed: Collection[str], added: Sequence[StoredFile]) -> None:
