@@ -30,6 +30,8 @@ _SOURCE_NOTICES_S: Final = 1.3
 _IDLE_S: Final = 0.4
 # A start that takes longer waits for the cluster.
 _START_PATIENCE_S: Final = 10.0
+# Spark interrupts a micro-batch, but not the commit of a Python sink that waits for its brokers.
+_STOP_PATIENCE_S: Final = 10.0
 _WAITS: Final = "Waiting"
 _WAITING: Final = (_WAITS, "Getting offsets", "Initializing")
 
@@ -238,6 +240,13 @@ class _Start:
 
 
 def _stop(query: StreamingQuery) -> None:
+    """Stops a query. Returns after some seconds also if it does not end: the next run repeats its micro-batch."""
+    thread = threading.Thread(target=_stop_however_long, args=(query,), name="klamm-pipeline-stop", daemon=True)
+    thread.start()
+    thread.join(_STOP_PATIENCE_S)
+
+
+def _stop_however_long(query: StreamingQuery) -> None:
     with suppress(Exception):  # it may have failed just now
         query.stop()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from klamm.pipelines.run import supervised_query
 from klamm.pipelines.run.supervised_query import QueryState, SupervisedQuery
 
 _PATIENCE_S = 60
@@ -18,7 +19,8 @@ class Query:
     """A started query without micro-batches, as far as its stop is concerned."""
 
     def __init__(self) -> None:
-        self.stopped = threading.Event()
+        self.stopped, self.may_stop = threading.Event(), threading.Event()
+        self.may_stop.set()
         self.isActive = True
         self._jsq = self
 
@@ -26,6 +28,7 @@ class Query:
         return []
 
     def stop(self) -> None:
+        assert self.may_stop.wait(_PATIENCE_S)
         self.stopped.set()
 
 
@@ -94,6 +97,25 @@ def test_a_restart_that_has_begun_is_a_start(tmp_path: Path) -> None:
     assert query.state is QueryState.STARTING
     start.may_go_on.set()
     look_until(query, QueryState.RUNNING, _LONG_S)
+
+
+def test_a_query_that_does_not_end_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit of a sink may wait for brokers that are away, and Spark's stop waits for the commit. The end of a run
+    does not: a second signal, and the status of other flows, must not wait for it."""
+    monkeypatch.setattr(supervised_query, "_STOP_PATIENCE_S", 0.01)
+    start = Start()
+    start.may_go_on.set()
+    query = supervised(start, tmp_path)
+    assert list(query.look(0)) == []
+    look_until(query, QueryState.RUNNING, 0)
+    start.query.may_stop.clear()
+
+    query.end()
+
+    assert query.state is QueryState.STOPPED
+    assert not start.query.stopped.is_set()
+    start.query.may_stop.set()
+    assert start.query.stopped.wait(_PATIENCE_S)
 
 
 @pytest.mark.parametrize("has_failed", [False, True])
