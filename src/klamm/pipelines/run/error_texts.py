@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 __all__ = ["one_line", "texts_of"]
 
 _LONGEST: Final = 500
+_LONGEST_OWN: Final = 2_000
+"""klamm's own errors end with what to do."""
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _SQLSTATE: Final = re.compile(r"\s*SQLSTATE: \w{5}\s*$")
 _LOST_TASK: Final = re.compile(r"^Job aborted due to stage failure: .*?\(TID \d+\) \([^)]*\): ")
@@ -18,6 +20,8 @@ _LOST_TASK: Final = re.compile(r"^Job aborted due to stage failure: .*?\(TID \d+
 _JAVA_CLASS: Final = re.compile(r"^(?:[a-z][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error): ")
 # What py4j puts before the Java error of a call.
 _CALL: Final = re.compile(r"^.*An error occurred while calling [^\n]*\n:?\s*", re.DOTALL)
+# What Spark puts before an error of klamm's source or sink.
+_IN_PYTHON: Final = re.compile(r"^\[PYTHON_[A-Z_]+\] [^:]*: (?=klamm\.)")
 _PYTHON_PACKAGE: Final = re.compile(r"^(?:[a-z_]\w*\.)+(?=[A-Z]\w*(?::|$))")
 
 
@@ -28,9 +32,10 @@ def one_line(text: str) -> str:
     else:
         text = _CALL.sub("", text)
         line = next((line.strip() for line in text.splitlines() if line.strip()), "an error without a text")
-        line = _JAVA_CLASS.sub("", _LOST_TASK.sub("", line))
+        line = _IN_PYTHON.sub("", _JAVA_CLASS.sub("", _LOST_TASK.sub("", line)))
+    longest = _LONGEST_OWN if line.startswith("klamm.") else _LONGEST
     line = _PYTHON_PACKAGE.sub("", _SQLSTATE.sub("", line))
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 2]} …"
+    return line if len(line) <= longest else f"{line[: longest - 2]} …"
 
 
 def texts_of(query: StreamingQuery) -> tuple[str, str]:

@@ -51,3 +51,15 @@ def test_one_line(text: str, expected: str) -> None:
 def test_a_long_line_is_cut() -> None:
     """A line that is too long for a terminal is cut."""
     assert len(one_line("x" * 10_000)) == 500
+
+
+def test_an_error_of_klamm_keeps_its_advice() -> None:
+    """klamm's own errors say at their end what to do, so they are cut much later than others."""
+    text = f"klamm.spark.sink.marker_errors.MarkerMissing: {'x' * 900}: do this"
+    spark = "org.apache.spark.SparkException: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python commits: "
+
+    for before in ("Traceback (most recent call last):\n  File\n", spark):
+        line = one_line(before + text)
+        assert line.startswith("MarkerMissing: x")
+        assert line.endswith("x: do this")
+    assert len(one_line(text + "x" * 10_000)) == 2_000
