@@ -209,7 +209,7 @@ def _find_the_standby(reader: Reader) -> tuple[str, str]:
         "klamm group describe billing -m",
         lambda output: output.startswith("group billing: stable") and output.count("/127.0.0.1") == 4,
     )
-    rows = [re.split(r"\s{2,}", line) for line in members.splitlines()[2:]]
+    rows = [re.split(r"\s{2,}", line.strip()) for line in members.splitlines()[2:]]
     clients = {partitions: client for _, _, client, _, _, _, partitions, _ in rows}
     assert clients.keys() == {"orders-0", "orders-1", "orders-2", "none"}
     owner, standby = clients["orders-2"], clients["none"]
