@@ -97,7 +97,8 @@ class Pipeline:
         return add
 
     def _refuse_same_folder(self, name: str, sink: Sink | None) -> None:
-        """Spark's file sink takes the second flow's micro-batches for those of the first one."""
+        """Raises `DeclarationError` if another flow has the folder: Spark's file sink would take the micro-batches of
+        one for those of the other."""
         if not isinstance(sink, ToFiles):
             return
         for other in self.flows.values():
