@@ -181,13 +181,18 @@ class FetchRead:
         reading.is_final = is_final
 
     def _needs_no_read(self, unchanged: UnchangedRead, partition: Readable, cached: CachedPartition) -> bool:
-        """Returns whether the partition needs no read; notes the progress of a follower that asks for it again."""
-        if isinstance(partition, FollowedPartition):
+        """Returns whether the partition needs no read; notes the progress of a follower that asks for it again.
+
+        A request with another leader epoch or another offset is read first: a follower whose log diverges, or that
+        asks with an old leader epoch, must not count as in sync.
+        """
+        if isinstance(partition, FollowedPartition) or not unchanged.still_holds(partition, cached.request):
             return False
         if self.is_of_follower:
             self._check_follower(partition, cached.request)
             self._note_progress(partition, cached.request)
-        return unchanged.still_holds(partition, cached.request)
+            return partition.log.high_watermark == unchanged.high_watermark  # the progress may have raised it
+        return True
 
     def _remember(
         self, partition: Readable, cached: CachedPartition, response: FetchPartitionResponse

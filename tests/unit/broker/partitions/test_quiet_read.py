@@ -239,3 +239,37 @@ def test_a_partition_that_is_not_led_any_more_is_news(leader: Leader) -> None:
         assert answers == {}
     else:
         assert {index: answer.error_code for index, answer in answers.items()} == {9: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+def test_a_follower_with_an_old_leader_epoch_makes_no_progress(follower: Leader) -> None:
+    """It may hold other records at these offsets: its refused request must not count as in sync."""
+    for index in range(COUNT):
+        follower.ask(index, current_leader_epoch=0)
+    follower.settle()
+    follower.show(image_of(epoch=1))
+    assert {answer.error_code for answer in follower.fetch().values()} == {ErrorCode.FENCED_LEADER_EPOCH}
+    followers = follower.partition(0).followers
+    assert followers is not None
+    assert followers.end_offsets == (-1,)
+
+
+def test_a_follower_whose_log_diverges_makes_no_progress(follower: Leader) -> None:
+    """Its fetch offset is the end of records that the leader does not have, so no record is committed with it."""
+    partition = follower.partition(7)
+    partition.append(batch(), NOW_MS)
+    follower.ask(7, fetch_offset=2, last_fetched_epoch=0)
+    assert {index: answer.diverging_epoch for index, answer in follower.fetch().items()} == {7: (0, 1)}
+    assert partition.followers is not None
+    assert partition.followers.end_offsets == (0,)
+    assert partition.log.high_watermark == 0
+
+
+def test_progress_that_commits_records_is_news(follower: Leader) -> None:
+    """A follower that asks again hears of the high watermark that its own request has raised."""
+    partition = follower.partition(7)
+    partition.append(batch(), NOW_MS)
+    partition.may_commit = lambda: False  # the session with the metadata store ends for a moment
+    follower.ask(7, fetch_offset=1)
+    follower.settle()
+    partition.may_commit = lambda: True
+    assert {index: answer.high_watermark for index, answer in follower.fetch().items()} == {7: 1}
