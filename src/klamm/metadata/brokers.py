@@ -19,7 +19,7 @@ from klamm.metadata.entries import (
     put_live,
     put_partition,
 )
-from klamm.metadata.image import MetadataImage, ResourceType
+from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, ResourceType
 from klamm.metadata.metadata_store import Change, Plan
 from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS, METADATA_VERSION
 from klamm.metadata.replicas.broker_departure import without_run_of
@@ -100,7 +100,7 @@ def plan_cluster(image: MetadataImage, cluster_id: str, cluster_defaults: Mappin
 
 
 def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
-    """Plans the broker's registration and a higher leader epoch for each partition that it leads.
+    """Plans the broker's registration and a higher leader epoch for each partition whose only replica it has.
 
     The epoch tells a client that was ahead of a log which lost its tail in a crash (KIP-320). A partition with several
     replicas loses this one as leader and as in-sync replica instead (see `without_run_of`). If the data directory has
@@ -130,13 +130,31 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
                 changed = without_run_of(partition, rules, wanted.broker_id, has_kept_all=has_kept_all, has_log=has_log)
                 if wanted.broker_id in partition.replicas and changed is not partition:
                     changes.append(put_partition(topic.topic_id, changed))
-            elif partition.leader == wanted.broker_id:
+            elif partition.replicas == (wanted.broker_id,):
                 minimum = wanted.minimum_leader_epochs.get(TopicPartition(topic.name, partition.index), 0)
-                epoch = LeaderEpoch(max(partition.leader_epoch + 1, minimum))
-                changes.append(put_partition(topic.topic_id, replace(partition, leader_epoch=epoch)))
+                changes.append(put_partition(topic.topic_id, _led_alone(partition, minimum)))
     changes.append(put_broker(wanted.broker_id, wanted.endpoints, wanted.rack, wanted.incarnation))
     changes.append(put_live(wanted.broker_id, wanted.incarnation))
     return Plan(None, changes, commit_key=live_key(wanted.broker_id))
+
+
+def _led_alone(partition: PartitionImage, minimum_epoch: int) -> PartitionImage:
+    """Returns a partition with one replica under the next leader epoch of that replica.
+
+    The partition has no leader if a reassignment was cancelled while the broker was away. No election would make the
+    broker its leader: elections are for partitions with several replicas.
+    """
+    led = replace(partition, leader_epoch=LeaderEpoch(max(partition.leader_epoch + 1, minimum_epoch)))
+    if partition.leader != NO_BROKER:
+        return led
+    return replace(
+        led,
+        leader=partition.replicas[0],
+        isr=partition.replicas,
+        elr=(),
+        last_known_leader=NO_BROKER,
+        partition_epoch=partition.partition_epoch + 1,
+    )
 
 
 def plan_stop(image: MetadataImage, broker_id: BrokerId, incarnation: str) -> Plan[None]:

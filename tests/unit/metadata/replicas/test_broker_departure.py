@@ -24,6 +24,7 @@ from klamm.metadata.image import (
 from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.metadata_store import Plan, Versioned
 from klamm.metadata.replicas.broker_departure import plan_upkeep
+from klamm.metadata.replicas.reassignments import Reassignment, plan_reassignments
 from klamm.metadata.service import NewTopic
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
 
@@ -85,6 +86,15 @@ def kept(before: MetadataImage, limit: int = 100, **options: Any) -> tuple[Metad
             next(planning)
         except StopIteration as end:
             return after(before, end.value), end.value
+
+
+def reassigned(before: MetadataImage, replicas: tuple[int, ...] | None) -> MetadataImage:
+    planning = plan_reassignments(before, [Reassignment("orders", 0, replicas)], allows_other_factor=True)
+    while True:
+        try:
+            next(planning)
+        except StopIteration as end:
+            return after(before, end.value)
 
 
 def roles(of: MetadataImage, index: int = 0) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
@@ -170,6 +180,31 @@ def test_new_run_loses_its_places() -> None:
     """The new run has not fetched yet: a power failure may have taken what the old one had acknowledged."""
     result = register(image(1, 3), 2)
     assert roles(result) == (1, (1, 3), ())
+
+
+@pytest.mark.parametrize("back", [None, (1,)])
+def test_the_only_replica_leads_again_after_a_reassignment_that_was_given_up(back: tuple[int, ...] | None) -> None:
+    """The reassignment began and ended while the broker was away, so the partition has lost its leader."""
+    before = image(2, 3, replicas=((1,),))
+    for replicas in ((2,), back):
+        before = reassigned(before, replicas)
+    assert roles(before) == (NO_BROKER, (1,), ())
+    lost = before.topics["orders"].partitions[0]
+    assert lost.replicas == (1,)
+    (found,) = register(before, 1).topics["orders"].partitions
+    assert (found.leader, found.isr, found.last_known_leader) == (1, (1,), NO_BROKER)
+    assert found.leader_epoch > lost.leader_epoch
+    assert found.partition_epoch > lost.partition_epoch
+
+
+def test_the_only_replica_leads_at_once_if_its_broker_is_back_before_the_cancellation() -> None:
+    """The broker is elected when it is live. The cancellation keeps it as leader."""
+    result = reassigned(image(2, 3, replicas=((1,),)), (2,))
+    result, _ = kept(register(result, 1))
+    assert roles(result) == (1, (1,), ())
+    result = reassigned(result, None)
+    assert roles(result) == (1, (1,), ())
+    assert result.topics["orders"].partitions[0].replicas == (1,)
 
 
 def test_new_run_elects_nobody() -> None:
