@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["AppendObserver", "CommitObserver", "Partition"]
 
 _places: Final = count()
+_MOST_UNCOMMITTED: Final = 1000
+"""Number of batches whose sizes are remembered one by one until they are committed."""
 
 
 class AppendObserver(Protocol):
@@ -119,7 +121,7 @@ class Partition:
         """Fetches of followers, which read up to the log end offset."""
         self._high_watermark_listeners: list[Callable[[Offset], None]] = []
         self._uncommitted: deque[tuple[Offset, int]] = deque()
-        """End offset and size of each batch that is not committed yet."""
+        """End offset and size of each batch that is not committed yet. The last one may stand for several batches."""
         self._commit_observers: list[tuple[Offset, int, CommitObserver]] = []
         """A heap by the high watermark that each observer waits for."""
 
@@ -227,7 +229,11 @@ class Partition:
 
     def _commit_later(self, size_bytes: int) -> None:
         log = self.log
-        self._uncommitted.append((log.log_end_offset, size_bytes))
+        if len(self._uncommitted) < _MOST_UNCOMMITTED:
+            self._uncommitted.append((log.log_end_offset, size_bytes))
+        else:
+            # With too few replicas in sync, producers with acks=1 may go on for hours, and nothing is committed.
+            self._uncommitted[-1] = log.log_end_offset, self._uncommitted[-1][1] + size_bytes
         if self._fsync_batcher is not None:
             self._fsync_batcher.request(log, self._synced)
         for observer in tuple(self._end_observers):
@@ -279,13 +285,14 @@ class Partition:
         self._raise_high_watermark(log.log_end_offset if self._fsync_batcher is None else log.recovery_point)
         if log.high_watermark == before:
             return
-        size_bytes = 0
+        size_bytes, counted_to = 0, before
         while self._uncommitted and self._uncommitted[0][0] <= log.high_watermark:
-            size_bytes += self._uncommitted.popleft()[1]
+            counted_to, batch_bytes = self._uncommitted.popleft()
+            size_bytes += batch_bytes
         self._tell_committed(size_bytes)
-        if not size_bytes:
-            # The size of the records is not known: the log held them when it was opened, for example. A Fetch that
-            # waits reads again.
+        if counted_to != log.high_watermark:
+            # The size of some records is not known: the log held them when it was opened, for example, or they are only
+            # some of the batches that were counted together. A Fetch that waits reads again.
             self.interrupt_observers()
 
     def commit_found(self) -> None:
