@@ -256,6 +256,7 @@ def apply(image: MetadataImage, revision: int, entries: Mapping[str, Versioned |
         next_broker_id=_single(by_room, _BROKER_IDS_KEY, "next", image.next_broker_id),
         metadata_version=metadata_version,
         parts=topics.parts,
+        topic_configs_revision=revision if topics.changes_configs else image.topic_configs_revision,
     )
 
 

@@ -151,6 +151,9 @@ class MetadataImage:
     parts: Mapping[TopicId, Mapping[PartitionIndex, PartitionImage]] = field(default_factory=dict)
     """Partitions that do not exist: their topic is missing, or has fewer partitions. They belong to a creation that is
     in progress, or are left over."""
+    topic_configs_revision: int = field(default=0, compare=False)
+    """The latest revision that this process has seen change the overrides of a topic. Two images tell with it whether
+    any topic has other overrides, without a look at each topic."""
 
     @property
     def controller_id(self) -> BrokerId:

@@ -32,6 +32,8 @@ class TopicFold:
         self.by_id = image.topics_by_id
         self.names = image.names_by_collision_key
         self.parts = image.parts
+        self.changes_configs = False
+        """Whether the commit changes the overrides of a topic that exists."""
         self._topics: dict[TopicId, TopicImage] = {}
         """The topics that the commit changes, without their partitions."""
         self._counts: dict[TopicId, int | None] = {}
@@ -53,6 +55,8 @@ class TopicFold:
                 # The name may have belonged to another topic, which was deleted and created again meanwhile.
                 if key in names and by_name[names[key]].topic_id != topic.topic_id:
                     removed.append(names[key])
+                elif key in names and by_name[names[key]].configs != topic.configs:
+                    self.changes_configs = True
                 self._load(topic.topic_id)
                 self._topics[topic.topic_id], self._counts[topic.topic_id] = topic, body.get("partitions")
         for name in removed:

@@ -45,7 +45,7 @@ class Controller:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Looks at all partitions now, and after each change of the live brokers."""
+        """Looks at all partitions now, and after each change of the live brokers or of settings."""
         self._metadata.subscribe(self._on_metadata_update)
         self._is_due.set()
         self._tasks = [self._loop.create_task(self._keep_leaders()), self._loop.create_task(self._balance_leaders())]
@@ -56,8 +56,12 @@ class Controller:
             task.cancel()
 
     def _on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
-        # A setting may allow an election that was not allowed before.
-        if old.brokers is not new.brokers or old.configs is not new.configs:
+        # A setting of the cluster or of a topic may allow an election that was not allowed before.
+        if (
+            old.brokers is not new.brokers
+            or old.configs is not new.configs
+            or old.topic_configs_revision != new.topic_configs_revision
+        ):
             self._is_due.set()
 
     async def _keep_leaders(self) -> None:
