@@ -375,7 +375,7 @@ class CoordinatorRuntime(Generic[S]):
                 raise KafkaError(ErrorCode.NOT_COORDINATOR)
             self._writer.write(led, result)
         except KafkaError as error:
-            _logger.warning("partition %d: append failed: %s", led.partition, error)
+            led.note_refusal(error)
             code = error.code
         except Exception as error:
             expected = isinstance(error, OutOfSync)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from klamm.core.coordinator.shard_contract import DeletedTopic, Result, Shard, Ticket
-from klamm.protocol.errors import ErrorCode
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.message import Message
 from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
 from klamm.runtime.alarms import Alarms
@@ -20,6 +21,8 @@ from klamm.runtime.skipped_records import SkippedRecords
 __all__ = ["LedPartition", "PartitionState", "Waiting"]
 
 S = TypeVar("S", bound=Shard)
+
+_logger = logging.getLogger(__name__)
 
 _START: Final = Offset(0)
 
@@ -68,6 +71,17 @@ class LedPartition(Generic[S]):
     skipped: SkippedRecords | None = None
     """The records that were skipped when the log was read."""
     is_appending: bool = False
+    refused_with: ErrorCode | None = None
+    """The code with which the log refused the last append; None if the append succeeded."""
+
+    def note_refusal(self, error: KafkaError) -> None:
+        """Logs that an append was refused, once for all appends in a row with the same code.
+
+        Below `min.insync.replicas` the log refuses the records of each request.
+        """
+        if self.refused_with is not error.code:
+            self.refused_with = error.code
+            _logger.warning("partition %d: append failed: %s", self.partition, error)
 
     @property
     def is_open(self) -> bool:

@@ -86,6 +86,7 @@ class RecordWriter:
             )
         finally:
             led.is_appending = False
+        led.refused_with = None
         offset = last_offset - count + 1
         if offset != led.log_end_offset:
             raise OutOfSync(f"records were written at offset {offset} instead of {led.log_end_offset}")

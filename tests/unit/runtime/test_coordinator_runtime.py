@@ -109,6 +109,23 @@ def test_append_errors_are_mapped_for_the_client(log_says: ErrorCode, client_hea
     assert world.fetched() == 1
 
 
+def test_refused_appends_in_a_row_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """With too few in-sync replicas, the log may refuse thousands of requests per second."""
+    world = CoordinatorWorld()
+    world.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    for _ in range(3):
+        world.commit_code(1)
+    assert len(caplog.messages) == 1
+    world.log.append_error = ErrorCode.MESSAGE_TOO_LARGE
+    world.commit_code(1)
+    assert len(caplog.messages) == 2
+    world.log.append_error = None
+    world.commit_code(1)
+    world.log.append_error = ErrorCode.MESSAGE_TOO_LARGE
+    world.commit_code(2)
+    assert len(caplog.messages) == 3
+
+
 def test_write_that_is_not_committed_in_time_fails() -> None:
     """A write that is not committed within `offsets.commit.timeout.ms` fails; its record stays and may commit later."""
     world = CoordinatorWorld()

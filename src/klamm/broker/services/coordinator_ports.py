@@ -8,7 +8,7 @@ import contextlib
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -26,6 +26,9 @@ _READ_BYTES: Final = 256 * 1024
 
 class PartitionLogs:
     """The partitions of one internal topic, for the runtime that stores its state in them."""
+
+    _needs_in_sync_replicas: ClassVar = True
+    """Whether an append needs as many in-sync replicas as a Produce with acks=all."""
 
     def __init__(self, topic: str, partitions: PartitionRegistry, clock: Callable[[], Millis]) -> None:
         self._topic = topic
@@ -52,8 +55,15 @@ class PartitionLogs:
         verification_guard: int = NO_GUARD,
         transaction_version: int = 0,
     ) -> Offset:
-        """Appends as leader and returns the offset of the last record."""
-        info = self._get(partition).append(
+        """Appends as leader and returns the offset of the last record.
+
+        As Kafka's coordinators, it writes nothing if `min.insync.replicas` is not reached: the records would stay
+        uncommitted, and all later answers of the partition would wait for them. Raises KafkaError.
+        """
+        led = self._get(partition)
+        if self._needs_in_sync_replicas:
+            led.check_in_sync_replicas()
+        info = led.append(
             memoryview(batch),
             self._clock(),
             from_client=False,

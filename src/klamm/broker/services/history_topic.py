@@ -23,6 +23,8 @@ class HistoryTopic(PartitionLogs):
     """The partitions of the history topic, and its creation. `ensure_topic` creates an internal topic unless it
     exists."""
 
+    _needs_in_sync_replicas = False  # no answer waits for the history, and a change that is refused is lost
+
     def __init__(
         self, partitions: PartitionRegistry, clock: Callable[[], Millis], ensure_topic: Callable[[str], Awaitable[None]]
     ) -> None:

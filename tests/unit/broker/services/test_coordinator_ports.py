@@ -6,16 +6,24 @@ import asyncio
 import base64
 import socket
 import uuid
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from tests.support.event_loop import in_loop
+from tests.support.log_folder import NOW_MS, LogFolder, batch
 
 from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.services.coordinator_ports import LoopTimers, PartitionLogs, RandomIds
+from klamm.broker.services.history_topic import HistoryTopic
+from klamm.broker.services.internal_topics import HISTORY_TOPIC
+from klamm.config.topic_config import TopicConfig
+from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import Millis
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, PartitionIndex, TopicId
+
+ONE = BrokerId(1)
 
 
 @in_loop
@@ -76,6 +84,45 @@ def test_largest_batch_is_the_topics_whoever_leads_its_first_partition() -> None
     with pytest.raises(KafkaError) as raised:
         partition_logs(None).max_batch_bytes  # noqa: B018
     assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def in_sync(*isr: int) -> MetadataImage:
+    """Returns the topics of offsets and of the history, with partitions on brokers 1, 2 and 3."""
+    replicas, first = (ONE, BrokerId(2), BrokerId(3)), PartitionIndex(0)
+    partition = PartitionImage(
+        first, ONE, LeaderEpoch(0), replicas, tuple(map(BrokerId, isr)), partition_epoch=len(isr)
+    )
+    topics = {
+        name: TopicImage(name, TopicId(bytes([number]) * 16), (partition,))
+        for number, name in enumerate(("offsets", HISTORY_TOPIC))
+    }
+    return MetadataImage(topics=topics, topics_by_id={topic.topic_id: topic for topic in topics.values()})
+
+
+def test_coordinators_write_nothing_with_too_few_in_sync_replicas(tmp_path: Path) -> None:
+    """As with acks=all: their next answers would wait for the uncommitted records. No answer waits for the history."""
+    folder = LogFolder(tmp_path)
+    registry = PartitionRegistry(ONE, folder.directory, lambda topic: TopicConfig(min_insync_replicas=2))
+    logs = PartitionLogs("offsets", registry, lambda: NOW_MS)
+    history = HistoryTopic(registry, lambda: NOW_MS, cast(Any, None))
+    first = PartitionIndex(0)
+
+    async def scenario() -> None:
+        registry.apply(None, in_sync(1, 2))
+        assert logs.append(first, batch()) == 0
+        registry.apply(in_sync(1, 2), in_sync(1))
+        registry.finish()
+        with pytest.raises(KafkaError) as raised:
+            logs.append(first, batch())
+        assert raised.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert logs.log_end_offset(first) == 1
+        assert history.append(first, batch()) == 0
+        registry.apply(in_sync(1), in_sync(1, 3))
+        registry.finish()
+        assert logs.append(first, batch()) == 1
+
+    asyncio.run(scenario())
+    folder.close()
 
 
 def test_members_of_consumer_groups_are_named_as_kafkas_uuids() -> None:
