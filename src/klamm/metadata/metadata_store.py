@@ -133,7 +133,7 @@ class MetadataStore(Protocol):
         ...
 
     def valid_until(self) -> float:
-        """Returns until when, by `time.monotonic`, the session is certain to last; infinity without such a limit.
+        """Returns until when, by `session_time`, the session is certain to last; infinity without such a limit.
 
         Until then no other broker can have seen that its leased keys are gone. A leader acknowledges a write only
         before this time. The value rises while the session is kept alive.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import count
@@ -56,6 +55,7 @@ from klamm.metadata.topic_changes import (
 from klamm.metadata.version_changes import plan_version
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, ProducerId, TopicId, TopicPartition
+from klamm.session_clock import session_time
 
 __all__ = ["MetadataService", "NewPartitions", "NewTopic"]
 
@@ -117,7 +117,7 @@ class MetadataService:
     def has_session(self) -> bool:
         """Returns whether the session is certain to last now (`MetadataStore.valid_until`). Otherwise another broker
         may lead the partitions already; a process that was stopped sees this here before it is told."""
-        return time.monotonic() < self._store.valid_until()
+        return session_time() < self._store.valid_until()
 
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:

@@ -28,6 +28,7 @@ from klamm.broker.services import coordinator_ports, log_cleaning
 from klamm.broker.services.broker_services import BrokerServices
 from klamm.client.config import ClientConfig
 from klamm.config.broker_config import BrokerConfig
+from klamm.metadata import service
 from klamm.protocol.types import Millis, TopicPartition
 from klamm.storage.directory import log_directory, log_opening
 
@@ -71,6 +72,7 @@ def replaced(events: EventLoop, disks: AbstractContextManager[None], step_ms: fl
             stack.enter_context(patch.object(module, "ThreadPoolExecutor", _threads))
         for module in _modules_with_clock():
             stack.enter_context(patch.object(module, "monotonic", monotonic))
+        stack.enter_context(patch.object(service, "session_time", monotonic))
         stack.enter_context(patch("time.monotonic", monotonic))
         stack.enter_context(patch.object(uuid, "uuid4", lambda: uuid.UUID(int=random.getrandbits(128), version=4)))
         yield

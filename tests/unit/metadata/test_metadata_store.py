@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +13,7 @@ import pytest
 from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStore, MetadataStoreError, Versioned
 from klamm.metadata.sqlite_store import SqliteStore
+from klamm.session_clock import session_time
 
 OpenStore = Callable[[], Awaitable[MetadataStore]]
 """Opens a session with the test's content. A store that is not shared has one session at a time."""
@@ -144,7 +144,7 @@ def test_a_session_is_valid_until_it_is_closed(open_store: OpenStore) -> None:
 
     async def scenario() -> None:
         store = await open_store()
-        assert store.valid_until() > time.monotonic()
+        assert store.valid_until() > session_time()
         await store.close()
 
     run(scenario())

@@ -1,8 +1,8 @@
 """A session with etcd: a lease, kept alive by a thread of its own.
 
 The session is valid until the time at which the last answered keep-alive was sent, plus the lease's time to live, minus
-a margin for clocks that run at different rates. The clock is the monotonic one. When this time has passed, the session
-is over for good, even if etcd still has the lease.
+a margin for clocks that run at different rates. The clock also counts the time for which the machine is suspended
+(`session_time`). When this time has passed, the session is over for good, even if etcd still has the lease.
 
 The thread stops to keep the lease alive while the event loop does not run: otherwise a broker that does not answer
 would look alive to the others.
@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -21,6 +20,7 @@ from klamm.metadata.etcd.etcd_client import EtcdClient, Method
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import MetadataStoreError
+from klamm.session_clock import session_time
 
 __all__ = ["EtcdSession"]
 
@@ -51,7 +51,7 @@ class EtcdSession:
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._valid_until = 0.0
-        self._last_beat = time.monotonic()
+        self._last_beat = session_time()
         self._is_unanswered = False
         self._ends = threading.Event()
         self._beat: asyncio.TimerHandle | None = None
@@ -60,17 +60,17 @@ class EtcdSession:
 
     @property
     def valid_until(self) -> float:
-        """The time, by `time.monotonic`, until which no other broker can have seen the end of the session."""
+        """The time, by `session_time`, until which no other broker can have seen the end of the session."""
         return self._valid_until
 
     @property
     def is_valid(self) -> bool:
         """Whether this time has not come yet."""
-        return time.monotonic() < self._valid_until
+        return session_time() < self._valid_until
 
     async def open(self) -> None:
         """Gets a lease and keeps it alive. Raises MetadataStoreError."""
-        sent = time.monotonic()
+        sent = session_time()
         # A grant that is repeated leaves a lease without keys, which expires.
         request = messages.LeaseGrantRequest(TTL=max(round(self._timeout_s), 1))
         lease = await asyncio.to_thread(self._client.call, _GRANT, request)
@@ -98,7 +98,7 @@ class EtcdSession:
         if not self.is_valid:
             self._on_lost(_EXPIRED)  # the thread may be waiting for an answer
             return
-        self._last_beat = time.monotonic()
+        self._last_beat = session_time()
         self._beat = self._loop.call_later(self._timeout_s * _INTERVAL / 2, self._note_beat)
 
     def _extend(self, sent: float, time_to_live_s: float) -> None:
@@ -114,7 +114,7 @@ class EtcdSession:
             if not self.is_valid:
                 self._lose()
                 return
-            stalled_s = time.monotonic() - self._last_beat
+            stalled_s = session_time() - self._last_beat
             if stalled_s > self._timeout_s * _STALL:
                 if not has_stalled:
                     _logger.warning("the event loop has not run for %.1f s: no keep-alive is sent", stalled_s)
@@ -125,7 +125,7 @@ class EtcdSession:
 
     def _keep_alive(self) -> bool:
         """Sends a keep-alive. Returns whether it was answered."""
-        sent = time.monotonic()
+        sent = session_time()
         try:
             answer = self._client.call_stream(
                 _KEEP_ALIVE, messages.LeaseKeepAliveRequest(ID=self.lease_id), self._timeout_s * _INTERVAL

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from enum import Enum
 from typing import Final
@@ -24,6 +24,7 @@ from klamm.client.group_membership import REBALANCE_ALLOWANCE_MS, ClassicMember,
 from klamm.errors import KlammError
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import TopicPartition
+from klamm.session_clock import session_time
 from klamm.spark.source.coordinator_trouble import CoordinatorTrouble
 from klamm.spark.source.errors import QueryFenced
 from klamm.spark.source.exclusive_assignor import ASSIGNOR, MemberData, assign, encode_member_data, owner_in
@@ -91,12 +92,12 @@ class QueryMember:
         Raises `RequestRefused` if the group does not accept this member, for example because it has members of another
         kind.
         """
-        deadline = _clock() + patience_s
+        deadline = session_time() + patience_s
         with self._changed:
             while not self._may_plan():
                 if self._failure is not None:
                     raise self._failure
-                if _clock() >= deadline:
+                if session_time() >= deadline:
                     return False
                 if self._state is _State.STANDING_BY and not self._said_that_it_waits:
                     _logger.warning(
@@ -115,12 +116,12 @@ class QueryMember:
         """
         # A rebalance waits one session timeout for members that died; that is not a failure of the coordinator.
         patience_s = max(self._config.default_api_timeout_ms / 1000, self._session_s + REBALANCE_ALLOWANCE_MS / 1000)
-        deadline = _clock() + patience_s
+        deadline = session_time() + patience_s
         with self._changed:
             while not self._may_plan():
                 if self._failure is not None:
                     raise self._failure
-                if _clock() > deadline:
+                if session_time() > deadline:
                     raise GaveUp(
                         f"whether this query still owns group {self.group_id!r} could not be learned in "
                         f"{patience_s:g} s (default.api.timeout.ms, or session.timeout.ms and a little more): "
@@ -171,7 +172,7 @@ class QueryMember:
             self._has_left.set()
 
     def _may_plan(self) -> bool:
-        return self._state is _State.OWNER and _clock() < self._confirmed_at + self._session_s
+        return self._state is _State.OWNER and session_time() < self._confirmed_at + self._session_s
 
     def _run(self) -> None:
         try:
@@ -201,7 +202,7 @@ class QueryMember:
         self._wake.clear()
         if self._leaving or self._must_join:
             return
-        sent_at = _clock()
+        sent_at = session_time()
         code = self._member.heartbeat()
         if code is ErrorCode.NONE:
             self._confirm(sent_at, self._state)
@@ -209,7 +210,7 @@ class QueryMember:
             self._respond(code)
 
     def _join(self) -> None:
-        sent_at = _clock()
+        sent_at = session_time()
         with self._changed:
             # A change after this moment needs another rebalance.
             self._must_join = False
@@ -221,7 +222,7 @@ class QueryMember:
                 self._respond(joined)
                 return
             self._note_generation(joined)
-            sent_at = _clock()
+            sent_at = session_time()
             assignment = self._member.sync(assign(joined.members) if joined.is_leader else {})
             if isinstance(assignment, ErrorCode):
                 self._must_join = True
@@ -277,7 +278,7 @@ class QueryMember:
             raise RequestRefused(code, f"the coordinator does not take the query into group {self.group_id!r}")
 
     def _confirm(self, sent_at: float, state: _State) -> None:
-        lasted_s = self._told_trouble.end(_clock())
+        lasted_s = self._told_trouble.end(session_time())
         if lasted_s is not None:
             # At the same level as the first report: by default Python shows warnings only.
             _logger.warning("the coordinator of group %r is there again, after %.1f s", self.group_id, lasted_s)
@@ -305,7 +306,7 @@ class QueryMember:
     def _pause(self, trouble: str) -> None:
         self._trouble = trouble
         # A query that ends closes its own connections, so errors are expected.
-        if not self._leaving and self._told_trouble.meet(trouble, _clock()):
+        if not self._leaving and self._told_trouble.meet(trouble, session_time()):
             _logger.warning(
                 "the coordinator of group %r can't be had, and is asked again and again: %s. Do the brokers run, can "
                 "this machine reach them, and has each partition of __consumer_offsets a leader?",
@@ -313,12 +314,3 @@ class QueryMember:
                 trouble,
             )
         time.sleep(self._config.retry_backoff_ms / 1000)
-
-
-def _monotonic_with_sleep() -> Callable[[], float]:
-    """Returns a clock that continues while the machine sleeps, if there is one, since the session expires meanwhile."""
-    clock_id = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic if clock_id is None else lambda: time.clock_gettime(clock_id)
-
-
-_clock = _monotonic_with_sleep()

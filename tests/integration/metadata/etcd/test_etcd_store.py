@@ -32,6 +32,7 @@ from klamm.metadata.etcd.etcd_client import EtcdClient
 from klamm.metadata.etcd.etcd_store import EtcdStore
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
 from klamm.metadata.service import MetadataService
+from klamm.session_clock import session_time
 
 
 def _within(scenario: Coroutine[Any, Any, None], seconds: float = 60) -> None:
@@ -268,14 +269,14 @@ def test_a_session_is_lost_when_etcd_does_not_answer(own_etcd: Callable[..., Etc
         calls: list[float] = []
 
         def note() -> None:
-            calls.append(time.monotonic())
+            calls.append(session_time())
             lost.set()
 
         store.on_session_lost(note)
         member.pause()
         valid_until = store.valid_until()
         await lost.wait()
-        assert store.valid_until() < time.monotonic()
+        assert store.valid_until() < session_time()
         assert valid_until <= calls[0]
         member.resume()
         with pytest.raises(MetadataStoreError):

@@ -1,0 +1,81 @@
+"""Tests how long a session with etcd lasts by the clock of sessions, without an etcd."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from klamm.config.broker_config import BrokerConfig
+from klamm.metadata import service
+from klamm.metadata.etcd import etcd_session
+from klamm.metadata.etcd.etcd_client import EtcdClient
+from klamm.metadata.etcd.etcd_session import EtcdSession
+from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
+from klamm.metadata.memory_store import MemoryMetadata
+from klamm.metadata.service import MetadataService
+
+TIMEOUT_S = 1
+
+
+class Client:
+    """An etcd that answers every request at once."""
+
+    def call(self, _method: Any, request: Any) -> Any:
+        return messages.LeaseGrantResponse(ID=1, TTL=getattr(request, "TTL", 0))
+
+    def call_stream(self, _method: Any, request: Any, _timeout_s: float) -> Any:
+        return messages.LeaseKeepAliveResponse(ID=request.ID, TTL=TIMEOUT_S)
+
+
+class Clock:
+    """The clock of sessions, which stands still until the test sets it."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for module in (etcd_session, service):
+        monkeypatch.setattr(module, "session_time", made)
+    return made
+
+
+def test_a_session_ends_while_the_machine_is_suspended(clock: Clock) -> None:
+    """Once the machine runs again, the session is not valid, and is lost: etcd has expired the lease meanwhile, and
+    another broker may lead the partitions."""
+
+    async def scenario() -> None:
+        lost = asyncio.Event()
+        session = EtcdSession(cast(EtcdClient, Client()), TIMEOUT_S, lambda _: lost.set())
+        await session.open()
+        assert session.is_valid
+        assert not lost.is_set()
+        clock.now_s += TIMEOUT_S
+        assert not session.is_valid
+        async with asyncio.timeout(30):
+            await lost.wait()
+        await session.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_service_compares_the_session_with_the_same_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that was suspended for too long acknowledges nothing more."""
+
+    async def scenario() -> None:
+        store = MemoryMetadata().connect()
+        monkeypatch.setattr(store, "valid_until", lambda: 105.0)
+        metadata = await MetadataService.open(store, BrokerConfig())
+        assert metadata.has_session()
+        clock.now_s = 105.0
+        assert not metadata.has_session()
+        await metadata.close()
+
+    asyncio.run(scenario())
