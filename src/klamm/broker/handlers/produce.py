@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
 from klamm.broker.partitions.batch_opener import OpeningAllowance, OpensLater
-from klamm.broker.partitions.delayed_produce import DelayedProduce, find_uncommitted
+from klamm.broker.partitions.delayed_produce import DelayedProduce, Leaderships, find_uncommitted
 from klamm.broker.partitions.leader_hints import endpoints_of, name_leaders
 from klamm.broker.partitions.transaction_verification import (
     FIRST_VERSION_THAT_ADDS_PARTITIONS,
@@ -145,23 +145,38 @@ class _Appends(OpeningAllowance):
         self.later.append(append)
 
 
-async def _append_later(
+def _append_later(
     context: RequestContext,
     request: ProduceRequest,
     answers: list[ProduceTopicResponse],
     appends: _Appends,
     verification: TransactionVerification | None = None,
+) -> Awaitable[Answers]:
+    """Opens and appends the deferred batches, one after the other. Must be called in the step of the other appends."""
+    leaderships = Leaderships(context.broker.partitions)
+    leaderships.note(answers)
+    return _append_all_later(context, request, answers, appends, verification, leaderships)
+
+
+async def _append_all_later(  # noqa: PLR0917 - as `_append`
+    context: RequestContext,
+    request: ProduceRequest,
+    answers: list[ProduceTopicResponse],
+    appends: _Appends,
+    verification: TransactionVerification | None,
+    leaderships: Leaderships,
 ) -> Answers:
-    """Opens and appends the deferred batches, one after the other."""
     final: dict[int, ProducePartitionResponse] = {}
     for append in appends.later:
-        final[id(append.answer)] = await _append_when_opened(context, request.acks, append, appends, verification)
+        appended = await _append_when_opened(context, request.acks, append, appends, verification)
+        leaderships.note([appended])
+        final[id(append.answer)] = appended.partitions[0]
     if final:
         answers = [
             topic._replace(partitions=[final.get(id(answer), answer) for answer in topic.partitions])
             for topic in answers
         ]
-    return answers
+    return leaderships.check(answers) if request.acks == _ALL else answers
 
 
 async def _append_when_opened(
@@ -170,7 +185,7 @@ async def _append_when_opened(
     append: _LaterAppend,
     appends: _Appends,
     verification: TransactionVerification | None,
-) -> ProducePartitionResponse:
+) -> ProduceTopicResponse:
     while True:
         opened = await _OpenedBatch.open(context, append.opening)
         again = _Appends()
@@ -179,7 +194,7 @@ async def _append_when_opened(
         topic = _append_topic(context, append.topic, acks, now_ms, again, verification, opened.take)
         appends.record_errors_left = again.record_errors_left
         if not again.later:
-            return topic.partitions[0]
+            return topic
         append = again.later[0]  # the topic's configuration has changed in the meantime
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.produce import ProduceTopicResponse
-from klamm.protocol.types import Offset
+from klamm.protocol.types import Offset, TopicId
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
     from klamm.broker.partitions.partition_registry import PartitionRegistry
 
-__all__ = ["DelayedProduce", "Uncommitted", "find_uncommitted"]
+__all__ = ["DelayedProduce", "Leaderships", "Uncommitted", "find_uncommitted"]
 
 R = TypeVar("R")
 
@@ -33,6 +34,54 @@ class Uncommitted(NamedTuple):
     last_offset: Offset
 
 
+class Leaderships:
+    """The partitions to which the batches of one request were appended, if some of them are appended later than others.
+
+    This broker may stop leading a partition meanwhile and lead it again, or the topic may be created again. Then there
+    is another `Partition`, whose log may not have the batch any more.
+    """
+
+    __slots__ = ("_appended_to", "_registry")
+
+    def __init__(self, registry: PartitionRegistry) -> None:
+        self._registry = registry
+        self._appended_to: dict[tuple[str | TopicId | None, int], Partition] = {}
+
+    def note(self, answers: Sequence[ProduceTopicResponse]) -> None:
+        """Notes the partitions of the successful answers. Must be called in the step of the appends."""
+        for topic in answers:
+            for answer in topic.partitions:
+                if answer.error_code:
+                    continue
+                with suppress(KafkaError):  # the log may be offline since the append
+                    partition = _find(self._registry, topic, answer.index)
+                    self._appended_to[topic.topic_id or topic.name, answer.index] = partition
+
+    def check(self, answers: list[ProduceTopicResponse]) -> list[ProduceTopicResponse]:
+        """Returns the answers, with NOT_LEADER_OR_FOLLOWER for the partitions that are not the same any more.
+
+        `find_uncommitted` must follow in the same step. It refuses the partitions that this broker does not lead.
+        """
+        for topic_place, topic in enumerate(answers):
+            for partition_place, answer in enumerate(topic.partitions):
+                if answer.error_code:
+                    continue
+                try:
+                    partition = _find(self._registry, topic, answer.index)
+                except KafkaError:
+                    continue
+                if partition is not self._appended_to.get((topic.topic_id or topic.name, answer.index)):
+                    answers = _with_code(answers, topic_place, partition_place, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return answers
+
+
+def _find(registry: PartitionRegistry, topic: ProduceTopicResponse, index: int) -> Partition:
+    """Returns the partition. Raises the errors of `PartitionRegistry.get`."""
+    if topic.topic_id is None:
+        return registry.get(topic.name or "", index)
+    return registry.get_by_id(topic.topic_id, index)
+
+
 def find_uncommitted(
     partitions: PartitionRegistry, answers: list[ProduceTopicResponse]
 ) -> tuple[list[ProduceTopicResponse], list[Uncommitted]]:
@@ -40,8 +89,8 @@ def find_uncommitted(
 
     Each entry waits for the current end of the log. The batch of a retry may lie further back, but it is committed with
     the same sync or Fetch. As in Kafka, a successful answer becomes an error if this broker stopped leading the
-    partition after the append: while another batch of the request was opened, for example. The answer is
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND if fewer replicas than `min.insync.replicas` are in sync by now.
+    partition after the append: while another batch of the request was opened, for example (see also `Leaderships`). The
+    answer is NOT_ENOUGH_REPLICAS_AFTER_APPEND if fewer replicas than `min.insync.replicas` are in sync by now.
     """
     found = []
     for topic_place, topic in enumerate(answers):
@@ -49,10 +98,7 @@ def find_uncommitted(
             if answer.error_code:
                 continue
             try:
-                if topic.topic_id is None:
-                    partition = partitions.get(topic.name or "", answer.index)
-                else:
-                    partition = partitions.get_by_id(topic.topic_id, answer.index)
+                partition = _find(partitions, topic, answer.index)
                 partition.check_accepts_writes()
             except KafkaError as error:
                 answers = _with_code(answers, topic_place, partition_place, error.code)

@@ -6,13 +6,13 @@ a separate request. The batches are views of the frame, which stays in memory un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from klamm.broker.network.codec_route import COPIED_FRAME_BYTES
 from klamm.broker.partitions.delayed_produce import DelayedProduce, find_uncommitted
 from klamm.broker.partitions.leader_hints import endpoints_of, name_leaders
-from klamm.broker.time_slices import Progress, Work, answer_of, as_work, begin_large, free_later
+from klamm.broker.time_slices import Progress, Work, answer_of, as_work, begin_large, free_later, wait_for
 from klamm.protocol import produce
 from klamm.protocol.codec_in_steps import decode_in_steps, encode_in_steps
 from klamm.protocol.errors import ErrorCode, MalformedMessage
@@ -65,8 +65,11 @@ def _serve(context: RequestContext, view: memoryview, position: int, append: App
     try:
         yield from _take_each_partition_once(read, context.api_version, wanted)
         for part in _parts(wanted):
-            answers = yield from answer_of(append(context, request, part))
-            begun.append(_when_committed(context, request, answers))
+            appended = append(context, request, part)
+            if isinstance(appended, list):
+                begun.append(_when_committed(context, request, appended))
+            else:
+                begun.append((yield from wait_for(_when_appended(context, request, appended))))
             yield None
         leaders: set[int] = set()
         for each in begun:
@@ -126,6 +129,13 @@ def _parts(wanted: Wanted) -> Iterator[list[ProduceTopic]]:
             part.append(ProduceTopic(name, topic_id, own))
     if part:
         yield part
+
+
+async def _when_appended(
+    context: RequestContext, request: produce.ProduceRequest, appended: Awaitable[Answers]
+) -> Answer[Answers]:
+    """Begins to wait for the commit in the step of the last append: the broker may lead other partitions later."""
+    return _when_committed(context, request, await appended)
 
 
 def _when_committed(context: RequestContext, request: produce.ProduceRequest, answers: Answers) -> Answer[Answers]:

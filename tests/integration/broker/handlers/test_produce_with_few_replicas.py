@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -20,12 +21,14 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.produce import ProducePartitionResponse, ProduceRequest, ProduceTopic
 from klamm.protocol.produce_client import decode_produce_response, encode_produce_request
 from klamm.protocol.records import encode_batch
-from klamm.protocol.types import Millis
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis
 from klamm.testing import Cluster
 
 TOPIC = "orders"
 VERSION = 9
 LEADER, FOLLOWER = 1, 2
+TOO_MANY_AT_ONCE = 300
+"""A request with so many partitions is handled in steps. The topic lacks most of them."""
 PATIENCE_S = 30.0
 SMALL, LARGE = b"x", b"x" * 600_000
 
@@ -110,6 +113,50 @@ def test_codes_tell_whether_the_record_was_appended(cluster: Cluster, monkeypatc
         may_open.set()
     assert (first.error_code, first.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 0)
     assert (second.error_code, second.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+
+
+async def _lead_again(server: BrokerServer) -> None:
+    """Shows the broker that the follower leads the first partition, and then that it leads the partition itself."""
+    assert server.context is not None
+    registry, image = server.context.partitions, server.context.metadata.image
+    before = _partition(server, 0)
+    for leader in (FOLLOWER, LEADER):
+        topic = image.topics[TOPIC]
+        first = topic.partitions[0]
+        first = replace(first, leader=BrokerId(leader), leader_epoch=LeaderEpoch(first.leader_epoch + 1))
+        topic = replace(topic, partitions=(first, *topic.partitions[1:]))
+        shown = replace(image, topics={**image.topics, TOPIC: topic})
+        registry.apply(image, shown)
+        await registry.settled()
+        image = shown
+    assert _partition(server, 0) is not before
+
+
+@pytest.mark.parametrize("width", [2, TOO_MANY_AT_ONCE], ids=["narrow", "wide"])
+def test_a_record_of_an_earlier_leadership_is_not_acknowledged(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """Between the two appends of a request, the broker stops leading the first partition and leads it again. The log
+    may have lost the first record meanwhile, so the client must send it again."""
+    may_open = threading.Event()
+    open_later = BatchOpener.open_later
+
+    async def open_when_allowed(self: BatchOpener, opening: Opening[memoryview]) -> memoryview:
+        await asyncio.to_thread(may_open.wait)
+        return await open_later(self, opening)
+
+    monkeypatch.setattr(BatchOpener, "open_later", open_when_allowed)
+    try:
+        with Wire(cluster.address_of(LEADER)) as wire:
+            _send(wire, SMALL, LARGE, *[SMALL] * (width - 2), timeout_ms=60_000)
+            _until(lambda: _offsets(cluster) == (1, 1))
+            cluster.run_in_broker(LEADER, _lead_again)
+            may_open.set()
+            first, second = _receive(wire)[:2]
+    finally:
+        may_open.set()
+    assert (first.index, first.error_code) == (0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert (second.index, second.error_code, second.base_offset) == (1, 0, 0)
 
 
 def test_a_record_is_not_acknowledged_while_replicas_are_missing(cluster: Cluster) -> None:
