@@ -274,7 +274,7 @@ class PartitionRegistry:
                 yield True
 
     def _lead(self, topic: TopicImage) -> Iterator[bool]:
-        """Begins to lead the partitions of a topic that this broker should lead. Yields after each new partition."""
+        """Begins to lead those partitions of a topic that this broker should lead. Yields after each local replica."""
         led = self.by_name.get(topic.name)
         if led is None:
             return  # A later image has deleted the topic.
@@ -290,6 +290,7 @@ class PartitionRegistry:
                 continue
             if partition is not None:
                 self._follow_led(partition, image, config)
+                yield True
                 continue
             try:
                 log = self._open_log(topic, image, config)

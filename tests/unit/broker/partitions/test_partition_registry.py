@@ -171,6 +171,28 @@ def test_partition_resigns_before_the_steps_of_other_partitions(
     in_loop(scenario)
 
 
+def test_changes_of_partitions_that_are_led_already_are_followed_in_steps(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic may have thousands of partitions, and each may have a new leader epoch or other in-sync replicas. A later
+    image takes over the partitions that are left."""
+
+    async def scenario() -> None:
+        def epochs() -> list[int]:
+            return [registry.partition(index).leader_epoch for index in range(5)]
+
+        registry.show(image_of(*(partition_image(index) for index in range(5))))
+        await asyncio.sleep(0)  # the registry is idle
+        monkeypatch.setattr(registry_module, "STEP_S", -1.0)
+        registry.show(image_of(*(partition_image(index, epoch=1) for index in range(5))), settle=False)
+        assert epochs() == [1, 0, 0, 0, 0]
+        registry.show(image_of(*(partition_image(index, epoch=2) for index in range(5))), settle=False)
+        await registry.registry.settled()
+        assert epochs() == [2] * 5
+
+    in_loop(scenario)
+
+
 def test_internal_topic_tells_its_observers_inside_the_call(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
