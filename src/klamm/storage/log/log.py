@@ -112,8 +112,9 @@ class Log:
             loaded.leader_epochs,
             segments,
             services.checkpoint_lock,
-            # The epochs of recovered batches may be missing in the checkpoint.
-            has_changed=loaded.recovery_point < loaded.log_end_offset,
+            # The checkpoint may lack the epochs of recovered batches, or have one that the start has dropped: it would
+            # come back, and take the place of the records that follow.
+            has_changed=loaded.has_new_epochs,
         )
         self.producers = LogProducers(state, sync, loaded.producers, loaded.snapshot_offset)
         self.transactions = LogTransactions(state, loaded.producers)

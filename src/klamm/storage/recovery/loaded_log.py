@@ -69,6 +69,8 @@ class LoadedLog(NamedTuple):
 
     They can't be removed before the log start offset is checkpointed.
     """
+    has_new_epochs: bool = False
+    """Whether the leader epochs are not those of the checkpoint file."""
 
     @classmethod
     def offline(

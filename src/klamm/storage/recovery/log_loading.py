@@ -66,7 +66,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
     if files.deleted_to > request.log_start_offset:
         request = request._replace(noted_log_start_offset=files.deleted_to)
     request = request._replace(has_gaps=request.has_gaps or files.has_copied_gaps)
-    epochs = load_leader_epochs(request.directory, files.segments)
+    epochs, stored_epochs = load_leader_epochs(request.directory, files.segments)
     producers = ProducerState(request.producer_id_expiration_ms)
     snapshot_offset = Offset(0)
     if not request.had_clean_shutdown:
@@ -125,6 +125,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
         producers,
         snapshot_offset,
         removals=files.removals,
+        has_new_epochs=epochs.entries != stored_epochs,
     )
 
 

@@ -381,3 +381,29 @@ def test_an_epoch_that_was_never_written_to_is_forgotten_after_a_crash(
     before = log.leader_epochs
     folder.crash()
     assert folder.log().leader_epochs == before == tuple(expected)
+
+
+@pytest.mark.parametrize("first", ["restart", "crash"])
+@pytest.mark.parametrize("second", ["restart", "crash"])
+def test_an_epoch_that_a_start_has_dropped_does_not_come_back(
+    folders: tuple[LogFolder, LogFolder], first: str, second: str
+) -> None:
+    """A start drops an epoch without a record, which the checkpoint has. A record of an earlier epoch, which the log then
+    gets at that offset, keeps its epoch at the next start. Otherwise the log would seem to diverge from its leader's,
+    and a committed record would be cut away."""
+    _, folder = folders
+    log = folder.log()
+    for offset in range(6):
+        log.following.append(sent(offset, 0), NOW_MS)
+    log.assign_leader_epoch(LeaderEpoch(3))
+    log.flush()
+    assert log.leader_epochs == ((0, 0), (3, 6))
+    getattr(folder, first)()
+    log = folder.log()
+    assert log.leader_epochs == ((0, 0),)
+
+    log.following.append(sent(6, 0), NOW_MS)
+    log.flush()
+    getattr(folder, second)()
+
+    assert folder.log().leader_epochs == ((0, 0),)
