@@ -388,9 +388,9 @@ def test_an_epoch_that_was_never_written_to_is_forgotten_after_a_crash(
 def test_an_epoch_that_a_start_has_dropped_does_not_come_back(
     folders: tuple[LogFolder, LogFolder], first: str, second: str
 ) -> None:
-    """A start drops an epoch without a record, which the checkpoint has. A record of an earlier epoch, which the log then
-    gets at that offset, keeps its epoch at the next start. Otherwise the log would seem to diverge from its leader's,
-    and a committed record would be cut away."""
+    """A start drops an epoch without a record, which the checkpoint has. A record of an earlier epoch, which the log
+    then gets at that offset, keeps its epoch at the next start. Otherwise the log would seem to diverge from its
+    leader's, and a committed record would be cut away."""
     _, folder = folders
     log = folder.log()
     for offset in range(6):
