@@ -17,6 +17,7 @@ PLANTED = {
     "read ranges wrongly": Planted(100, (24,)),
     "read fewer ranges": Planted(100, (25,)),
     "commit after the loss": Planted(150, (25, 26)),
+    "forget what still runs": Planted(1500, (24,)),
     "forget inherited ranges": Planted(510, (25,)),
     "ignore the room": Planted(190, (25,)),
     "never resume": Planted(30, (26,)),

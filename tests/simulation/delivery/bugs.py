@@ -36,7 +36,7 @@ def _commit_past_an_unfinished_record() -> Iterator[None]:
 @contextmanager
 def _run_two_records_of_a_key() -> Iterator[None]:
     """When a record of a key is finished, the next two records of the key start."""
-    go_on = PartitionLanes._go_on
+    go_on = PartitionLanes.go_on
 
     def go_on_twice(lanes: PartitionLanes, lane: bytes) -> None:
         queue = lanes._lanes.get(lane)
@@ -45,7 +45,7 @@ def _run_two_records_of_a_key() -> Iterator[None]:
         if lane in lanes._lanes:
             go_on(lanes, lane)
 
-    with patch.object(PartitionLanes, "_go_on", go_on_twice):
+    with patch.object(PartitionLanes, "go_on", go_on_twice):
         yield
 
 
@@ -102,6 +102,19 @@ def _commit_after_the_loss() -> Iterator[None]:
                 delivery.partitions[partition].revoke()
 
     with patch.object(RecordDelivery, "drop", keep):
+        yield
+
+
+@contextmanager
+def _forget_what_still_runs() -> Iterator[None]:
+    """A partition that comes back starts keys whose records still run from its former ownership."""
+    let_go = PartitionLanes.let_go
+
+    def let_all_go(lanes: PartitionLanes, waiting: Iterable[Work]) -> set[bytes]:
+        let_go(lanes, waiting)
+        return set()
+
+    with patch.object(PartitionLanes, "let_go", let_all_go):
         yield
 
 
@@ -201,6 +214,7 @@ DELIVERY_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] =
     "read ranges wrongly": _read_ranges_wrongly,
     "read fewer ranges": _read_fewer_ranges,
     "commit after the loss": _commit_after_the_loss,
+    "forget what still runs": _forget_what_still_runs,
     "forget inherited ranges": _forget_inherited_ranges,
     "ignore the room": _ignore_the_room,
     "never resume": _never_resume,

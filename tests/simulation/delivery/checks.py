@@ -53,6 +53,8 @@ class DeliveryChecks:
         self._deadline_s = plan.deadline_s
         self._previous = {log.name: dict(self._pairs(log)) for log in logs}
         """The record before each record in its lane, for each partition."""
+        self._lanes = {log.name: {each.offset: self._lane_of(each) for each in log.records} for log in logs}
+        """The lane of each record, for each partition."""
         self._ownerships: dict[TopicPartition, list[Ownership]] = {log.name: [] for log in logs}
 
     def _pairs(self, log: PartitionLog) -> list[tuple[Offset, Offset]]:
@@ -95,13 +97,25 @@ class DeliveryChecks:
             if before not in ownership.finished and all(earlier.offset != before for earlier in run[:at]):
                 raise Violation(24, f"{what} before {before} of the same key is finished")
         for former in self._ownerships[name]:
-            if former is not ownership and former.was_drained and former.running:
-                raise Violation(24, f"{name} runs at two members, although {former.member} has drained it")
+            if former is not ownership and former.running:
+                self._started_after(former, ownership, run)
         for work in run:
             ownership.calls[work.offset] = ownership.calls.get(work.offset, 0) + 1
             if len(run) == 1:
                 ownership.called_alone_ms.setdefault(work.offset, now_ms)
         ownership.running.update(work.offset for work in run)
+
+    def _started_after(self, former: Ownership, ownership: Ownership, run: Sequence[Work]) -> None:
+        """I24: nothing runs of an ownership that was drained. A member does not run two records of a lane at once, also
+        if they belong to two of its ownerships.
+        """
+        name = ownership.log.name
+        if former.was_drained:
+            raise Violation(24, f"{name} runs at two members, although {former.member} has drained it")
+        if former.member == ownership.member:
+            lanes = {self._lanes[name][offset] for offset in former.running} - {None}
+            if any(self._lanes[name][work.offset] in lanes for work in run):
+                raise Violation(24, f"{ownership.member} runs a key of {name} that its former ownership still runs")
 
     def gave_up(self, ownership: Ownership, offset: Offset, now_ms: float) -> None:
         """I24: no record becomes a dead letter for another record of its batch. It has all attempts, or its time since

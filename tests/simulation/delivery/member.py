@@ -112,7 +112,10 @@ class Member:
     def _drop(self, partitions: Sequence[TopicPartition]) -> None:
         self._delivery.drop(partitions)
         for partition in partitions:
-            self._ownerships.pop(partition).is_over = True
+            ownership = self._ownerships.pop(partition)
+            ownership.is_over = True
+            if self._plan.is_cancellable:
+                ownership.running.clear()
             self._revoking.discard(partition)
             self._paused.discard(partition)
         if self._plan.is_cancellable:

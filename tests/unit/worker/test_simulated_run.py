@@ -338,6 +338,35 @@ def test_a_coroutine_may_refuse_to_be_cancelled() -> None:
     assert ends == [b"1", b"1", b"2", b"2"]
 
 
+def test_a_key_waits_for_a_coroutine_that_refuses_to_be_cancelled() -> None:
+    """The partition comes back while a record of its former ownership goes on: its key waits, another key does not."""
+    app = new_worker()
+    running: list[bytes] = []
+    begins: list[tuple[bytes, float]] = []
+
+    @app.handler("orders", concurrency=2, retries=Retry(1))
+    async def bill(record: Record) -> None:
+        assert record.key not in running, "two records of a key run at once"
+        running.append(record.key or b"")
+        begins.append((record.value, asyncio.get_running_loop().time()))
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            await asyncio.sleep(5)
+        running.remove(record.key or b"")
+
+    with app.test() as run:
+        run.produce("orders", b"a1", b"a")
+        run.produce("orders", b"a2", b"a")
+        run.advance(1)
+        run.produce("orders", b"b1", b"b")
+        run.lose()
+        run.finish()
+    assert [value for value, _ in begins] == [b"a1", b"b1", b"a1", b"a2"]
+    assert begins[1][1] == pytest.approx(1, abs=0.2)
+    assert begins[2][1] == pytest.approx(6, abs=0.2)
+
+
 def test_wrong_declarations_are_refused() -> None:
     """A topic has one handler, a worker has at least one, and dead letters go to another topic."""
     app = new_worker()

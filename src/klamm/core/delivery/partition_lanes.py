@@ -56,8 +56,14 @@ class PartitionLanes:
     )
 
     def __init__(
-        self, name: TopicPartition, position: Offset | None, finished: Iterable[OffsetRange], room: RangeRoom
+        self,
+        name: TopicPartition,
+        position: Offset | None,
+        finished: Iterable[OffsetRange],
+        room: RangeRoom,
+        held: Iterable[bytes] = (),
     ) -> None:
+        """Begins an ownership. The `held` lanes start nothing before `go_on`: a run of an earlier ownership goes on."""
         self.name = name
         self.end = position
         """The offset behind the last record that was received; None if nothing was committed and nothing received."""
@@ -84,7 +90,7 @@ class PartitionLanes:
         """Finished records that were not received yet: an earlier owner finished them."""
         self._pending: deque[Work] = deque()
         """All received records from the position on, in order; the first one is not finished."""
-        self._lanes: dict[bytes, deque[Work] | None] = {}
+        self._lanes: dict[bytes, deque[Work] | None] = dict.fromkeys(held)
         """The records behind the first one of each lane; None instead of an empty queue."""
         self._ready: list[tuple[Offset, Work]] = []
         """A heap: the record with the lowest offset starts first, as the position waits for it."""
@@ -228,13 +234,14 @@ class PartitionLanes:
             self._started -= 1
         if len(run) == 1:
             if (lane := run[0].lane) is not None:
-                self._go_on(lane)
+                self.go_on(lane)
         else:
             for lane in dict.fromkeys(work.lane for work in run if work.lane is not None):
-                self._go_on(lane)
+                self.go_on(lane)
         self.changes += 1
 
-    def _go_on(self, lane: bytes) -> None:
+    def go_on(self, lane: bytes) -> None:
+        """Makes the next record of a lane ready, because the one before it is finished or the lane is not held now."""
         queue = self._lanes[lane]
         if queue:
             self.make_ready(queue.popleft())
@@ -343,11 +350,19 @@ class PartitionLanes:
     def revoke(self) -> None:
         """Lets no further record start; those that run go on."""
         self.is_revoked = True
-        self._ready.clear()
 
-    def let_go(self) -> None:
-        """Ends the ownership. A record that still runs keeps no other record in memory."""
+    def let_go(self, waiting: Iterable[Work]) -> set[bytes]:
+        """Ends the ownership. A record that still runs keeps no other record in memory.
+
+        `waiting` are the records that wait for their next attempt. Returns the lanes of which a record still runs, and
+        those that were held all the time.
+        """
         self.revoke()
         self.is_gone = True
+        running = set(self._lanes)
+        running.difference_update(work.lane for _, work in self._ready if work.lane is not None)
+        running.difference_update(work.lane for work in waiting if work.lane is not None)
+        self._ready.clear()
         self._pending.clear()
         self._lanes.clear()
+        return running

@@ -8,7 +8,8 @@ order until the caller has written it elsewhere and reports it with `succeed`.
 `commits` returns the positions that have changed. `flow` returns which partitions to pause and to resume. When the
 group takes a partition away, the caller calls `revoke`, waits until `is_drained` or until its time is over, commits
 `commits` for the last time and calls `drop`. A partition that is lost already is dropped at once. Reports of runs of
-a partition that was dropped have no effect on any commit.
+a partition that was dropped have no effect on any commit. If the partition comes back meanwhile, the lanes of such runs
+are held until the reports, so that two records of a key do not run at once.
 
 Time is an argument, in milliseconds of the wall clock.
 """
@@ -74,6 +75,8 @@ class RecordDelivery:
         self._within_ms = within_ms
         self._room = RangeRoom.within(self.window.note_characters)
         self._partitions: dict[TopicPartition, PartitionLanes] = {}
+        self._held: dict[TopicPartition, set[bytes]] = {}
+        """The lanes of which a run of a dropped ownership goes on."""
         self._turns: deque[PartitionLanes] = deque()
         """Partitions with a record that may be able to start, in the order of their turns."""
         self._retries: list[tuple[float, int, Work]] = []
@@ -93,7 +96,7 @@ class RecordDelivery:
         self, partition: TopicPartition, position: Offset | None, finished: Iterable[OffsetRange] = ()
     ) -> PartitionLanes:
         """Begins an ownership: at the committed position, if there is one, with what the commit names as finished."""
-        lanes = PartitionLanes(partition, position, finished, self._room)
+        lanes = PartitionLanes(partition, position, finished, self._room, self._held.get(partition, ()))
         self._partitions[partition] = lanes
         return lanes
 
@@ -112,8 +115,11 @@ class RecordDelivery:
         """Ends the ownership of partitions. Nothing more is committed for them, whatever still runs."""
         for partition in partitions:
             lanes = self._partitions.pop(partition, None)
-            if lanes is not None:
-                lanes.let_go()
+            if lanes is None:
+                continue
+            waiting = [work for _, _, work in self._retries if work.partition is lanes] if lanes.waiting else []
+            if running := lanes.let_go(waiting):
+                self._held[partition] = running
         if any(work.partition.is_gone for _, _, work in self._retries):
             self._retries = [each for each in self._retries if not each[2].partition.is_gone]
             heapify(self._retries)
@@ -187,8 +193,25 @@ class RecordDelivery:
         """Takes a run whose records are finished."""
         self.runs_outside -= 1
         lanes = run[0].partition
-        if not lanes.is_gone:
+        if lanes.is_gone:
+            self._let_go_on(run)
+        else:
             lanes.finish(run)
+            self._give_turn(lanes)
+
+    def _let_go_on(self, run: Sequence[Work]) -> None:
+        """Takes the end of a run of a dropped partition. If the partition is back, its lanes are not held any more."""
+        name = run[0].partition.name
+        if (held := self._held.get(name)) is None:
+            return
+        lanes = self._partitions.get(name)
+        for lane in {work.lane for work in run if work.lane in held}:
+            held.remove(lane)
+            if lanes is not None:
+                lanes.go_on(lane)
+        if not held:
+            del self._held[name]
+        if lanes is not None:
             self._give_turn(lanes)
 
     def fail(self, run: Sequence[Work], now_ms: float, *, is_final: bool = False) -> list[Work]:
@@ -201,6 +224,7 @@ class RecordDelivery:
         self.runs_outside -= 1
         lanes = run[0].partition
         if lanes.is_gone:
+            self._let_go_on(run)
             return []
         lost = []
         for work in lanes.put_back(list(run)):
@@ -229,6 +253,7 @@ class RecordDelivery:
         self.runs_outside -= 1
         lanes = run[0].partition
         if lanes.is_gone:
+            self._let_go_on(run)
             return
         for work in run:
             work.attempts -= 1
@@ -244,13 +269,16 @@ class RecordDelivery:
         records of its key.
         """
         self.runs_outside -= 1
-        if not work.partition.is_gone:
+        if work.partition.is_gone:
+            self._let_go_on([work])
+        else:
             work.partition.running -= 1
 
     def cancel(self, run: Sequence[Work]) -> None:
         """Takes a run of a dropped partition that was stopped."""
         assert run[0].partition.is_gone, "a run of an owned partition ends with success or failure"
         self.runs_outside -= 1
+        self._let_go_on(run)
 
     def next_ms(self) -> float | None:
         """Returns when `take` may return more without any other event; None if only an event can change it."""
@@ -266,10 +294,9 @@ class RecordDelivery:
         while retries and retries[0][0] <= now_ms:
             work = heappop(retries)[2]
             lanes = work.partition
-            if not lanes.is_revoked:
-                lanes.waiting -= 1
-                lanes.make_ready(work)
-                self._give_turn(lanes)
+            lanes.waiting -= 1
+            lanes.make_ready(work)
+            self._give_turn(lanes)
 
     def _give_turn(self, lanes: PartitionLanes) -> None:
         if not lanes.has_turn and lanes.startable is not None:

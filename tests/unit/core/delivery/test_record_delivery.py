@@ -292,3 +292,74 @@ def test_shorter_notes_leave_less_room() -> None:
     runs = take_all(delivery)
     assert offsets(runs) == [[0]]
     assert decode_note(Offset(0), delivery.commits([P0])[0].metadata).in_flight == 0
+
+
+@pytest.mark.parametrize("end", ["succeed", "fail", "cancel", "separate"])
+@pytest.mark.parametrize(("order", "others"), [("key", [[3]]), ("partition", [])])
+def test_a_key_waits_for_the_run_of_an_earlier_ownership(order: Any, others: list[list[int]], end: str) -> None:
+    """A partition comes back, twice, while a record of the first ownership still runs. Its key starts when this run
+    ends, whatever its end is; other keys start at once.
+    """
+    delivery = new_delivery("aab", order=order)
+    run = delivery.take(0)
+    for _ in range(2):
+        delivery.drop([P0])
+        delivery.assign(P0, Offset(0))
+    receive(delivery, P0, "aaab")
+    assert offsets(take_all(delivery)) == others
+    if end in ("fail", "separate"):
+        getattr(delivery, end)(run, *[run[:1]] * (end == "separate"), 0)
+    else:
+        getattr(delivery, end)(run)
+    (again,) = take_all(delivery)
+    assert offsets([again]) == [[0]]
+    delivery.succeed(again)
+    assert offsets(take_all(delivery)) == [[1]]
+
+
+def test_a_key_waits_for_a_dead_letter_of_an_earlier_ownership() -> None:
+    """A record that is written elsewhere while its partition goes away and comes back is still in its place."""
+    delivery = new_delivery("aa", retry=Retry(1))
+    (lost,) = delivery.fail(delivery.take(0), 0)
+    delivery.drop([P0])
+    delivery.assign(P0, Offset(0))
+    receive(delivery, P0, "aa")
+    assert take_all(delivery) == []
+    delivery.abandon(lost)
+    assert offsets(take_all(delivery)) == [[0]]
+
+
+def test_only_what_runs_is_waited_for_when_a_partition_comes_back() -> None:
+    """Not keys that were ready, waited for an attempt (also if its time came after the revocation), or had ended; and
+    without an order, nothing.
+    """
+    delivery = new_delivery("abcd", concurrency=3)
+    first, second, third = take_all(delivery)
+    delivery.fail(first, 0)
+    delivery.succeed(second)
+    delivery.revoke([P0])
+    assert take_all(delivery, 1000) == []
+    delivery.drop([P0])
+    delivery.assign(P0, Offset(0))
+    receive(delivery, P0, "abcd")
+    runs = take_all(delivery)
+    assert offsets(runs) == [[0], [1]]
+    delivery.succeed(third)
+    assert offsets(take_all(delivery)) == [[2]]
+    unordered = new_delivery("aa", order="none")
+    take_all(unordered)
+    unordered.drop([P0])
+    unordered.assign(P0, Offset(0))
+    receive(unordered, P0, "aa")
+    assert offsets(take_all(unordered)) == [[0], [1]]
+
+
+def test_a_log_that_begins_again_waits_for_what_runs() -> None:
+    """The key of a record that runs goes on after it, also if the log was cut meanwhile."""
+    delivery = new_delivery("aab", concurrency=3)
+    first, _ = take_all(delivery)
+    assert receive(delivery, P0, "a", 0) == 0
+    receive(delivery, P0, "ac", 0)
+    assert offsets(take_all(delivery)) == [[1]]
+    delivery.succeed(first)
+    assert offsets(take_all(delivery)) == [[0]]
