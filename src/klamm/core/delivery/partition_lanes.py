@@ -34,6 +34,7 @@ class PartitionLanes:
         "_far",
         "_has_room",
         "_hold_up",
+        "_is_keyed",
         "_lanes",
         "_pending",
         "_ready",
@@ -84,6 +85,7 @@ class PartitionLanes:
         self.ready_since_ms = 0.0
         self._hold_up = HoldUp()
         self._room = room
+        self._is_keyed = True
         self._has_room = False
         """Whether there is room for all records of `_pending`. It stays true until more come: the position rises."""
         self._recovered = deque(finished)
@@ -103,6 +105,7 @@ class PartitionLanes:
 
     def receive(self, received: Sequence[Received], is_keyed: bool, lane: bytes | None, now_ms: float) -> None:
         """Takes records, in the order of their offsets. Without `is_keyed` all records have the same lane."""
+        self._is_keyed = is_keyed
         lanes, ready, pending = self._lanes, self._ready, self._pending
         was_ready = bool(ready)
         for offset, key, size_bytes, record in received:
@@ -160,10 +163,15 @@ class PartitionLanes:
         """Whether a record may start, if the commit's text has room for it."""
         return bool(self._ready)
 
-    @property
-    def queued(self) -> int:
-        """How many records are received and neither run nor wait for their next attempt."""
-        return self.unfinished - self.running - self.waiting
+    def can_fill(self, most: int) -> bool:
+        """Returns whether so many records could start as one run: ready ones, and those behind them in their lanes."""
+        count = len(self._ready)
+        if count >= most:
+            return True
+        for _, work in self._ready:
+            if work.lane is not None and (queue := self._lanes[work.lane]):
+                count += len(queue)
+        return count >= most
 
     def start_one(self, work: Work) -> list[Work]:
         """Starts the record that `startable` has returned."""
@@ -332,7 +340,11 @@ class PartitionLanes:
         return CommitNote(finished, self.unfinished, since_ms, held.attempts, key, records)
 
     def hot_key(self) -> tuple[bytes | None, int]:
-        """Returns the beginning of the key with the most unfinished records, and how many; None if no key has two."""
+        """Returns the beginning of the key with the most unfinished records, and how many; None if no key has two, or
+        if keys have no lanes of their own.
+        """
+        if not self._is_keyed:
+            return None, 0
         key, queue = max(self._lanes.items(), key=lambda lane: len(lane[1] or ()), default=(b"", None))
         return (key[:KEPT_KEY_BYTES], len(queue) + 1) if queue else (None, 0)
 

@@ -184,22 +184,24 @@ class RecordDelivery:
         return []
 
     def _waits_for_more(self, lanes: PartitionLanes, now_ms: float) -> bool:
+        if now_ms >= lanes.ready_since_ms + self._within_ms:
+            return False
         work = lanes.startable
         # Of a paused partition no more comes.
-        is_filled = lanes.is_paused or lanes.queued >= self._batch or (work is not None and work.is_alone)
-        return not is_filled and now_ms < lanes.ready_since_ms + self._within_ms
+        is_filled = lanes.is_paused or (work is not None and work.is_alone) or lanes.can_fill(self._batch)
+        return not is_filled
 
     def succeed(self, run: Sequence[Work]) -> None:
         """Takes a run whose records are finished."""
         self.runs_outside -= 1
         lanes = run[0].partition
         if lanes.is_gone:
-            self._let_go_on(run)
+            self._release_lanes(run)
         else:
             lanes.finish(run)
             self._give_turn(lanes)
 
-    def _let_go_on(self, run: Sequence[Work]) -> None:
+    def _release_lanes(self, run: Sequence[Work]) -> None:
         """Takes the end of a run of a dropped partition. If the partition is back, its lanes are not held any more."""
         name = run[0].partition.name
         if (held := self._held.get(name)) is None:
@@ -224,7 +226,7 @@ class RecordDelivery:
         self.runs_outside -= 1
         lanes = run[0].partition
         if lanes.is_gone:
-            self._let_go_on(run)
+            self._release_lanes(run)
             return []
         lost = []
         for work in lanes.put_back(list(run)):
@@ -253,7 +255,7 @@ class RecordDelivery:
         self.runs_outside -= 1
         lanes = run[0].partition
         if lanes.is_gone:
-            self._let_go_on(run)
+            self._release_lanes(run)
             return
         for work in run:
             work.attempts -= 1
@@ -270,7 +272,7 @@ class RecordDelivery:
         """
         self.runs_outside -= 1
         if work.partition.is_gone:
-            self._let_go_on([work])
+            self._release_lanes([work])
         else:
             work.partition.running -= 1
 
@@ -278,7 +280,7 @@ class RecordDelivery:
         """Takes a run of a dropped partition that was stopped."""
         assert run[0].partition.is_gone, "a run of an owned partition ends with success or failure"
         self.runs_outside -= 1
-        self._let_go_on(run)
+        self._release_lanes(run)
 
     def next_ms(self) -> float | None:
         """Returns when `take` may return more without any other event; None if only an event can change it."""

@@ -197,3 +197,13 @@ def test_a_revoked_partition_starts_nothing() -> None:
     assert lanes.startable is None
     lanes.finish(run)
     assert (lanes.position, lanes.running) == (1, 0)
+
+
+def test_only_keys_are_hot() -> None:
+    """If a whole partition is one lane, no key is named; the empty key is a key."""
+    lanes = PartitionLanes(NAME, Offset(0), (), WIDE)
+    lanes.receive([Received(Offset(offset), b"a", 1, None) for offset in range(3)], False, b"", 0)
+    assert lanes.hot_key() == (None, 0)
+    keyed = PartitionLanes(NAME, Offset(0), (), WIDE)
+    keyed.receive([Received(Offset(offset), b"", 1, None) for offset in range(3)], True, None, 0)
+    assert keyed.hot_key() == (b"", 3)

@@ -363,3 +363,14 @@ def test_a_log_that_begins_again_waits_for_what_runs() -> None:
     assert offsets(take_all(delivery)) == [[1]]
     delivery.succeed(first)
     assert offsets(take_all(delivery)) == [[0]]
+
+
+def test_a_hot_key_behind_a_running_batch_does_not_shorten_the_wait_of_other_keys() -> None:
+    """A batch is full if enough records could start now: ready ones, and those behind them of the same key."""
+    delivery = new_delivery("aaaaaaa", batch=3, within_ms=500)
+    assert offsets(take_all(delivery)) == [[0, 1, 2]]
+    receive(delivery, P0, "b", 7, now_ms=100)
+    assert take_all(delivery, 100) == []
+    assert delivery.next_ms() == 600
+    receive(delivery, P0, "bb", 8, now_ms=200)
+    assert offsets(take_all(delivery, 200)) == [[7, 8, 9]]
