@@ -104,14 +104,10 @@ class AsyncHandlers:
                 else:
                     await self._call(run, records)
                 finished = run
-            except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
-                is_cancelled = isinstance(error, asyncio.CancelledError)
-                if is_cancelled and task in self._fenced:
-                    runs.cancelled(run)
-                elif is_cancelled and self._is_closed:
-                    raise
-                else:  # also if something that the handler has waited for was cancelled
-                    runs.fail(run, error)
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # errors of other languages' libraries are no Exceptions
+                self._take_error(task, run, error)
             finally:
                 del self._outside[task]
                 if task in self._fenced:
@@ -121,6 +117,16 @@ class AsyncHandlers:
             if in_turn % _CALLS_BETWEEN_LOOKS == 0 and (now_ms := runs.clock_ms()) > turn_ends_ms:
                 await asyncio.sleep(0)
                 turn_ends_ms = now_ms + _TURN_MS
+
+    def _take_error(self, task: asyncio.Task[None], run: list[Work], error: BaseException) -> None:
+        """Takes what a coroutine has raised. Raises it if it ends the slot."""
+        is_cancelled = isinstance(error, asyncio.CancelledError)
+        if is_cancelled and task in self._fenced:
+            self._runs.cancelled(run)
+        elif is_cancelled and self._is_closed:
+            raise error
+        else:  # also if something that the handler has waited for was cancelled
+            self._runs.fail(run, error)
 
     def _hand_on(self) -> None:
         """Lets an idle slot take the next run, now or when a failed record has waited for its time."""

@@ -98,7 +98,7 @@ class HandlerRuns:
             if decode is not None:
                 try:
                     record.value = decode(record.value)
-                except (Exception, SystemExit, KeyboardInterrupt) as reason:
+                except BaseException as reason:  # errors of other languages' libraries are no Exceptions
                     bad.append(work)
                     error = reason
             records.append(record)

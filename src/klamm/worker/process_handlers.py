@@ -133,7 +133,7 @@ def _answer(
         for position, record in enumerate(argument if isinstance(argument, list) else [argument]):
             try:
                 record.value = decode(record.value)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 bad.append(position)
                 text = _text_of(error)
         if bad:
@@ -142,10 +142,10 @@ def _answer(
         result = function(argument)
         if inspect.iscoroutine(result):
             runner.run(result)
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         return _Failed(_text_of(error))
     return None
 
 
-def _text_of(error: Exception) -> str:
+def _text_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

@@ -117,7 +117,7 @@ class ThreadHandlers:
                 finished = run
             except UndecodableRecords as error:
                 runs.take_out(run, error.positions, error)
-            except (Exception, SystemExit, KeyboardInterrupt) as error:
+            except BaseException as error:  # CancelledError and errors of other languages' libraries too
                 runs.fail(run, error)
                 caller.wait_until_ready()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from multiprocessing import current_process
 from typing import Final
@@ -39,3 +40,9 @@ def work_on_batch(records: list[Record]) -> None:
         raise TypeError
     if len(records) == 1:
         raise ValueError("the record is alone")
+
+
+@app.handler("cancelled", pool=1, retries=Retry(1), decode=bytes.decode, dead_letters="cancelled-failed")
+def wait_for_a_cancelled_task(record: Record) -> None:
+    """Raises CancelledError."""
+    raise asyncio.CancelledError

@@ -74,3 +74,10 @@ def test_values_that_do_not_decode_in_a_process_are_tried_once() -> None:
     (of_letter,) = headers.values()
     assert (of_letter["klamm.reason"] or b"").startswith(b"the value does not decode: UnicodeDecodeError")
     assert of_letter["klamm.attempts"] == b"1"
+
+
+def test_a_handler_that_waits_for_a_cancelled_task_does_not_end_its_process() -> None:
+    """It is a failed attempt like any other."""
+    with handling("cancelled", [b"a", b"b"]) as (runs, headers):
+        wait_until(lambda: runs.dead == 2)
+    assert {of_letter["klamm.reason"] for of_letter in headers.values()} == {b"CancelledError: "}

@@ -296,7 +296,11 @@ def test_each_retry_begins_at_its_time() -> None:
     assert begins[b"later", 2] - begins[b"first", 2] == pytest.approx(0.5, abs=0.1)
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+class Panic(BaseException):
+    """An error of a library that is not written in Python."""
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, Panic])
 def test_any_error_of_a_handler_is_a_failed_attempt(error: type[BaseException]) -> None:
     """A handler that waits for a cancelled task, or that calls `sys.exit`, does not stop other records."""
     app = new_worker()
