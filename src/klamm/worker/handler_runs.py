@@ -76,9 +76,13 @@ class HandlerRuns:
                     if self._is_waiting_for_room and not delivery.is_full:
                         self._is_waiting_for_room = False
                         self.has_room()
-                run = delivery.take(self.clock_ms() if self._needs_time or delivery.has_waiting else 0.0)
+                now_ms = self.clock_ms() if self._needs_time or delivery.has_waiting else 0.0
+                run = delivery.take(now_ms)
             if not run:
                 return None
+            if run[0].is_late(now_ms):  # a retry: the time of a first call begins when it is taken
+                self._end_late(run)
+                continue
             records = self._records(run)
             if records is not None:
                 return run, records
@@ -126,11 +130,25 @@ class HandlerRuns:
         raw = [work.record for work in run]
         with self.lock:
             self.failed_attempts += 1
+            if self.plan.retries.deadline is not None:
+                for work in run:
+                    work.last_error = error
             lost = self.delivery.fail(run, self.clock_ms(), is_final=is_final)
         _logger.debug("%s failed: %r", self.plan.name, error)
         for work, message in zip(run, raw, strict=True):
             if work in lost:
                 self._give_up(work, self._to_record(message), error)
+        self.wake()
+
+    def _end_late(self, run: Sequence[Work]) -> None:
+        """Takes a record that got its slot after its deadline. It has no further attempt."""
+        (work,) = run
+        raw = work.record
+        with self.lock:
+            lost = self.delivery.give_up(run, self.clock_ms())
+        if lost:
+            error = work.last_error or TimeoutError("the deadline is over")
+            self._give_up(work, self._to_record(raw), error)
         self.wake()
 
     def _give_up(self, work: Work, record: Record, error: BaseException) -> None:

@@ -168,6 +168,9 @@ class Member:
             ownership = self._ownerships.get(run[0].partition.name)
             if ownership is None or run[0].partition.is_gone:
                 raise Violation(24, f"{self.name} starts {run[0].offset} of {run[0].partition.name}, which is gone")
+            if run[0].is_late(loop.now_ms):
+                self._give_up(self._delivery.give_up(run, loop.now_ms), ownership)
+                continue
             self._world.checks.started(ownership, run, loop.now_ms)
             is_slow = any(work.record.is_slow for work in run)
             duration_ms = self._plan.handler_ms * (20 if is_slow else 1) * (0.5 + loop.random.random())
@@ -190,14 +193,17 @@ class Member:
             self._finished(run, ownership)
             return
         is_final = any(work.record.is_undecodable for work in run)
-        lost = self._delivery.fail(run, self._loop.now_ms, is_final=is_final)
+        self._give_up(self._delivery.fail(run, self._loop.now_ms, is_final=is_final), ownership)
+        self._pump()
+
+    def _give_up(self, lost: Sequence[Work], ownership: Ownership) -> None:
+        """Writes records to the dead letters."""
         for work in lost:
-            if not is_final and not ownership.is_over:
+            if not work.record.is_undecodable and not ownership.is_over:
                 self._world.checks.gave_up(ownership, work.offset, self._loop.now_ms)
             ownership.running.add(work.offset)
             event = self._later(self._loop.between(1, 50), self._bury, work, ownership)
             self._ends[id(work)] = event, [work]
-        self._pump()
 
     def _bury(self, work: Work, ownership: Ownership) -> None:
         """Has written a record to the dead letters."""

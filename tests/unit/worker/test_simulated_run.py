@@ -255,6 +255,30 @@ def test_a_deadline_ends_an_attempt() -> None:
         assert (dict(run.dead_letters[0].headers)["klamm.reason"] or b"").startswith(b"TimeoutError")
 
 
+def test_a_record_whose_deadline_is_over_before_its_next_attempt_is_not_called() -> None:
+    """No slot was free in time. The dead letter says how the last attempt failed, and how many there were."""
+    app = new_worker()
+    calls: list[bytes] = []
+
+    @app.handler("orders", retries=Retry(9, first=0.5, deadline=5), dead_letters="orders-failed")
+    async def bill(record: Record) -> None:
+        calls.append(record.value)
+        if record.value == b"bad":
+            await asyncio.sleep(0.5)
+            raise ValueError("no stock")
+        await asyncio.sleep(4.9)
+
+    with app.test() as run:
+        run.produce("orders", b"bad", b"a")
+        run.produce("orders", b"slow", b"b")
+        run.finish()
+        (letter,) = run.dead_letters
+        headers = dict(letter.headers)
+    assert calls == [b"bad", b"slow"]
+    assert headers["klamm.reason"] == b"ValueError: no stock"
+    assert headers["klamm.attempts"] == b"1"
+
+
 def test_a_record_that_hangs_does_not_make_its_batch_dead_letters() -> None:
     """After a batch has exceeded the deadline, each of its records is tried alone, with a deadline of its own."""
     app = new_worker()

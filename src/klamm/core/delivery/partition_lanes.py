@@ -235,7 +235,7 @@ class PartitionLanes:
         self.unfinished -= len(run)
         for work in run:
             work.is_finished = True
-            work.record = None
+            work.record = work.last_error = None
             self.size_bytes -= work.size_bytes
         while pending and pending[0].is_finished:
             pending.popleft()

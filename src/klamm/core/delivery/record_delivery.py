@@ -248,6 +248,11 @@ class RecordDelivery:
         lanes.changes += 1
         return lost
 
+    def give_up(self, run: Sequence[Work], now_ms: float) -> list[Work]:
+        """Takes a record whose time was over before its next call, which is no attempt. Returns what `fail` returns."""
+        run[0].attempts -= 1
+        return self.fail(run, now_ms, is_final=True)
+
     def separate(self, run: Sequence[Work], bad: Collection[Work], now_ms: float) -> None:
         """Takes a batch whose handler was not called, because some of its records are bad. Each bad record becomes a
         run of its own.

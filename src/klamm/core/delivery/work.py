@@ -31,6 +31,7 @@ class Work:
         "is_begun",
         "is_finished",
         "lane",
+        "last_error",
         "offset",
         "partition",
         "received_ms",
@@ -61,3 +62,9 @@ class Work:
         """Whether the record is not put into a batch with others, because a batch with it failed."""
         self.is_begun = False
         self.is_finished = False
+        self.last_error: BaseException | None = None
+        """How the last attempt failed, if the record has a deadline. It is the caller's."""
+
+    def is_late(self, now_ms: float) -> bool:
+        """Returns whether the record's time is over."""
+        return self.deadline_ms is not None and now_ms >= self.deadline_ms

@@ -374,3 +374,19 @@ def test_a_hot_key_behind_a_running_batch_does_not_shorten_the_wait_of_other_key
     assert delivery.next_ms() == 600
     receive(delivery, P0, "bb", 8, now_ms=200)
     assert offsets(take_all(delivery, 200)) == [[7, 8, 9]]
+
+
+def test_a_record_whose_time_is_over_before_its_call_is_given_up() -> None:
+    """The call that did not happen is no attempt."""
+    delivery = new_delivery("ab", concurrency=1, retry=Retry(9, first=1, deadline=2.5))
+    first = delivery.take(0)
+    assert delivery.fail(first, 0) == []
+    other = delivery.take(0)
+    delivery.succeed(other)
+    (work,) = delivery.take(2500)
+    assert work.is_late(2500)
+    assert not work.is_late(2499)
+    assert delivery.give_up([work], 2500) == [work]
+    assert work.attempts == 1
+    delivery.succeed([work])
+    assert [commit.offset for commit in delivery.commits()] == [2]
