@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from klamm.errors import KlammError
 
-__all__ = ["ProcessFailure", "RecordFailed", "UndecodableRecords", "WorkerError"]
+__all__ = ["ProcessFailure", "ProcessNotReady", "RecordFailed", "UndecodableRecords", "WorkerError"]
 
 
 class WorkerError(KlammError):
@@ -13,6 +13,10 @@ class WorkerError(KlammError):
 
 class RecordFailed(WorkerError):
     """A record has failed for the last time, and its handler has no dead letters."""
+
+
+class ProcessNotReady(WorkerError):
+    """The processes of a handler end before they are ready. The handler was not called."""
 
 
 class ProcessFailure(WorkerError):

@@ -116,6 +116,12 @@ class HandlerRuns:
         self._separate(run, [run[position] for position in positions], error)
         self.wake()
 
+    def put_back(self, run: Sequence[Work]) -> None:
+        """Takes a run whose handler was not called. Its records are as ready as before."""
+        with self.lock:
+            self.delivery.separate(run, (), self.clock_ms())
+        self.wake()
+
     def _separate(self, run: Sequence[Work], bad: Collection[Work], error: BaseException) -> None:
         if len(run) > 1:
             with self.lock:

@@ -2,7 +2,8 @@
 
 A process that dies, or that is killed because its record's deadline is over, is a failed attempt; another process takes
 its place. The process says when it has imported the handler's module and is ready. A record is taken only then, so the
-start of a process is not part of a record's deadline.
+start of a process is not part of a record's deadline. A process that dies before it is ready is no attempt of a record:
+after some of them the worker ends, because the next records would fare no better.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from klamm.worker.errors import ProcessFailure, UndecodableRecords
+from klamm.worker.errors import ProcessFailure, ProcessNotReady, UndecodableRecords
 from klamm.worker.handler_plan import HandlerPlan
 
 __all__ = ["HandlerProcess", "note_plan", "serve_records"]
 
 _PLANS: Final = "__klamm_plans__"
+_RESTARTS: Final = 3
+"""How many times in a row a process is started again that has died before it was ready."""
 
 
 class _Failed(NamedTuple):
@@ -51,6 +54,9 @@ class HandlerProcess:
         self._start()
 
     def _start(self) -> None:
+        self._is_ready = False
+        if self._is_closed:
+            return
         context = get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(
@@ -58,20 +64,31 @@ class HandlerProcess:
         )
         self._process.start()
         theirs.close()
-        self._is_ready = False
 
     def wait_until_ready(self) -> None:
-        """Waits until the process has started. If it dies meanwhile, the next call fails, and starts another one."""
-        if not self._is_ready:
-            with contextlib.suppress(EOFError, OSError):
+        """Waits until the process has started. Raises ProcessNotReady if it dies meanwhile, several times in a row."""
+        deaths = 0
+        while not self._is_ready and not self._is_closed:
+            try:
                 self._connection.recv()
-            self._is_ready = True
+                self._is_ready = True
+            except (EOFError, OSError):
+                code = self._end()
+                deaths += 1
+                if deaths <= _RESTARTS:
+                    self._start()
+                elif not self._is_closed:
+                    raise ProcessNotReady(
+                        f"a process of {self._plan.name} has ended before it was ready, {deaths} times in a row, with "
+                        f"exit code {code}. Its error is on standard error. Can the module of the handler be imported, "
+                        'and is app.run() below `if __name__ == "__main__":`?'
+                    ) from None
 
     def __call__(self, argument: Any, seconds: float | None) -> None:
-        """Runs the handler in the process. Raises ProcessFailure."""
+        """Runs the handler in the process. Raises ProcessFailure, and ProcessNotReady."""
         self.wait_until_ready()
         try:
-            self._connection.send(argument)
+            self._send(argument)
             if seconds is not None and not self._connection.poll(max(0.0, seconds)):
                 self._restart()
                 raise ProcessFailure("the deadline is over; the process was killed")
@@ -84,14 +101,27 @@ class HandlerProcess:
         if answer is not None:
             raise ProcessFailure(answer.text)
 
+    def _send(self, argument: Any) -> None:
+        """Sends records to the process, or to another one if the process has died since its last records."""
+        try:
+            self._connection.send(argument)
+        except OSError:
+            self._restart()
+            self.wait_until_ready()
+            self._connection.send(argument)
+
     def _restart(self) -> int | None:
+        """Ends the process and starts another one. Returns the exit code."""
+        code = self._end()
+        self._start()
+        return code
+
+    def _end(self) -> int | None:
         self._process.join(0.1)
         self._process.kill()
         self._process.join()
         code = self._process.exitcode
         self._connection.close()
-        if not self._is_closed:
-            self._start()
         return code
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from klamm.core.delivery.work import Work
 from klamm.worker.async_handlers import first_deadline_ms
-from klamm.worker.errors import UndecodableRecords
+from klamm.worker.errors import ProcessNotReady, UndecodableRecords
 from klamm.worker.handler_runs import HandlerRuns
 
 __all__ = ["FunctionCaller", "HandlerCaller", "ThreadHandlers"]
@@ -21,11 +21,13 @@ class HandlerCaller(Protocol):
     """Calls the handler, in the thread that asks for it."""
 
     def wait_until_ready(self) -> None:
-        """Waits until the next call may begin at once, so that no record's time passes before its call."""
+        """Waits until the next call may begin at once, so that no record's time passes before its call. Raises
+        ProcessNotReady.
+        """
 
     def __call__(self, argument: Any, seconds: float | None) -> None:
         """Calls the handler with a record or a batch. `seconds` is the time until the deadline. Raises what the handler
-        raises.
+        raises, and ProcessNotReady if the handler was not called.
         """
 
 
@@ -91,13 +93,14 @@ class ThreadHandlers:
         try:
             self._serve(caller)
         except BaseException as error:
-            self._runs.crash(error)
+            if not self._is_closed:
+                self._runs.crash(error)
 
     def _serve(self, caller: HandlerCaller) -> None:
         runs, is_single = self._runs, self._runs.plan.batch == 1
         finished: Sequence[Work] = ()
         caller.wait_until_ready()
-        while True:
+        while not self._is_closed:
             taken = runs.next_run(finished)
             finished = ()
             if taken is None:
@@ -117,6 +120,9 @@ class ThreadHandlers:
                 finished = run
             except UndecodableRecords as error:
                 runs.take_out(run, error.positions, error)
+            except ProcessNotReady:
+                runs.put_back(run)
+                raise
             except BaseException as error:  # CancelledError and errors of other languages' libraries too
                 runs.fail(run, error)
                 caller.wait_until_ready()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+from tests.integration.worker import dying_handlers
 from tests.integration.worker.slow_start_handlers import app
 from tests.support.running_worker import wait_until
 
 from klamm.core.delivery.work import Received
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.worker import Worker, WorkerError
 from klamm.worker.dead_letters import dead_letter_headers
+from klamm.worker.errors import ProcessFailure
 from klamm.worker.handler_plan import HandlerPlan
 from klamm.worker.handler_runs import HandlerRuns
 from klamm.worker.process_handlers import HandlerProcess
@@ -21,10 +27,18 @@ from klamm.worker.worker import new_clock
 
 
 @contextmanager
-def handling(topic: str, values: Sequence[bytes]) -> Iterator[tuple[HandlerRuns, dict[bytes, dict[str, bytes | None]]]]:
+def handling(
+    topic: str,
+    values: Sequence[bytes],
+    app: Worker = app,
+    *,
+    processes: list[HandlerProcess] | None = None,
+    failures: list[BaseException] | None = None,
+) -> Iterator[tuple[HandlerRuns, dict[bytes, dict[str, bytes | None]]]]:
     """Handles records in a process. Yields the runs, and the headers of dead letters by value."""
     (plan,) = [each for each in app.handlers if topic in each.topics]
     headers: dict[bytes, dict[str, bytes | None]] = {}
+    failures = [] if failures is None else failures
 
     def bury(
         plan: HandlerPlan, record: Record, error: BaseException, done: Callable[[BaseException | None], None]
@@ -32,19 +46,82 @@ def handling(topic: str, values: Sequence[bytes]) -> Iterator[tuple[HandlerRuns,
         headers[record.value] = dict(dead_letter_headers(plan, "pool", record, error))
         done(None)
 
-    runs = HandlerRuns(plan, clock_ms=new_clock(), to_record=replace, bury=bury, stop=print)
+    runs = HandlerRuns(
+        plan,
+        clock_ms=new_clock(),
+        to_record=replace,
+        bury=bury,
+        stop=failures.append,
+    )
     process = HandlerProcess(plan)
+    if processes is not None:
+        processes.append(process)
     threads = ThreadHandlers(runs, [process])
     name = TopicPartition(topic, PartitionIndex(0))
     runs.delivery.assign(name, Offset(0))
-    records = [Record(topic, 0, offset, b"%d" % offset, value) for offset, value in enumerate(values)]
-    runs.receive(name, [Received(Offset(each.offset), each.key, 1, each) for each in records])
-    runs.wake()
+    receive(runs, topic, values)
     try:
         yield runs, headers
     finally:
         process.close()
         threads.close(30)
+
+
+def receive(runs: HandlerRuns, topic: str, values: Sequence[bytes], first: int = 0) -> None:
+    """Gives records to a handler."""
+    records = [Record(topic, 0, offset, b"%d" % offset, value) for offset, value in enumerate(values, first)]
+    name = TopicPartition(topic, PartitionIndex(0))
+    runs.receive(name, [Received(Offset(each.offset), each.key, 1, each) for each in records])
+    runs.wake()
+
+
+@pytest.mark.parametrize(("deaths", "starts"), [(3, 4), (100, 4)])
+def test_a_process_that_dies_while_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, starts: int
+) -> None:
+    """It is started again three times. Then the worker ends with advice, and no record is a dead letter for that."""
+    file = tmp_path / "dying"
+    file.write_text(f"{deaths} 0")
+    monkeypatch.setenv("DYING_FILE", str(file))
+    failures: list[BaseException] = []
+    with handling("dying", [b"a", b"b"], dying_handlers.app, failures=failures) as (runs, headers):
+        wait_until(lambda: failures or runs.succeeded + runs.dead == 2)
+    assert (headers, runs.failed_attempts) == ({}, 0)
+    assert file.read_text().split()[1] == str(starts)
+    if deaths == 3:
+        assert (runs.succeeded, failures) == (2, [])
+    else:
+        (failure,) = failures
+        assert isinstance(failure, WorkerError)
+        assert "exit code 7" in str(failure)
+        assert "__main__" in str(failure)
+
+
+def test_a_process_that_dies_between_two_records_costs_no_attempt() -> None:
+    """Another process gets the record, which had one attempt only."""
+    processes: list[HandlerProcess] = []
+    with handling("tasks", [b"a"], processes=processes) as (runs, headers):
+        wait_until(lambda: runs.succeeded == 1)
+        process = processes[0]._process
+        process.kill()
+        process.join()
+        receive(runs, "tasks", [b"b"], 1)
+        wait_until(lambda: runs.succeeded + runs.dead == 2)
+    assert (headers, runs.failed_attempts) == ({}, 0)
+
+
+def test_the_end_of_a_worker_does_not_wait_for_processes_that_start() -> None:
+    """A process that is closed while it starts is not started again, and its handler is not called."""
+    (plan,) = [each for each in app.handlers if "tasks" in each.topics]
+    process = HandlerProcess(plan)
+    waiting = threading.Thread(target=process.wait_until_ready)
+    waiting.start()
+    process.close()
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert not process._process.is_alive()
+    with pytest.raises(ProcessFailure):
+        process(b"a", None)
 
 
 def test_the_start_of_a_process_is_not_part_of_a_deadline() -> None:
