@@ -19,11 +19,11 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 
 from klamm.client.commit_metadata import metadata_of
 from klamm.core.delivery.commit_text import decode_note
-from klamm.core.delivery.record_delivery import Commit
 from klamm.core.delivery.work import Received
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.worker.errors import WorkerError
 from klamm.worker.handler_runs import HandlerRuns
+from klamm.worker.member_commits import MemberCommits, name_of
 from klamm.worker.record import headers_size_bytes
 
 __all__ = ["Membership", "is_cooperative"]
@@ -39,7 +39,6 @@ _END_SECONDS: Final = 5.0
 """How long an assignment waits for the end of one partition, which may have no leader."""
 _REBALANCE_SECONDS: Final = 10.0
 """How long a member that leaves makes its last commit again while a rebalance refuses it."""
-_LEAST_NOTE: Final = 64
 _HOPELESS: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -57,11 +56,6 @@ _OF_COORDINATOR: Final = (
     KafkaError._WAIT_COORD,
 )
 """Errors that end when the group's coordinator has moved, or has loaded the group."""
-_OF_REBALANCE: Final = (
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError.REBALANCE_IN_PROGRESS,
-    KafkaError.STALE_MEMBER_EPOCH,
-)
 
 
 class Membership:
@@ -95,32 +89,44 @@ class Membership:
         )
         self._is_cooperative = is_cooperative(settings)
         self._is_leaving = False
-        self._unanswered = 0
-        """Commits whose answer did not come yet."""
+        self._next_commit = 0.0
         self._names: dict[str, dict[int, TopicPartition]] = {topic: {} for topic in handlers}
         for runs in self._all_runs:
             runs.has_room = self._room.set
-        self._consumer = Consumer({**settings, "enable.auto.commit": False, "on_commit": self._committed})
+        self._commits = MemberCommits(self._all_runs)
+        self._consumer = Consumer({**settings, "enable.auto.commit": False, "on_commit": self._commits.take_answer})
+        self._commits.consumer = self._consumer
 
     def run(self, stopping: Event) -> None:
         """Polls until `stopping` is set, then drains, commits and leaves the group."""
         self._consumer.subscribe(
             list(self._handlers), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
-        next_commit = time.monotonic() + self._commit_every
+        self._next_commit = time.monotonic() + self._commit_every
         try:
             while not stopping.is_set():
                 self._poll()
                 self._on_turn()
-                if time.monotonic() >= next_commit:
-                    self._commit([commit for runs in self._all_runs for commit in runs.commits()])
-                    next_commit = time.monotonic() + self._commit_every
-            self._commit_at_the_end(
-                self._give_back([name for runs in self._all_runs for name in runs.delivery.partitions])
-            )
+                self._commit_in_time()
+            self._give_back([name for runs in self._all_runs for name in runs.delivery.partitions])
+            self._commit_refused()
         finally:
             self._is_leaving = True
             self._consumer.close()
+
+    def _commit_in_time(self) -> None:
+        """Commits what has changed, if it is time to."""
+        if time.monotonic() >= self._next_commit:
+            self._commits.commit_changes()
+            self._next_commit = time.monotonic() + self._commit_every
+
+    def _commit_refused(self) -> None:
+        """Makes commits again that were refused because another member joined or left at this moment."""
+        ends = time.monotonic() + _REBALANCE_SECONDS
+        while self._commits.has_refused and time.monotonic() < ends:
+            self._consumer.poll(_POLL_SECONDS)  # the member joins again; a record is not handled any more
+            self._commits.commit_refused()
+        self._commits.give_up()
 
     # Records
 
@@ -203,13 +209,14 @@ class Membership:
     # Partitions come and go
 
     def _assigned(self, consumer: Consumer, partitions: list[ConsumerPartition]) -> None:
+        self._commits.give_up([name_of(each) for each in partitions])
         if self._is_leaving:
             # An assignment that came while the member left. A consumer that closes answers no question about offsets.
             self._take(consumer, partitions)
             return
         starts = []
         for committed in self._committed_offsets(partitions):
-            name = _name_of(committed)
+            name = name_of(committed)
             position = Offset(committed.offset) if committed.offset >= 0 else None
             text = metadata_of(committed)
             finished = decode_note(position or Offset(0), text).finished
@@ -267,13 +274,13 @@ class Membership:
         return Offset(end)
 
     def _revoked(self, _consumer: Consumer, partitions: list[ConsumerPartition]) -> None:
-        names = [_name_of(each) for each in partitions]
+        names = [name_of(each) for each in partitions]
         _logger.info("gives back %s", ", ".join(map(str, names)) or "no partition")
-        if left := self._give_back(names):
-            _logger.warning("the last commit of %d partitions was refused; what it contained runs again", len(left))
+        self._give_back(names)
+        self._commits.give_up(names)
 
-    def _give_back(self, names: Sequence[TopicPartition]) -> list[Commit]:
-        """Waits for what runs, commits, and drops the partitions. Returns the commits that a rebalance has refused."""
+    def _give_back(self, names: Sequence[TopicPartition]) -> None:
+        """Waits for what runs, commits, and drops the partitions."""
         for runs in self._all_runs:
             with runs.lock:
                 runs.delivery.revoke(names)
@@ -283,98 +290,27 @@ class Membership:
                 _logger.warning("handlers still run after %g seconds; their records run again", self._drain_seconds)
                 break
             self._on_turn()
+            self._commit_in_time()  # this may take long, and partitions that stay go on
             time.sleep(0.005)
-        if self._unanswered:
-            self._commit_again(names)  # a commit without an answer may yet be refused
-        commits = [commit for runs in self._all_runs for commit in runs.commits(names)]
+        commits = self._commits.last_of(names)
         self._drop(names)
-        return self._commit_now(commits)
+        self._commits.commit_now(commits)
 
     def _is_drained(self, runs: HandlerRuns, names: Sequence[TopicPartition]) -> bool:
         with runs.lock:
             return runs.delivery.is_drained(names)
 
     def _lost(self, _consumer: Consumer, partitions: list[ConsumerPartition]) -> None:
-        names = [_name_of(each) for each in partitions]
+        names = [name_of(each) for each in partitions]
         _logger.warning("lost %s; other members handle what was not committed", ", ".join(map(str, names)))
         self._drop(names)
+        self._commits.give_up(names)
 
     def _drop(self, names: Sequence[TopicPartition]) -> None:
         for runs in self._all_runs:
             with runs.lock:
                 runs.delivery.drop(names)
         self._on_gone()
-
-    # Commits
-
-    def _commit(self, commits: Sequence[Commit]) -> None:
-        if not commits:
-            return
-        try:
-            self._consumer.commit(offsets=[_to_partition(each) for each in commits], asynchronous=True)
-            self._unanswered += 1
-        except KafkaException as error:
-            _logger.warning("a commit can't be sent: %s", error)
-            self._commit_again([each.partition for each in commits])
-
-    def _commit_at_the_end(self, commits: list[Commit]) -> None:
-        """Makes commits again that were refused because another member joined or left at this moment."""
-        ends = time.monotonic() + _REBALANCE_SECONDS
-        while commits and time.monotonic() < ends:
-            self._consumer.poll(_POLL_SECONDS)  # the member joins again; a record is not handled any more
-            owned = {_name_of(each) for each in self._consumer.assignment()}
-            commits = self._commit_now([each for each in commits if each.partition in owned])
-        if commits:
-            _logger.warning("the last commit of %d partitions was refused; what it contained runs again", len(commits))
-
-    def _commit_now(self, commits: Sequence[Commit]) -> list[Commit]:
-        """Commits and waits for the answer. Returns the commits that were refused because of a rebalance."""
-        if not commits:
-            return []
-        try:
-            answers = self._consumer.commit(offsets=[_to_partition(each) for each in commits], asynchronous=False)
-        except KafkaException as error:
-            if error.args[0].code() in _OF_REBALANCE:
-                return list(commits)
-            _logger.warning("the last commit failed, and what it contained runs again: %s", error)
-            return []
-        failed = {_name_of(each): each.error for each in answers or () if each.error is not None}
-        for name, cause in failed.items():
-            if cause.code() not in _OF_REBALANCE:
-                _logger.warning("the last commit of %s failed: %s", name, cause.str())
-        return [each for each in commits if each.partition in failed and failed[each.partition].code() in _OF_REBALANCE]
-
-    def _committed(self, error: KafkaError | None, partitions: list[ConsumerPartition]) -> None:
-        self._unanswered = max(0, self._unanswered - 1)
-        failed = partitions if error is not None else [each for each in partitions if each.error is not None]
-        if not failed:
-            return
-        cause = failed[0].error or error
-        assert cause is not None
-        if cause.code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
-            self._shorten_notes()
-        level = logging.INFO if cause.code() in _OF_REBALANCE else logging.WARNING
-        _logger.log(level, "a commit failed and is made again: %s", cause.str())
-        self._commit_again([_name_of(each) for each in failed])
-
-    def _shorten_notes(self) -> None:
-        for runs in self._all_runs:
-            with runs.lock:
-                characters = runs.delivery.window.note_characters // 2
-                runs.delivery.limit_notes(characters if characters > _LEAST_NOTE else 0)
-
-    def _commit_again(self, names: Sequence[TopicPartition]) -> None:
-        for runs in self._all_runs:
-            with runs.lock:
-                runs.delivery.commit_failed(names)
-
-
-def _name_of(partition: ConsumerPartition) -> TopicPartition:
-    return TopicPartition(partition.topic, PartitionIndex(partition.partition))
-
-
-def _to_partition(commit: Commit) -> ConsumerPartition:
-    return ConsumerPartition(*commit.partition, commit.offset, commit.metadata)
 
 
 def is_cooperative(settings: Mapping[str, Any]) -> bool:

@@ -58,7 +58,7 @@ def test_partitions_that_stay_go_on_while_another_one_drains(
     servers: str, protocol: Any, told: pytest.LogCaptureFixture
 ) -> None:
     """A second member joins. The first one waits for what runs of the partition that it gives back. Meanwhile the
-    records of the partition that stays are handled.
+    records of the partition that stays are handled and committed.
     """
     topic = f"stays-{protocol}"
     create_topic(servers, topic, 2)
@@ -88,6 +88,7 @@ def test_partitions_that_stay_go_on_while_another_one_drains(
             given = int(text[-1])
             may_go_on[1 - given].set()
             wait_until(lambda: handled[1 - given] == 200, "the partition that stays stands still")
+            wait_until(lambda: committed(servers, topic, topic, 1 - given)[0] == 200, "nothing is committed meanwhile")
             assert handled[given] == 10
             may_go_on[given].set()
             wait_until(lambda: handled[given] == 200)

@@ -136,6 +136,32 @@ def test_the_last_commit_is_made_again_after_a_rebalance(servers: str, monkeypat
     assert committed(servers, "refused", "refused")[0] == 2
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_last_commit_whose_text_the_broker_refuses(partitions: int) -> None:
+    """The position is committed, and only what is beyond it runs again: also if other partitions are accepted."""
+    with Broker(config={**QUICK_GROUPS, "offset.metadata.max.bytes": "20"}) as broker:
+        servers = broker.bootstrap_servers
+        create_topic(servers, "long-text", partitions)
+        for partition in range(partitions):
+            produce(servers, "long-text", [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], partition=partition)
+        handled = 0
+        release = threading.Event()
+        app = new_worker(servers, "long-text", commit_every=3600, drain=0.5)
+
+        @app.handler("long-text", concurrency=6)
+        async def handle(record: Record) -> None:
+            nonlocal handled
+            while record.partition == 0 and record.offset == 1 and not release.is_set():  # noqa: ASYNC110  # as above
+                await asyncio.sleep(0.02)
+            handled += 1
+
+        with running(app):
+            wait_until(lambda: handled == 3 * partitions - 1)
+        assert committed(servers, "long-text", "long-text", 0) == (1, "")
+        if partitions == 2:
+            assert committed(servers, "long-text", "long-text", 1)[0] == 3
+
+
 def test_a_coordinator_that_moves_does_not_end_the_worker(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker asks for the committed offsets of an assignment again while a new coordinator begins."""
     refusals = [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
