@@ -36,7 +36,9 @@ _ROOM_SECONDS: Final = 0.1
 _MOST_AT_ONCE: Final = 2000
 _ANSWER_SECONDS: Final = 30.0
 _END_SECONDS: Final = 5.0
-"""How long an assignment waits for the end of one partition, which may have no leader."""
+"""How long an assignment waits for the ends of its partitions, which may have no leader."""
+_LEAST_END_SECONDS: Final = 0.25
+"""The least time for one question, as long as the time of the assignment is not over."""
 _REBALANCE_SECONDS: Final = 10.0
 """How long a member that leaves makes its last commit again while a rebalance refuses it."""
 _HOPELESS: Final = (
@@ -215,6 +217,7 @@ class Membership:
             self._take(consumer, partitions)
             return
         starts = []
+        ends = _Ends(self._consumer, len(partitions))
         for committed in self._committed_offsets(partitions):
             name = name_of(committed)
             position = Offset(committed.offset) if committed.offset >= 0 else None
@@ -222,11 +225,11 @@ class Membership:
             finished = decode_note(position or Offset(0), text).finished
             if finished:
                 # Without the end the ranges may be those of another log: the records are handled again.
-                end = self._end_of(committed)
+                end = ends.of(committed)
                 finished = () if end is None else decode_note(position or Offset(0), text, end).finished
             begins = position is None and self._reset == OFFSET_END
             if begins:
-                position = self._end_of(committed)
+                position = ends.of(committed)
             runs = self._handlers[name.topic]
             with runs.lock:
                 runs.delivery.assign(name, position, finished)
@@ -262,16 +265,6 @@ class Membership:
                 raise WorkerError(f"the committed offsets can't be read: {problem.str()}")
             time.sleep(_POLL_SECONDS)
         return []
-
-    def _end_of(self, partition: ConsumerPartition) -> Offset | None:
-        """Returns the end of a partition; None if it has no leader for now. The other partitions must go on."""
-        try:
-            _, end = self._consumer.get_watermark_offsets(partition, timeout=_END_SECONDS)
-        except KafkaException as error:
-            where = f"{partition.topic}-{partition.partition}"
-            _logger.warning("the end of %s can't be read: %s", where, error.args[0].str())
-            return None
-        return Offset(end)
 
     def _revoked(self, _consumer: Consumer, partitions: list[ConsumerPartition]) -> None:
         names = [name_of(each) for each in partitions]
@@ -311,6 +304,33 @@ class Membership:
             with runs.lock:
                 runs.delivery.drop(names)
         self._on_gone()
+
+
+class _Ends:
+    """The ends of the partitions of one assignment. Those without a leader do not hold up the others for long."""
+
+    def __init__(self, consumer: Consumer, partitions: int) -> None:
+        self._consumer = consumer
+        self._left = partitions
+        self._until: float | None = None
+
+    def of(self, partition: ConsumerPartition) -> Offset | None:
+        """Returns the end of a partition; None if it has no leader for now. Each partition has a share of the time."""
+        now = time.monotonic()
+        self._until = self._until or now + _END_SECONDS
+        left_seconds = self._until - now
+        try:
+            if left_seconds <= 0:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            timeout = min(left_seconds, max(_LEAST_END_SECONDS, left_seconds / self._left))
+            _, end = self._consumer.get_watermark_offsets(partition, timeout=timeout)
+        except KafkaException as error:
+            where = f"{partition.topic}-{partition.partition}"
+            _logger.warning("the end of %s can't be read: %s", where, error.args[0].str())
+            return None
+        finally:
+            self._left -= 1
+        return Offset(end)
 
 
 def is_cooperative(settings: Mapping[str, Any]) -> bool:

@@ -162,6 +162,32 @@ def test_a_last_commit_whose_text_the_broker_refuses(partitions: int) -> None:
             assert committed(servers, "long-text", "long-text", 1)[0] == 3
 
 
+def test_the_ends_of_an_assignment_have_one_time_limit(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions without a leader do not hold up the others each for itself."""
+    timeouts: list[float] = []
+
+    class Leaderless(Consumer):
+        """A consumer that can't ask for the end of a partition."""
+
+        def get_watermark_offsets(self, *_arguments: Any, **options: Any) -> Any:
+            timeouts.append(options["timeout"])
+            time.sleep(options["timeout"])
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    monkeypatch.setattr(membership, "Consumer", Leaderless)
+    monkeypatch.setattr(membership, "_END_SECONDS", 1.0)
+    create_topic(servers, "ends", 20)
+    app = new_worker(servers, "ends", start="latest")
+
+    @app.handler("ends")
+    async def handle(record: Record) -> None:
+        pass
+
+    with running(app):
+        wait_until(lambda: sum(each.partitions for each in app.progress()) == 20)
+    assert sum(timeouts) == pytest.approx(1, abs=0.1)
+
+
 def test_a_coordinator_that_moves_does_not_end_the_worker(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker asks for the committed offsets of an assignment again while a new coordinator begins."""
     refusals = [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
