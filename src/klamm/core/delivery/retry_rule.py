@@ -16,7 +16,9 @@ class Retry:
     """
 
     attempts: int = 5
-    """How many times the handler is called for a record that fails, the first call included."""
+    """How many times the handler is called for a record that fails, the first call included. A record of a batch that
+    failed is called once alone in any case.
+    """
     backoff: Literal["exponential", "fixed"] = "exponential"
     """With `exponential`, each wait is twice as long as the one before it."""
     first: float = 0.1

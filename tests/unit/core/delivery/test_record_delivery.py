@@ -390,3 +390,13 @@ def test_a_record_whose_time_is_over_before_its_call_is_given_up() -> None:
     assert work.attempts == 1
     delivery.succeed([work])
     assert [commit.offset for commit in delivery.commits()] == [2]
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_record_of_a_failed_batch_is_called_once_alone(attempts: int) -> None:
+    """Also with one attempt: the batch may have failed for another record."""
+    delivery = new_delivery("ab", batch=2, retry=Retry(attempts, first=1))
+    assert delivery.fail(delivery.take(0), 0) == []
+    first, second = take_all(delivery, 1000)
+    assert offsets([first, second]) == [[0], [1]]
+    assert delivery.fail(first, 1000) == first
