@@ -310,3 +310,15 @@ def test_handlers_of_one_name_have_figures_of_their_own(servers: str) -> None:
 
     app.handler("second", "third")(handle)
     assert [plan.name for plan in app.handlers] == ["handle", "handle:second"]
+
+
+def test_a_fetch_is_no_larger_than_the_queue(servers: str) -> None:
+    """librdkafka limits an answer to the size of its queue, which the worker sets to 8 MiB. The figure shows in what it
+    demands of `receive.message.max.bytes`. Larger records are a setting of the user.
+    """
+    settings = new_worker(servers, "memory")._settings
+    least = (8 << 20) + 512
+    for more in ({"receive.message.max.bytes": least}, {"message.max.bytes": 20_000_000}):
+        Consumer({**settings, **more}).close()
+    with pytest.raises(KafkaException, match=r"must be >= `fetch.max.bytes` \+ 512"):
+        Consumer({**settings, "receive.message.max.bytes": least - 1})
