@@ -63,7 +63,7 @@ class ClusterView:
         """Returns the cached metadata of the topic; None if it does not exist."""
         return self._topics.get(name)
 
-    def forget(self, name: str) -> None:
+    def forget_topic(self, name: str) -> None:
         """Removes the cached metadata of the topic."""
         self._topics.pop(name, None)
 

@@ -91,7 +91,7 @@ class MetadataRefresh:
         for topic, used_at in list(self._topics.items()):
             if used_at is not None and used_at + _MAXIMUM_IDLE_MS <= now:
                 self.forget(topic)
-                self.view.forget(topic)
+                self.view.forget_topic(topic)
         if not self._topics:
             self._is_stale, self._due = False, float("inf")
 
