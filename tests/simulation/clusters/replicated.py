@@ -367,9 +367,11 @@ class ReplicaWorld(ClusterWorld):
     def _survives_kills(self) -> bool:
         """Whether no record is lost if any number of brokers are killed while one that has lost power is not in sync.
 
-        With `min.insync.replicas` of one, the broker may be the only one in sync until its session has ended.
+        With `min.insync.replicas` of one, the broker may be the only one in sync until its session has ended. A broker
+        that is unregistered loses its places, as in Kafka, also that of an eligible leader replica.
         """
-        return self.plan.topic_config.min_insync_replicas > 1 and not self.cluster.has_min_isr_changes
+        has_copies = self.plan.topic_config.min_insync_replicas > 1 and not self.cluster.has_min_isr_changes
+        return has_copies and not self.cluster.has_unregistrations
 
     def _has_all_logs(self) -> bool:
         """Returns whether all replicas that run have their logs. Brokers fail earlier only with unlimited faults."""

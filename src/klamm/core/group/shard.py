@@ -31,6 +31,7 @@ from klamm.core.group.consumer.consumer_shard import ConsumerShard
 from klamm.core.group.consumer.group_description import describe_consumer_groups
 from klamm.core.group.consumer.heartbeats import consumer_group_heartbeat
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
+from klamm.core.group.follow_ups import if_refused
 from klamm.core.group.group_config import GroupConfigOf
 from klamm.core.group.group_kind import GroupKind, KindServices, shard_of
 from klamm.core.group.group_kinds import GROUP_KINDS, empty_store
@@ -66,6 +67,8 @@ __all__ = ["EXPIRY_TIMER", "GroupShard"]
 
 EXPIRY_TIMER: Final = TimerKey(TimerKind("expiry"))
 """The timer that starts the next removal of expired offsets and groups."""
+_DELETION_TIMER: Final = TimerKey(TimerKind("deletion of offsets"))
+_DELETE_AGAIN_MS: Final = 5_000
 
 
 class GroupShard:
@@ -103,6 +106,8 @@ class GroupShard:
         self._incremental_work = IncrementalWork()
         self._deletions = Deletions(self.groups, self._incremental_work, config.looks_per_step)
         self._last_offset = Offset(-1)
+        self._refused_deletions: list[tuple[Sequence[DeletedTopic], Offset]] = []
+        """Deleted topics whose offsets are still to be deleted, with the last offset of the log at that time."""
 
     # The log
 
@@ -153,11 +158,35 @@ class GroupShard:
         steps = [kind.on_topics(topics) for kind in self.groups.shards]
         self._incremental_work.add(chain.from_iterable(steps), result)
         if deleted_topics:
-            looks = self.config.looks_per_step
-            deletions = delete_offsets_of_topics(
-                self.store, deleted_topics, last_offset=self._last_offset, looks_per_step=looks
-            )
-            self._incremental_work.add(deletions, result)
+            self._incremental_work.add(self._delete_offsets(deleted_topics, self._last_offset), result)
+        return result
+
+    def _delete_offsets(self, topics: Sequence[DeletedTopic], last_offset: Offset) -> Iterator[Result]:
+        """Yields the steps of the deletion. If the log refuses some of them, all are repeated later: otherwise a topic
+        that is created again would get the offsets of the deleted one."""
+        is_refused = False
+
+        def note_refusal(again: Result) -> None:
+            nonlocal is_refused
+            is_refused = True
+
+        for step in delete_offsets_of_topics(
+            self.store, topics, last_offset=last_offset, looks_per_step=self.config.looks_per_step
+        ):
+            if step.records:
+                if_refused(step, note_refusal)
+            yield step
+        if is_refused:
+            self._refused_deletions.append((topics, last_offset))
+            result = Result()
+            result.arm(_DELETION_TIMER, _DELETE_AGAIN_MS)
+            yield result
+
+    def _delete_again(self) -> Result:
+        result = Result()
+        refused, self._refused_deletions = self._refused_deletions, []
+        for topics, last_offset in refused:
+            self._incremental_work.add(self._delete_offsets(topics, last_offset), result)
         return result
 
     def on_traffic(self, traffic: Traffic, now: Millis) -> Result:
@@ -174,6 +203,8 @@ class GroupShard:
             return on_timer(key, now)
         if key == INCREMENTAL_WORK_TIMER:
             return self._incremental_work.step(now)
+        if key == _DELETION_TIMER:
+            return self._delete_again()
         assert key == EXPIRY_TIMER, key
         result = Result()
         self._incremental_work.add(self._expire(), result)

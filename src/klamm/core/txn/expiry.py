@@ -18,7 +18,7 @@ from klamm.core.txn.transaction import Transaction
 from klamm.core.txn.transaction_records import tombstone
 from klamm.core.txn.transaction_state import EXPIRABLE
 from klamm.core.txn.transaction_store import TransactionStore
-from klamm.protocol.errors import KafkaError
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, ProducerId
 
 __all__ = ["ABORT", "Expiry"]
@@ -69,9 +69,22 @@ class Expiry:
         if aborted:
             self._store.write(aborted, result)
             self._completions.follow(result, [transaction.transactional_id for transaction in aborted])
+            self._wait_if_it_fails(result)
         has_more = len(late) > _ABORTED_IN_A_STEP and bool(aborted)
         result.arm(ABORT, 0 if has_more else self._config.abort_interval_ms)
         return result
+
+    def _wait_if_it_fails(self, result: Result) -> None:
+        """Lets the next step wait for the next check if this one can't be written: it would be refused as well."""
+        follow = result.on_failure
+        assert follow is not None
+
+        def on_failure(code: ErrorCode, now: Millis) -> Result:
+            later = follow(code, now)
+            later.arm(ABORT, self._config.abort_interval_ms)
+            return later
+
+        result.on_failure = on_failure
 
     def expire_ids(self, now: Millis) -> Result:
         """Removes transactional ids that were not used for `id_expiration_ms`; does one step."""

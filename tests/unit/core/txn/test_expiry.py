@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from tests.unit.runtime.transaction_world import E0, ID, TransactionWorld
 
 from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
@@ -70,6 +72,32 @@ def test_abort_that_can_not_be_written_is_tried_again() -> None:
     world.log.append_error = None
     world.timers.advance(12_000)
     assert world.state() is TransactionState.COMPLETE_ABORT
+
+
+def test_aborts_that_are_refused_wait_for_the_next_check() -> None:
+    """If more transactions are to be aborted than fit into one step, and the log refuses the step, the next one waits
+    for the next check. Then all are aborted."""
+    config = TransactionCoordinatorConfig(abort_interval_ms=10_000)
+    world = TransactionWorld(config=config)
+    ids = [f"{ID}-{index}" for index in range(150)]
+    for transactional_id in ids:
+        world.add_code(world.inited(transactional_id, timeout_ms=1000), (E0,), transactional_id)
+    refused = 0
+    append = world.log.append
+
+    def counted(*arguments: object, **named: object) -> object:
+        nonlocal refused
+        refused += 1
+        return append(*arguments, **named)  # type: ignore[arg-type]
+
+    with patch.object(world.log, "append", counted):
+        world.log.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+        world.timers.advance(60_000)
+    assert 5 <= refused <= 7
+
+    world.log.append_error = None
+    world.timers.advance(20_000)
+    assert {world.transaction(each).state for each in ids} == {TransactionState.COMPLETE_ABORT}
 
 
 def test_id_that_nobody_uses_is_forgotten() -> None:

@@ -188,6 +188,28 @@ def test_deleted_topic_takes_its_offsets_with_it() -> None:
     assert driver.shard.store.pending_offsets == {}
 
 
+def test_refused_tombstones_of_a_deleted_topic_are_written_later() -> None:
+    """If the log refuses the tombstones, as with too few replicas in sync, they are written when it takes records
+    again. An offset that was committed meanwhile for a new topic of the name stays."""
+    driver = ShardDriver(small_sessions(looks_per_step=2))
+    old = TopicId(bytes([1]) * 16)
+    for group in range(6):
+        driver.commit(1, group_id=f"group-{group}", topic_id=old)
+        driver.commit(2, partition=1, group_id=f"group-{group}")
+    driver.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    driver.apply(driver.shard.on_metadata_update(NO_TOPICS, [DeletedTopic("events", old)], driver.now))
+    driver.do_chores()
+    assert len(driver.shard.store.offsets) == 6
+
+    driver.append_error = None
+    driver.commit(3, partition=2, group_id="group-0")
+    driver.advance(10_000)
+    driver.do_chores()
+
+    assert driver.shard.store.offsets.keys() == {"group-0"}
+    assert driver.fetch(all_topics=True, group_id="group-0") == {("events", 2): 3}
+
+
 def test_topics_of_one_name_that_went_one_after_the_other_both_take_their_offsets_with_them() -> None:
     """If two topics of one name are deleted before an update, the offsets of both are removed."""
     driver = ShardDriver()
