@@ -132,17 +132,21 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
                     changes.append(put_partition(topic.topic_id, changed))
             elif partition.replicas == (wanted.broker_id,):
                 minimum = wanted.minimum_leader_epochs.get(TopicPartition(topic.name, partition.index), 0)
-                changes.append(put_partition(topic.topic_id, _led_alone(partition, minimum)))
+                where = TopicPartition(topic.name, partition.index)
+                has_records = has_kept_all and wanted.content.has_log(latest, where)
+                led = _led_alone(partition, minimum, has_records=has_records)
+                changes.append(put_partition(topic.topic_id, led))
     changes.append(put_broker(wanted.broker_id, wanted.endpoints, wanted.rack, wanted.incarnation))
     changes.append(put_live(wanted.broker_id, wanted.incarnation))
     return Plan(None, changes, commit_key=live_key(wanted.broker_id))
 
 
-def _led_alone(partition: PartitionImage, minimum_epoch: int) -> PartitionImage:
+def _led_alone(partition: PartitionImage, minimum_epoch: int, *, has_records: bool) -> PartitionImage:
     """Returns a partition with one replica under the next leader epoch of that replica.
 
-    The partition has no leader if a reassignment was cancelled while the broker was away. No election would make the
-    broker its leader: elections are for partitions with several replicas.
+    The partition has no leader if a reassignment took its other replicas away while the broker was away. No election
+    would make the broker its leader: elections are for partitions with several replicas. If the broker may have lost
+    records since then, the partition is recovering, as after an election of a replica that may lack some.
     """
     led = replace(partition, leader_epoch=LeaderEpoch(max(partition.leader_epoch + 1, minimum_epoch)))
     if partition.leader != NO_BROKER:
@@ -153,6 +157,7 @@ def _led_alone(partition: PartitionImage, minimum_epoch: int) -> PartitionImage:
         isr=partition.replicas,
         elr=(),
         last_known_leader=NO_BROKER,
+        is_recovering=not has_records,
         partition_epoch=partition.partition_epoch + 1,
     )
 

@@ -22,7 +22,8 @@ _MIN_ISR = "min.insync.replicas"
 def changed_partitions(
     before: MetadataImage, after: MetadataImage
 ) -> Iterator[tuple[TopicPartition, PartitionImage | None, PartitionImage]]:
-    """Yields the replicated partitions that a commit has changed or made, with their state before and after."""
+    """Yields the replicated partitions that a commit has changed or made, with their state before and after; also those
+    with one replica left whose leader may lack committed records."""
     if before.topics is after.topics:
         return
     for name, topic in after.topics.items():
@@ -34,7 +35,7 @@ def changed_partitions(
         for partition in topic.partitions:
             known = old is not None and partition.index < len(old.partitions)
             earlier = old.partitions[partition.index] if old is not None and known else None
-            if earlier is not partition and len(partition.replicas) > 1:
+            if earlier is not partition and (len(partition.replicas) > 1 or partition.is_recovering):
                 yield TopicPartition(name, partition.index), earlier, partition
 
 

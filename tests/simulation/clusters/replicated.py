@@ -367,8 +367,7 @@ class ReplicaWorld(ClusterWorld):
     def _survives_kills(self) -> bool:
         """Whether no record is lost if any number of brokers are killed while one that has lost power is not in sync.
 
-        With `min.insync.replicas` of one, the broker may be the only one in sync until its session has ended. A broker
-        that is unregistered loses its places, as in Kafka, also that of an eligible leader replica.
+        With `min.insync.replicas` of one, the broker may be the only one in sync until its session has ended.
         """
         has_copies = self.plan.topic_config.min_insync_replicas > 1 and not self.cluster.has_min_isr_changes
         return has_copies and not self.cluster.has_unregistrations
@@ -413,7 +412,8 @@ class ReplicaWorld(ClusterWorld):
     def _may_lose_power(self) -> bool:
         if self.is_unlimited:
             return self.plan.has_power_failures
-        is_safe = self._all_serve() and not self._ambushes.is_busy
+        # A broker that is unregistered loses its places, as in Kafka, also that of an eligible leader replica.
+        is_safe = self._all_serve() and not self._ambushes.is_busy and not self.cluster.has_unregistrations
         return self.plan.has_power_failures and is_safe and self.is_settled()
 
     def arm(self, number: BrokerId, strike: Strike, calls: int) -> None:

@@ -182,17 +182,22 @@ def test_new_run_loses_its_places() -> None:
     assert roles(result) == (1, (1, 3), ())
 
 
+@pytest.mark.parametrize("has_kept_all", [False, True])
 @pytest.mark.parametrize("back", [None, (1,)])
-def test_the_only_replica_leads_again_after_a_reassignment_that_was_given_up(back: tuple[int, ...] | None) -> None:
-    """The reassignment began and ended while the broker was away, so the partition has lost its leader."""
+def test_the_only_replica_leads_again_after_a_reassignment_that_was_given_up(
+    back: tuple[int, ...] | None, has_kept_all: bool
+) -> None:
+    """The reassignment began and ended while the broker was away, so the partition has lost its leader. If the broker
+    may have lost records, the partition is recovering, as after an unclean election."""
     before = image(2, 3, replicas=((1,),))
     for replicas in ((2,), back):
         before = reassigned(before, replicas)
     assert roles(before) == (NO_BROKER, (1,), ())
     lost = before.topics["orders"].partitions[0]
     assert lost.replicas == (1,)
-    (found,) = register(before, 1).topics["orders"].partitions
+    (found,) = register(before, 1, has_kept_all=has_kept_all).topics["orders"].partitions
     assert (found.leader, found.isr, found.last_known_leader) == (1, (1,), NO_BROKER)
+    assert found.is_recovering is not has_kept_all
     assert found.leader_epoch > lost.leader_epoch
     assert found.partition_epoch > lost.partition_epoch
 
