@@ -260,6 +260,7 @@ class LogDirectory:
         assert topic_partition not in self.logs, f"{topic_partition} exists"
         now_ms = self._clock()
         folder = self.path / str(topic_partition)
+        is_made = False
         try:
             if self._checkpoints.may_name(topic_partition):
                 # The name belonged to another topic: after a crash the new log would get its recovery point and start
@@ -267,11 +268,13 @@ class LogDirectory:
                 self._checkpoints.write(self._checkpoints.gather(self.logs))
             self._cleaner_checkpoint.forget(topic_partition)
             folder.mkdir(mode=FOLDER_MODE)
+            is_made = True
             if topic_id != ZERO_TOPIC_ID:
                 write_topic_id(folder, topic_id)
             segment = Segment.create(folder, Offset(0), segment_settings(config, self._services), created_ms=now_ms)
         except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
+            if is_made:  # otherwise it may have records: a rename has failed, for example
+                shutil.rmtree(folder, ignore_errors=True)
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"the folder of {topic_partition} can't be made: {error}"
             ) from error

@@ -46,7 +46,7 @@ class LogTruncation:
         self._services = services
 
     def truncate_to(self, offset: Offset, now_ms: Millis) -> bool:
-        """Truncates the log so that it ends at `offset`, or before the batch that contains `offset`.
+        """Truncates the log so that it ends at `offset`, or at the end of the last batch below it.
 
         Returns whether anything was removed. Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
         """
@@ -59,8 +59,13 @@ class LogTruncation:
         self._reader.forget_positions()
         try:
             cut = log.segments.find_cut(offset)
-            if cut.end < self._sync.recovery_point:
-                self._services.before_truncation(log.topic_partition, cut.end)
+            recovery_point = self._sync.recovery_point
+            is_noted_higher = cut.end < max(recovery_point, log.log_start_offset, log.high_watermark)
+            log.log_start_offset = min(log.log_start_offset, cut.end)
+            log.high_watermark = min(log.high_watermark, cut.end)
+            if is_noted_higher:
+                # After a crash, a start must not believe the former offsets of records that are others by then.
+                self._services.before_truncation(log.topic_partition, Offset(min(recovery_point, cut.end)))
             with self._producers.snapshot_lock:
                 self._sync.forget_above(cut.end)
                 end = log.segments.cut_at(cut, now_ms)
@@ -69,8 +74,6 @@ class LogTruncation:
                 self._sync.made_file(log.segments[-1].path)
                 log.log_end_offset = end
                 self._epochs.truncate_from_end(end)
-                log.log_start_offset = min(log.log_start_offset, end)
-                log.high_watermark = min(log.high_watermark, end)
                 self._producers.rebuild(now_ms)
         except (OSError, BadBatch, CorruptIndex, Damage) as error:
             log.mark_offline(f"it can't be cut to offset {offset}: {error}")

@@ -254,7 +254,7 @@ class Segment:
         os.ftruncate(self.descriptor, self.size_bytes)
 
     def truncate(self, position: int, offset: Offset) -> None:
-        """Removes the batch at `position`, which begins at `offset`, and all later ones."""
+        """Removes the batch at `position` and all later ones. The batches before it end at `offset`."""
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)

@@ -25,6 +25,7 @@ from klamm.storage.segment.index_file import CorruptIndex
 from klamm.storage.segment.segment import Segment
 
 __all__ = [
+    "end_before",
     "find_batch",
     "find_last_batch",
     "find_young_batch",
@@ -105,6 +106,20 @@ def last_batch_end(segment: Segment, start: int, limit: int) -> tuple[int, Offse
             break
         end, next_offset = batch.end, Offset(batch.last_offset + 1)
     return end, next_offset
+
+
+def end_before(segment: Segment, position: int) -> Offset:
+    """Returns the offset after the last batch before `position`, where a batch begins or the file ends.
+
+    The segment's base offset if there is none. Raises the errors of `find_batch`.
+    """
+    end = segment.base_offset
+    if position:
+        for batch in _scan_from(segment, *segment.offset_index.last_entry_up_to(position - 1)):
+            if batch.position >= position:
+                break
+            end = Offset(batch.last_offset + 1)
+    return end
 
 
 def read_next_offset(segment: Segment) -> Offset:

@@ -18,7 +18,7 @@ from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
 from klamm.storage.segment.batch_scan import BadBatch
 from klamm.storage.segment.damage import damage_in
 from klamm.storage.segment.segment import Segment, SegmentSettings
-from klamm.storage.segment.segment_search import find_batch, find_last_batch
+from klamm.storage.segment.segment_search import end_before, find_batch
 
 __all__ = ["Cut", "Segments"]
 
@@ -125,28 +125,19 @@ class Segments:
             (self.directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX)).unlink(missing_ok=True)
 
     def find_cut(self, offset: Offset) -> Cut:
-        """Returns the cut for a truncation to `offset`, which must be below the log end offset: the start of a batch.
+        """Returns the cut for a truncation to `offset`, which must be below the log end offset.
 
-        The new end is at `offset`, or below it if `offset` is within a batch.
+        The new end is where a start would find it: at the end of the last batch below `offset`, or at the base offset
+        of a segment without such a batch. So it is below `offset` if that lies within a batch, or in a gap.
         """
         segments = self._segments
         if offset < segments[0].base_offset:
             return Cut(offset, 0, None)
         index = self.index_of(offset)
-        found = find_batch(segments[index], offset)
-        while found is None:  # `offset` lies in a gap at the end of a segment
-            index += 1
-            if index == len(segments):
-                return self._cut_before_last()
-            found = find_batch(segments[index], offset)
-        return Cut(Offset(found.base_offset), index, found.position)
-
-    def _cut_before_last(self) -> Cut:
-        """Returns the cut at the end of the last batch, if only a gap and an empty segment follow it."""
-        previous = self._segments[-2]
-        last = find_last_batch(previous) if previous.size_bytes else None
-        end = previous.base_offset if last is None else Offset(last.last_offset + 1)
-        return Cut(end, len(self._segments) - 2, previous.size_bytes)
+        segment = segments[index]
+        found = find_batch(segment, offset) if segment.size_bytes else None
+        position = segment.size_bytes if found is None else found.position
+        return Cut(end_before(segment, position), index, position)
 
     def cut_at(self, cut: Cut, now_ms: Millis) -> Offset:
         """Removes everything after the cut, which must have just been found. Returns the new log end offset."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.log_folder import NOW_MS, ORDERS, TOPIC_ID, LogFolder, append, batch, read_all
 
+from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.storage.directory.log_directory import LogDirectory
 from klamm.storage.directory.meta_properties import InconsistentDataDirectory
@@ -238,3 +239,16 @@ def test_many_partitions_are_closed_and_opened(tmp_path: Path) -> None:
     assert (folder.path / ".kafka_cleanshutdown").exists() is False
     assert all(folder.log(topic_partition).recovery_point == 1 for topic_partition in names)
     folder.close()
+
+
+def test_a_folder_that_is_there_already_keeps_its_files(folder: LogFolder) -> None:
+    """If a folder of the name is there, because it could not be set aside for example, no log is created, and nothing
+    in the folder is removed."""
+    records = folder.path / str(ORDERS) / "00000000000000000000.log"
+    records.parent.mkdir()
+    records.write_bytes(b"records")
+
+    with pytest.raises(KafkaError, match="can't be made"):
+        folder.create()
+
+    assert records.read_bytes() == b"records"

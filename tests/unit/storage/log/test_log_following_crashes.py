@@ -95,6 +95,26 @@ def logs_after_crashes(
 STRIKES = pytest.mark.parametrize(("strike", "tries"), [(Strike.KILL, 1), (Strike.POWER, 2)])
 
 
+def test_offsets_above_a_truncation_do_not_come_back(folder: LogFolder) -> None:
+    """A log that was purged, and is then truncated below its start by an unclean election, begins and commits where it
+    was cut, also after a crash: the records that it gets next are others than those that were purged."""
+    log = folder.create()
+    for _ in range(15):
+        append(log, batch())
+    log.flush()
+    log.retention.delete_records_before(Offset(15))
+    folder.directory.checkpoint().result()
+    log.truncate_to(Offset(8), NOW_MS)
+    log.following.append(sent(8, 3) + sent(9, 3), NOW_MS)
+
+    folder.crash()
+
+    log = folder.log()
+    assert (log.log_start_offset, log.log_end_offset) == (8, 10)
+    assert log.high_watermark <= 8
+    assert read_bytes(log) == sent(8, 3) + sent(9, 3)
+
+
 @STRIKES
 def test_log_that_begins_again_is_whole_or_empty(tmp_path: Path, strike: Strike, tries: int) -> None:
     """I8: after a crash the log has all its records, or begins at the new offset. Then it has no leader epoch: one of

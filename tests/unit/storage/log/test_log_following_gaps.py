@@ -24,7 +24,7 @@ def test_gaps_of_the_leader_are_copied(folder: LogFolder, ending: str, cleanup_p
     getattr(folder, ending)()
     assert (folder.log().log_end_offset, read_bytes(folder.log())) == (1001, records)
     folder.log().following.truncate_to_leader(LeaderEpoch(0), Offset(100), NOW_MS)
-    assert folder.log().log_end_offset == 500
+    assert folder.log().log_end_offset == 22
 
 
 def test_an_epoch_whose_first_records_were_compacted_away_is_kept_after_a_crash(folder: LogFolder) -> None:
@@ -51,7 +51,34 @@ def test_gap_beyond_the_reach_of_an_index_begins_a_segment(folder: LogFolder, en
     assert not follower.is_offline
     assert (follower.log_end_offset, read_bytes(follower)) == (first + 2**32 + 4, records)
     follower.following.truncate_to_leader(LeaderEpoch(0), Offset(first + 5), NOW_MS)
-    assert follower.log_end_offset == first + 2**32
+    assert follower.log_end_offset == first + 1
+
+
+@pytest.mark.parametrize("ending", ["restart", "crash"])
+@pytest.mark.parametrize("offset", [10, 20])
+@pytest.mark.parametrize("segment_bytes", [250, 1_000_000])
+def test_a_truncation_into_a_gap_ends_behind_the_last_batch_below_it(
+    folder: LogFolder, ending: str, offset: int, segment_bytes: int
+) -> None:
+    """The log ends where a start finds its end. Otherwise the start would take the gap for lost records, and the next
+    truncation to the same offset would take more away than the first one."""
+    follower = folder.create(segment_bytes=segment_bytes, cleanup_policy=frozenset({"compact"}))
+    kept = sent(0, 0) + sent(1, 0)
+    follower.following.append(kept + sent(20, 0) + sent(21, 0) + sent(500, 0), NOW_MS)
+    follower.flush()
+    for _ in range(2):
+        follower.following.truncate_to_leader(LeaderEpoch(0), Offset(offset), NOW_MS)
+    end = follower.log_end_offset
+    assert end <= offset
+    assert read_bytes(follower) == kept
+
+    getattr(folder, ending)()
+
+    follower = folder.log()
+    assert not follower.is_offline
+    assert (follower.log_end_offset, read_bytes(follower)) == (end, kept)
+    follower.following.append(sent(30, 0), NOW_MS)
+    assert read_bytes(follower) == kept + sent(30, 0)
 
 
 def test_gap_at_the_end_can_be_truncated(folder: LogFolder) -> None:

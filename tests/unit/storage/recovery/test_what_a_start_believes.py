@@ -74,10 +74,14 @@ def test_a_recovery_point_says_nothing_of_indexes(folder: LogFolder, monkeypatch
     assert consume(folder.log()) == writer.decided(folder.log())
 
 
-def test_an_open_transaction_begins_where_it_did_however_the_log_is_cut(folder: LogFolder) -> None:
+@pytest.mark.parametrize("is_deleted_first", [True, False])
+def test_an_open_transaction_begins_where_it_did_however_the_log_is_cut(
+    folder: LogFolder, is_deleted_first: bool
+) -> None:
     """I11: an open transaction begins at its first record, even if DeleteRecords, a truncation and a crash follow.
 
-    The crash undoes the deletion, and no read_committed consumer may see the restored records.
+    The truncation notes the new log start offset. The crash undoes a later deletion, and no read_committed consumer may
+    see the restored records.
     """
     log, writer = folder.create(), Writer()
     writer.write(log, 1)
@@ -85,14 +89,18 @@ def test_an_open_transaction_begins_where_it_did_however_the_log_is_cut(folder: 
     writer.write(log, 1)
     writer.write(log, 0, is_transactional=False)
     commit_all(log)
-    log.delete_records_before(Offset(1))
+    if is_deleted_first:
+        log.delete_records_before(Offset(1))
     log.truncate_to(Offset(3), NOW_MS)
+    if not is_deleted_first:
+        log.delete_records_before(Offset(1))
     log.roll(NOW_MS)
     log.flush()
     folder.crash()
     log = folder.log()
     commit_all(log)
-    assert (log.log_start_offset, log.last_stable_offset) == (0, 0)
+    start = 1 if is_deleted_first else 0
+    assert (log.log_start_offset, log.last_stable_offset) == (start, start)
 
 
 def test_an_empty_segment_has_no_aborted_transactions(folder: LogFolder) -> None:
