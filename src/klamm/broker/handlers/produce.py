@@ -424,7 +424,7 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
         if context.api_version < _FIRST_VERSION_WITH_ZSTD and _is_zstd(records):
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "Produce 7 is the first version that takes zstd")
         if acks == _ALL:
-            partition.check_in_sync_replicas()
+            partition.check_in_sync_replicas(records)
         elif acks not in _KNOWN_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
         info = partition.append(records, now_ms, verification_guard=verification_guard, open_batch=open_batch)

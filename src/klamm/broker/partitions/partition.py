@@ -327,14 +327,15 @@ class Partition:
         """Whether fewer replicas are in sync than `min.insync.replicas` requires."""
         return self._in_sync_replicas < self._min_in_sync_replicas
 
-    def check_in_sync_replicas(self) -> None:
-        """Refuses a write with acks=all if too few replicas are in sync (I4).
+    def check_in_sync_replicas(self, records: memoryview | bytes = b"") -> None:
+        """Refuses a write with acks=all if too few replicas are in sync (I4). `records` is the batch of a client.
 
         Raises NOT_ENOUGH_REPLICAS, or NOT_LEADER_OR_FOLLOWER after `resign` and after `refuse_writes`.
         """
         if not self.accepts_writes:
             self.check_accepts_writes()
         if self._in_sync_replicas < self._min_in_sync_replicas:
+            self.log.appender.note_refused(records)
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR : {self._in_sync_replicas} is insufficient to satisfy the min.isr "

@@ -147,11 +147,12 @@ class ProducerState:
         check_marker(entry, header.producer_id, header.producer_epoch, marker, transaction_version)
 
     def write_failed(self, header: BatchHeader) -> None:
-        """Records a client's batch that the disk failed to write, if its producer is unknown.
+        """Records a client's batch that could not be written, if its producer is unknown: the disk failed, or too few
+        replicas were in sync.
 
         The following batches may already be in flight, and an unknown producer may begin with any sequence. Without
-        this record they would be written, and each retry of the failed batch would be out of order. Apache Kafka has no
-        such case, because it takes the whole log directory offline.
+        this record they would be written, and each retry of the failed batch would be out of order. After a failure of
+        the disk, Apache Kafka has no such case, because it takes the whole log directory offline.
         """
         producer_id = header.producer_id
         if producer_id not in self._producers:

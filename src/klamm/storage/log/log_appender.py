@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from struct import Struct
 from typing import Final, NamedTuple, NoReturn
 
@@ -23,7 +24,7 @@ from klamm.core.log.batch_validation import check_batch, read_single_batch
 from klamm.core.log.producer_state import ProducerState
 from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.record_batch import LOG_OVERHEAD_BYTES, read_batch_header
+from klamm.protocol.record_batch import HEADER_SIZE_BYTES, LOG_OVERHEAD_BYTES, read_batch_header
 from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset
 from klamm.storage.log.log_durability import LogDurability
 from klamm.storage.log.log_leader_epochs import LogLeaderEpochs
@@ -79,6 +80,14 @@ class LogAppender:
         self._producers = producers
         self._transactions = transactions
         self._durability = durability
+
+    def note_refused(self, records: memoryview | bytes) -> None:
+        """Notes a client's batch that is refused although it may be written later; see `ProducerState.write_failed`."""
+        if len(records) >= HEADER_SIZE_BYTES:
+            with suppress(KafkaError):  # of another format
+                header = read_batch_header(records)
+                if header.has_producer_id and not header.is_control:
+                    self._producers.write_failed(header)
 
     def append_as_leader(  # noqa: PLR0912 - the way of every batch: calls would cost
         self,

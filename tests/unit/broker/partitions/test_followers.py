@@ -129,6 +129,24 @@ def test_nothing_is_committed_with_too_few_replicas(folder: LogFolder) -> None:
     assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
+def test_a_batch_behind_a_refused_one_is_not_written_before_it(folder: LogFolder) -> None:
+    """Two batches of a new producer are in flight. The first one is refused because too few replicas are in sync. If the
+    replicas are back when the second one comes, it waits for the first one, as I10 requires."""
+    led = Led(folder, (ONE, TWO), 2)
+    first, second = (batch(producer_id=7, epoch=0, sequence=sequence) for sequence in (0, 1))
+    led.show(ONE)
+    for refused_records in (first, b"no batch", batch()):
+        with pytest.raises(KafkaError) as refused:
+            led.partition.check_in_sync_replicas(refused_records)
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    led.show(ONE, TWO)
+
+    with pytest.raises(KafkaError) as refused:
+        led.partition.append(second, NOW_MS)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [led.partition.append(each, NOW_MS).first_offset for each in (first, second)] == [0, 1]
+
+
 def test_follower_that_lags_is_proposed_to_leave(folder: LogFolder) -> None:
     """Until the outcome is known, the high watermark still waits for it (KIP-497)."""
     led = Led(folder, (ONE, TWO, THREE), 1)
