@@ -130,8 +130,8 @@ def test_nothing_is_committed_with_too_few_replicas(folder: LogFolder) -> None:
 
 
 def test_a_batch_behind_a_refused_one_is_not_written_before_it(folder: LogFolder) -> None:
-    """Two batches of a new producer are in flight. The first one is refused because too few replicas are in sync. If the
-    replicas are back when the second one comes, it waits for the first one, as I10 requires."""
+    """Two batches of a new producer are in flight. The first one is refused because too few replicas are in sync. If
+    the replicas are back when the second one comes, it waits for the first one, as I10 requires."""
     led = Led(folder, (ONE, TWO), 2)
     first, second = (batch(producer_id=7, epoch=0, sequence=sequence) for sequence in (0, 1))
     led.show(ONE)
