@@ -217,6 +217,7 @@ def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs, start:
                 before = scan.epoch
                 scan.check(position, header.base_offset, epoch)
                 _forget_unwritten(epochs, before, scan.end_of_records)
+                _forget_unwritten(epochs, epoch, Offset(header.base_offset + 1))
                 note_epoch(epochs, epoch, header.base_offset)
             segment.add_to_indexes(position, header.size_bytes, header.last_offset, header.max_timestamp)
             scan.expected_offset = scan.end_of_records = header.next_offset

@@ -360,8 +360,9 @@ def test_follower_becomes_equal_to_any_leader(
 
 
 @pytest.mark.parametrize("later_epoch", [None, 5])
+@pytest.mark.parametrize("epoch", [0, 2])
 def test_an_epoch_that_was_never_written_to_is_forgotten_after_a_crash(
-    folders: tuple[LogFolder, LogFolder], later_epoch: int | None
+    folders: tuple[LogFolder, LogFolder], epoch: int, later_epoch: int | None
 ) -> None:
     """A broker led in epoch 3 without a record, and its checkpoint has the epoch. As a follower it then got a record of
     an earlier epoch at that offset. After a crash the checkpoint may still be the old one; the records decide."""
@@ -373,8 +374,8 @@ def test_an_epoch_that_was_never_written_to_is_forgotten_after_a_crash(
     log.flush()
     assert log.leader_epochs == ((0, 0), (3, 6))
     log.following.truncate_to_leader(LeaderEpoch(0), Offset(7), NOW_MS)
-    log.following.append(sent(6, 0), NOW_MS)
-    expected = [(0, 0)]
+    log.following.append(sent(6, epoch), NOW_MS)
+    expected = [(0, 0)] if epoch == 0 else [(0, 0), (epoch, 6)]
     if later_epoch is not None:
         log.following.append(sent(7, later_epoch), NOW_MS)
         expected.append((later_epoch, 7))
