@@ -167,7 +167,7 @@ class Ambushes:
         return None
 
     def _take_power_of(self, number: BrokerId) -> None:
-        if self._world.machines[number].is_alive:
+        if self._world.machines[number].is_alive and not self._world.has_lone_replicas:
             self._world.die(number, Strike.POWER)
             self._world.come_back(number, _BACK_MS)
 

@@ -270,6 +270,10 @@ class ReplicaChecks:
         expected = [each for each in self._batches.get(where, ()) if each.base_offset >= start]
         return next((each.base_offset for each in expected if each not in own), self.committed.get(where, 0))
 
+    def may_lose(self, partitions: Iterable[TopicPartition]) -> None:
+        """Notes partitions whose only replica may have lost records. No election is recorded for them."""
+        self._recovering.update(partitions)
+
     def _lose(self, where: TopicPartition, end: int) -> None:
         """Forgets the records that are lost, as the metadata have recorded."""
         self._world.notes.add("%s has lost its records from %d on, as the metadata tell", str(where), end)

@@ -308,6 +308,18 @@ class ReplicaWorld(ClusterWorld):
                 if len(partition.replicas) > 1:
                     yield TopicPartition(topic.name, partition.index), partition
 
+    def _alone(self) -> Iterator[tuple[TopicPartition, BrokerId]]:
+        """Yields the partitions with records of which a reassignment has left one replica, with its broker."""
+        for where in self.model.partitions:
+            topic = self._image().topics.get(where.topic)
+            if topic is not None and len(replicas := topic.partitions[where.partition].replicas) == 1:
+                yield where, replicas[0]
+
+    @property
+    def has_lone_replicas(self) -> bool:
+        """Whether a partition with records has one replica, whose records a power failure may take."""
+        return any(True for _ in self._alone())
+
     def is_settled(self) -> bool:
         """All replicas are in sync, and no reassignment is in progress."""
         return all(_is_settled(partition) for _, partition in self._replicated())
@@ -330,6 +342,8 @@ class ReplicaWorld(ClusterWorld):
             self._has_lost_power = True
             for machine in self.machines.values():
                 machine.device.disarm()
+        if strike is Strike.POWER and self.may_lose:
+            self.checks.may_lose(where for where, broker in self._alone() if broker == number)
         super()._die(number, strike)
 
     def cut_off(self, number: BrokerId, duration_ms: float) -> None:
@@ -361,6 +375,7 @@ class ReplicaWorld(ClusterWorld):
     def _most_dark(self) -> int:
         """Returns how many brokers may lose their power together with all others being killed."""
         may_lose_power = self.plan.has_power_failures and self._survives_kills and not self._is_recovering()
+        may_lose_power = may_lose_power and not self.has_lone_replicas
         return self.plan.topic_config.min_insync_replicas - 1 if may_lose_power else 0
 
     @property
@@ -414,6 +429,7 @@ class ReplicaWorld(ClusterWorld):
             return self.plan.has_power_failures
         # A broker that is unregistered loses its places, as in Kafka, also that of an eligible leader replica.
         is_safe = self._all_serve() and not self._ambushes.is_busy and not self.cluster.has_unregistrations
+        is_safe = is_safe and not self.has_lone_replicas
         return self.plan.has_power_failures and is_safe and self.is_settled()
 
     def arm(self, number: BrokerId, strike: Strike, calls: int) -> None:
