@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.support.metadata_brokers import ENDPOINTS, brokers, connect
 
+from klamm.broker.services.coordinator_ports import certainty_to_coordinate
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.brokers import BrokerIsLive
 from klamm.metadata.config_changes import ConfigDecision
@@ -303,5 +304,28 @@ def test_brokers_are_unregistered() -> None:
             await two.close()
             await one.unregister_broker(BrokerId(2))
             assert one.image.registrations.keys() == {1}
+
+    run(scenario())
+
+
+def test_a_broker_that_stops_is_not_certain_to_coordinate() -> None:
+    """From its announcement on, another broker may coordinate its groups before it hears of that. Its session lasts."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        (one, _), (two, _) = await connect(metadata, 1), await connect(metadata, 2)
+        for service in (one, two):
+            await service.start_broker(ENDPOINTS)
+        is_certain = certainty_to_coordinate(one)
+        assert is_certain is not None
+        assert is_certain()
+        stop = asyncio.create_task(one.replicas.begin_stop())
+        await asyncio.sleep(0)
+        assert not is_certain()
+        await stop
+        assert one.has_session()
+        assert not is_certain()
+        for service in (one, two):
+            await service.close()
 
     run(scenario())

@@ -17,11 +17,24 @@ from klamm.protocol.types import Millis, Offset, PartitionIndex
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
     from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.metadata.service import MetadataService
     from klamm.runtime.ports import Runnable
 
-__all__ = ["CodeImport", "LoopTimers", "PartitionLogs", "RandomIds", "ThreadExecutor"]
+__all__ = ["CodeImport", "LoopTimers", "PartitionLogs", "RandomIds", "ThreadExecutor", "certainty_to_coordinate"]
 
 _READ_BYTES: Final = 256 * 1024
+
+
+def certainty_to_coordinate(metadata: MetadataService) -> Callable[[], bool] | None:
+    """Returns a function that returns whether no other broker can coordinate this broker's groups and transactions now;
+    None if no other broker uses the store.
+
+    A broker that has announced its stop loses its partitions at any moment, and is not in sync any more: the next
+    coordinator may acknowledge before this one hears of it.
+    """
+    if not metadata.is_shared:
+        return None
+    return lambda: not metadata.replicas.is_stopping and metadata.has_session()
 
 
 class PartitionLogs:

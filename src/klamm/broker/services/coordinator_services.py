@@ -10,7 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.services.coordinator_ports import CodeImport, LoopTimers, PartitionLogs, RandomIds, ThreadExecutor
+from klamm.broker.services.coordinator_ports import (
+    CodeImport,
+    LoopTimers,
+    PartitionLogs,
+    RandomIds,
+    ThreadExecutor,
+    certainty_to_coordinate,
+)
 from klamm.broker.services.history_loading import history_of_groups
 from klamm.broker.services.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klamm.broker.services.transaction_services import TransactionServices
@@ -75,7 +82,7 @@ class CoordinatorServices:
             group_config_of=dynamic_config.group_configs,
             write_timeout_ms=config.offsets_commit_timeout_ms,
             compression=Compression(config.offsets_topic_compression_codec),
-            has_session=metadata.has_session if metadata.is_shared else None,
+            has_session=certainty_to_coordinate(metadata),
         )
         self.transactions = TransactionServices(
             config, registry, metadata, self.groups, clock=clock, open_peer_connection=open_peer_connection

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from klamm.broker.partitions.transaction_markers import TransactionMarkers
-from klamm.broker.services.coordinator_ports import LoopTimers, PartitionLogs
+from klamm.broker.services.coordinator_ports import LoopTimers, PartitionLogs, certainty_to_coordinate
 from klamm.broker.services.internal_topics import TRANSACTIONS_TOPIC
 from klamm.broker.services.marker_delivery import MarkerDelivery
 from klamm.broker.services.peers import OpenPeerConnection, Peers
@@ -106,7 +106,7 @@ class TransactionServices:
             markers=self._delivery,
             next_producer_id=metadata.next_producer_id,
             partition_count=self._count_partitions,
-            has_session=metadata.has_session if metadata.is_shared else None,
+            has_session=certainty_to_coordinate(metadata),
         )
         self.verifier = TransactionVerifier(
             config.node_id,

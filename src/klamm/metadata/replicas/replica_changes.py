@@ -48,6 +48,8 @@ class ReplicaChanges:
         self._room = _KEPT_AT_ONCE if room is None else room
         self.is_unclean_allowed = False
         """`unclean.leader.election.enable` in the broker's static configuration."""
+        self.is_stopping = False
+        """Whether this broker has announced its stop, or is about to."""
         self._change = change
         self._broker_id = broker_id
         self._incarnation = incarnation
@@ -122,4 +124,5 @@ class ReplicaChanges:
 
     async def begin_stop(self) -> None:
         """Announces that this broker is about to stop, so that it leads nothing and joins no in-sync replicas."""
+        self.is_stopping = True
         await self._change(lambda image: plan_stop(image, self._broker_id, self._incarnation))
