@@ -130,7 +130,7 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
                 changed = without_run_of(partition, rules, wanted.broker_id, has_kept_all=has_kept_all, has_log=has_log)
                 if wanted.broker_id in partition.replicas and changed is not partition:
                     changes.append(put_partition(topic.topic_id, changed))
-            elif partition.replicas == (wanted.broker_id,):
+            elif partition.replicas == (wanted.broker_id,) and wanted.broker_id == _latest_leader(partition):
                 minimum = wanted.minimum_leader_epochs.get(TopicPartition(topic.name, partition.index), 0)
                 where = TopicPartition(topic.name, partition.index)
                 has_records = has_kept_all and wanted.content.has_log(latest, where)
@@ -139,6 +139,10 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
     changes.append(put_broker(wanted.broker_id, wanted.endpoints, wanted.rack, wanted.incarnation))
     changes.append(put_live(wanted.broker_id, wanted.incarnation))
     return Plan(None, changes, commit_key=live_key(wanted.broker_id))
+
+
+def _latest_leader(partition: PartitionImage) -> BrokerId:
+    return partition.last_known_leader if partition.leader == NO_BROKER else partition.leader
 
 
 def _led_alone(partition: PartitionImage, minimum_epoch: int, *, has_records: bool) -> PartitionImage:
