@@ -131,6 +131,11 @@ class Topic:
     def grow(self, partitions: int) -> None:
         """Adds partitions until the topic has `partitions` partitions."""
         self.admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(30)
+        # Apache Kafka answers before its broker has the new metadata, and a producer gives up at an unknown partition.
+        deadline = time.monotonic() + 30
+        while len(self.admin.list_topics(self.name).topics[self.name].partitions) < partitions:
+            assert time.monotonic() < deadline, "the topic does not get its partitions"
+            time.sleep(0.02)
 
     def delete(self) -> None:
         """Deletes the topic."""
