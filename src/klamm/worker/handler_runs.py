@@ -54,7 +54,8 @@ class HandlerRuns:
         self.has_room: Callable[[], None] = lambda: None
         """Called when a full window has room again, from any thread."""
         self._is_waiting_for_room = False
-        self._needs_time = plan.batch > 1 or plan.retries.deadline is not None
+        self._has_deadline = plan.retries.deadline is not None
+        self._needs_time = plan.batch > 1 or self._has_deadline
         self._to_record = to_record
         self._decode = plan.decode if plan.pool is None else None  # processes decode for themselves
         self._bury = bury
@@ -80,7 +81,8 @@ class HandlerRuns:
                 run = delivery.take(now_ms)
             if not run:
                 return None
-            if run[0].is_late(now_ms):  # a retry: the time of a first call begins when it is taken
+            # A retry may be late: the time of a first call begins when it is taken.
+            if self._has_deadline and run[0].is_late(now_ms):
                 self._end_late(run)
                 continue
             records = self._records(run)
@@ -136,7 +138,7 @@ class HandlerRuns:
         raw = [work.record for work in run]
         with self.lock:
             self.failed_attempts += 1
-            if self.plan.retries.deadline is not None:
+            if self._has_deadline:
                 for work in run:
                     work.last_error = error
             lost = self.delivery.fail(run, self.clock_ms(), is_final=is_final)
