@@ -100,7 +100,8 @@ def plan_cluster(image: MetadataImage, cluster_id: str, cluster_defaults: Mappin
 
 
 def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
-    """Plans the broker's registration and a higher leader epoch for each partition whose only replica it has.
+    """Plans the broker's registration and a higher leader epoch for each partition whose only replica it is,
+    and which it led last.
 
     The epoch tells a client that was ahead of a log which lost its tail in a crash (KIP-320). A partition with several
     replicas loses this one as leader and as in-sync replica instead (see `without_run_of`). If the data directory has
@@ -125,14 +126,14 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
     for topic in image.topics.values():
         rules = rules_of(image, topic)
         for partition in topic.partitions:
+            where = TopicPartition(topic.name, partition.index)
             if len(partition.replicas) > 1:
-                has_log = wanted.content.has_log(latest, TopicPartition(topic.name, partition.index))
+                has_log = wanted.content.has_log(latest, where)
                 changed = without_run_of(partition, rules, wanted.broker_id, has_kept_all=has_kept_all, has_log=has_log)
                 if wanted.broker_id in partition.replicas and changed is not partition:
                     changes.append(put_partition(topic.topic_id, changed))
             elif partition.replicas == (wanted.broker_id,) and wanted.broker_id == _latest_leader(partition):
-                minimum = wanted.minimum_leader_epochs.get(TopicPartition(topic.name, partition.index), 0)
-                where = TopicPartition(topic.name, partition.index)
+                minimum = wanted.minimum_leader_epochs.get(where, 0)
                 has_records = has_kept_all and wanted.content.has_log(latest, where)
                 led = _led_alone(partition, minimum, has_records=has_records)
                 changes.append(put_partition(topic.topic_id, led))

@@ -22,7 +22,7 @@ _RUN_ID_PROPERTY: Final = "spark.jobGroup.id"
 _CHECKPOINT_OPTION: Final = "checkpointLocation"
 
 _written: dict[tuple[str, str, str], tuple[str | None, int]] = {}
-"""The run and micro-batch that this process has written last, by query and topic of the marker."""
+"""The run and micro-batch that this process has written last, by query, brokers and topic of the marker."""
 
 
 def write_topic(**options: str | int | float | bool) -> Callable[[DataFrame, int], None]:

@@ -46,7 +46,8 @@ class BackfillStatus:
         """Raises `PipelineError` if another process began a backfill after this one was planned."""
         refuse_second_backfill(self._place, self._flow)
         self._write("running")
-        # Of two processes that begin at the same moment, the one that wrote last goes on.
+        # Of two processes that begin at the same moment, the one that wrote first sees the other's file here, and ends.
+        # Both go on only if the other looked before this one wrote, and writes after this look.
         refuse_second_backfill(self._place, self._flow, runner=self._status.runner)
         self._thread.start()
 
