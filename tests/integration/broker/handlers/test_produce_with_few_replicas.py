@@ -89,10 +89,8 @@ def _receive(wire: Wire) -> list[ProducePartitionResponse]:
     return sorted(topic.partitions, key=lambda each: each.index)
 
 
-def test_codes_tell_whether_the_record_was_appended(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The in-sync replicas become too few between the two appends of a request. The answer to the first one is
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND, with the offset of the record. The second record is not in the log:
-    NOT_ENOUGH_REPLICAS."""
+def _hold_opening(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Large batches are opened from now on only when the returned event is set."""
     may_open = threading.Event()
     open_later = BatchOpener.open_later
 
@@ -101,6 +99,14 @@ def test_codes_tell_whether_the_record_was_appended(cluster: Cluster, monkeypatc
         return await open_later(self, opening)
 
     monkeypatch.setattr(BatchOpener, "open_later", open_when_allowed)
+    return may_open
+
+
+def test_codes_tell_whether_the_record_was_appended(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The in-sync replicas become too few between the two appends of a request. The answer to the first one is
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND, with the offset of the record. The second record is not in the log:
+    NOT_ENOUGH_REPLICAS."""
+    may_open = _hold_opening(monkeypatch)
     try:
         with Wire(cluster.address_of(LEADER)) as wire:
             _send(wire, SMALL, LARGE, timeout_ms=60_000)
@@ -138,14 +144,7 @@ def test_a_record_of_an_earlier_leadership_is_not_acknowledged(
 ) -> None:
     """Between the two appends of a request, the broker stops leading the first partition and leads it again. The log
     may have lost the first record meanwhile, so the client must send it again."""
-    may_open = threading.Event()
-    open_later = BatchOpener.open_later
-
-    async def open_when_allowed(self: BatchOpener, opening: Opening[memoryview]) -> memoryview:
-        await asyncio.to_thread(may_open.wait)
-        return await open_later(self, opening)
-
-    monkeypatch.setattr(BatchOpener, "open_later", open_when_allowed)
+    may_open = _hold_opening(monkeypatch)
     try:
         with Wire(cluster.address_of(LEADER)) as wire:
             _send(wire, SMALL, LARGE, *[SMALL] * (width - 2), timeout_ms=60_000)

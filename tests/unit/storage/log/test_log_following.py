@@ -359,6 +359,17 @@ def test_follower_becomes_equal_to_any_leader(
         folder.close()
 
 
+def _log_with_an_unused_epoch(folder: LogFolder) -> Log:
+    """A log with six records of epoch 0, and epoch 3 in its checkpoint without a record."""
+    log = folder.log()
+    for offset in range(6):
+        log.following.append(sent(offset, 0), NOW_MS)
+    log.assign_leader_epoch(LeaderEpoch(3))
+    log.flush()
+    assert log.leader_epochs == ((0, 0), (3, 6))
+    return log
+
+
 @pytest.mark.parametrize("later_epoch", [None, 5])
 @pytest.mark.parametrize("epoch", [0, 2])
 def test_an_epoch_that_was_never_written_to_is_forgotten_after_a_crash(
@@ -367,12 +378,7 @@ def test_an_epoch_that_was_never_written_to_is_forgotten_after_a_crash(
     """A broker led in epoch 3 without a record, and its checkpoint has the epoch. As a follower it then got a record of
     an earlier epoch at that offset. After a crash the checkpoint may still be the old one; the records decide."""
     _, folder = folders
-    log = folder.log()
-    for offset in range(6):
-        log.following.append(sent(offset, 0), NOW_MS)
-    log.assign_leader_epoch(LeaderEpoch(3))
-    log.flush()
-    assert log.leader_epochs == ((0, 0), (3, 6))
+    log = _log_with_an_unused_epoch(folder)
     log.following.truncate_to_leader(LeaderEpoch(0), Offset(7), NOW_MS)
     log.following.append(sent(6, epoch), NOW_MS)
     expected = [(0, 0)] if epoch == 0 else [(0, 0), (epoch, 6)]
@@ -393,12 +399,7 @@ def test_an_epoch_that_a_start_has_dropped_does_not_come_back(
     then gets at that offset, keeps its epoch at the next start. Otherwise the log would seem to diverge from its
     leader's, and a committed record would be cut away."""
     _, folder = folders
-    log = folder.log()
-    for offset in range(6):
-        log.following.append(sent(offset, 0), NOW_MS)
-    log.assign_leader_epoch(LeaderEpoch(3))
-    log.flush()
-    assert log.leader_epochs == ((0, 0), (3, 6))
+    log = _log_with_an_unused_epoch(folder)
     getattr(folder, first)()
     log = folder.log()
     assert log.leader_epochs == ((0, 0),)
