@@ -110,6 +110,7 @@ CHECKER_SECONDS ?= 600
 SPARK_KILLS ?= 20
 PIPELINE_KILLS_SECONDS ?= 600
 ETCD_ROUNDS ?= 200
+CLUSTER_ROUNDS ?= 200
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' KLAMM_UPGRADE_FROM='$(FROM)' $(BIN)/python -m pytest tests/faults
 	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py tests/spark/pipelines/test_backfill_commands.py
@@ -125,7 +126,9 @@ faults: install
 	done
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' --workers 3 --java
-	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' --cluster --etcd-members 3 --java
+	@for members in 1 3; do \
+		$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' --rounds '$(CLUSTER_ROUNDS)' --cluster --etcd-members $$members --java || exit 1; \
+	done
 
 # CHECKER_SECONDS for each of the seven; all of them run, even if one finds something. CHECKER_ROUNDS times all of them.
 CHECKER_ROUNDS ?= 1

@@ -28,6 +28,9 @@ def main() -> int:
     """Returns 0 if no anomaly was found, 1 if one was found, and 2 if none was found but the run ended early."""
     parser = argparse.ArgumentParser(prog="python -m tests.checker", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600, help="how long clients work, default 600")
+    parser.add_argument(
+        "--rounds", type=int, default=0, help="run again, with the next seed, until so many faults have struck"
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="what clients and faults do")
     parser.add_argument("--fsync", choices=("os", "interval", "ack"), default="os", help="klamm.fsync, default os")
     parser.add_argument(
@@ -48,6 +51,19 @@ def main() -> int:
         parser.error("--power takes no --workers")
     if arguments.cluster and (arguments.power or arguments.workers > 1):
         parser.error("--cluster takes no --power and no --workers")
+    status, struck = 0, 0
+    while True:
+        found, faults = _run(arguments)
+        status, struck = max(status, found), struck + faults
+        if found == 1 or struck >= arguments.rounds:
+            break
+        print(f"{struck} of {arguments.rounds} faults have struck", flush=True)
+        arguments.seed += 1
+    return status
+
+
+def _run(arguments: argparse.Namespace) -> tuple[int, int]:
+    """Runs once. Returns the exit status of the run, and how many faults have struck."""
     folder = arguments.folder or Path(".cache/checker") / str(arguments.seed)
     for data in (folder / "data", *folder.glob("broker-*")):
         shutil.rmtree(data, ignore_errors=True)
@@ -69,7 +85,7 @@ def main() -> int:
     if "Traceback" in report.broker_log:
         print(f"the broker's log has a traceback: see {folder}")
         found = 1
-    return found
+    return found, max(1, sum(report.faults.values()))
 
 
 def _java_classpath() -> str | None:

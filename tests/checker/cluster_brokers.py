@@ -140,6 +140,10 @@ class ClusterBrokers:
         self._is_closed = True
         self._stack.close()
 
+    def data_of(self, number: int) -> Path:
+        """Returns the data directory of a broker."""
+        return self.brokers[number].data_directory
+
     def log(self) -> str:
         """Returns what all brokers have logged, over all starts."""
         return "".join(broker.log() for broker in self.brokers.values())

@@ -1,8 +1,10 @@
 """Faults of a cluster: kill -9 of brokers by their roles, pauses beyond the session, cuts between brokers and to etcd,
-and faults of etcd itself."""
+lost and damaged files of a replica, and faults of etcd itself."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from random import Random
@@ -46,6 +48,8 @@ class ClusterFaults:
             "kill etcd's leader": self._kill_leader_of_etcd,
             "pause etcd": self._pause_etcd,
             "rolling restart": self._restart,
+            "wipe a replica": self._wipe,
+            "damage a replica": self._damage,
         }
         if len(self._cluster.etcd.members) > 1:
             faults["take etcd's majority"] = self._take_majority
@@ -154,6 +158,27 @@ class ClusterFaults:
         for member in members:
             member.resume()
         self._cluster.wait_until_up()
+
+    def _wipe(self) -> None:
+        """Kills a broker, and removes all files of one of its partitions, or of all. The other replicas have them."""
+        self._cluster.wait_until_in_sync(*PARTITIONS)
+        broker = self._random.choice(self._cluster.numbers)
+        with self._cluster.down(broker):
+            folders = sorted(self._cluster.data_of(broker).glob(f"{RECORDS}-*"))
+            for folder in folders if self._random.random() < 0.3 else [self._random.choice(folders)]:
+                shutil.rmtree(folder)
+        self._cluster.wait_until_in_sync(RECORDS)
+
+    def _damage(self) -> None:
+        """Cuts the newest segment of a partition in half while its broker is stopped. The broker must notice it: after
+        a clean stop all records are on the disk."""
+        self._cluster.wait_until_in_sync(*PARTITIONS)
+        broker = self._random.choice(self._cluster.numbers)
+        with self._cluster.down(broker, cleanly=True):
+            folder = self._random.choice(sorted(self._cluster.data_of(broker).glob(f"{RECORDS}-*")))
+            newest = max(folder.glob("*.log"))
+            os.truncate(newest, newest.stat().st_size // 2)
+        self._cluster.wait_until_in_sync(RECORDS)
 
     def _restart(self) -> None:
         """Restarts one broker after the other with SIGTERM, each when the one before is in sync again."""

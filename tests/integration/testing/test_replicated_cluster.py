@@ -18,6 +18,7 @@ from tests.support.watermarks import watermarks_of
 from tests.support.wire import Wire
 
 from klamm import KlammError
+from klamm.broker.replication.failed_logs import FailedLogs
 from klamm.broker.replication.replication_metrics import replication_figures
 from klamm.broker.server import BrokerServer
 from klamm.metadata.image import NO_BROKER, PartitionImage
@@ -256,6 +257,31 @@ def test_a_replica_whose_log_goes_offline_gives_up_its_places(cluster: Cluster, 
     _wait(lambda: _in_sync(cluster) == ALL)
     assert _figures(cluster, failed)["offlinereplicacount"] == 0
     _wait(lambda: _are_equal(cluster))
+
+
+def test_a_leader_whose_log_is_offline_keeps_its_followers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader can't give up its place at once, for example because the metadata store is away. Followers can't fetch
+    from its log, and seem to lag; they stay in sync, so that one of them leads as soon as the store is back."""
+    waiting: list[Any] = []
+    monkeypatch.setattr(FailedLogs, "add", lambda self, topic_partition: waiting.append((self, topic_partition)))
+    config = {"min.insync.replicas": "1", "replica.lag.time.max.ms": "300"}
+    with Cluster(3, replication_factor=3, config=config, session_timeout_ms=600) as cluster:
+        _create(cluster)
+        assert not _produce(cluster, range(10))
+        leader = _leader(cluster)
+        cluster.run_in_broker(leader, _fail_log)
+        _wait(lambda: bool(waiting))
+        time.sleep(1)
+        assert _in_sync(cluster) == ALL
+        monkeypatch.undo()
+
+        async def give_up(_: BrokerServer) -> None:
+            for failed_logs, topic_partition in waiting:
+                failed_logs.add(topic_partition)
+
+        cluster.run_in_broker(leader, give_up)
+        _wait(lambda: _leader(cluster) not in (leader, NO_BROKER))
+        assert _read(cluster, 10) == list(range(10))
 
 
 def test_a_disk_that_only_reads_is_not_trusted_later(cluster: Cluster) -> None:

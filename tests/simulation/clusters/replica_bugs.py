@@ -26,7 +26,7 @@ from klamm.metadata.metadata_store import Change
 from klamm.metadata.replicas import broker_departure, isr_changes, replica_rules
 from klamm.metadata.replicas.isr_changes import IsrProposal
 from klamm.metadata.replicas.partition_change import ReplicaRules
-from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset
+from klamm.protocol.types import BrokerId, LeaderEpoch, Offset
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.storage.directory.run_record import RunRecord
 from klamm.storage.log import log_following
@@ -52,13 +52,13 @@ def _truncate_to_the_high_watermark() -> Iterator[None]:
 @contextmanager
 def _truncate_whole_epochs() -> Iterator[None]:
     """A follower removes the whole leader epoch within which its log diverges from the leader's."""
-    truncate = LogFollowing.truncate_to_leader
+    agreed_end = LogFollowing.agreed_end
 
-    def truncate_more(following: LogFollowing, epoch: LeaderEpoch, end_offset: Offset, now_ms: Millis) -> bool:
+    def agree_less(following: LogFollowing, epoch: LeaderEpoch, end_offset: Offset) -> Offset:
         starts = [entry.start_offset for entry in following._epochs.known.entries if entry.epoch == epoch]
-        return truncate(following, epoch, min([end_offset, *starts]), now_ms)
+        return agreed_end(following, epoch, min([end_offset, *starts]))
 
-    with patch.object(LogFollowing, "truncate_to_leader", truncate_more):
+    with patch.object(LogFollowing, "agreed_end", agree_less):
         yield
 
 

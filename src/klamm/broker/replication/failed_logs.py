@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Final
 from klamm.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from klamm.metadata.image import MetadataImage
     from klamm.metadata.service import MetadataService
-    from klamm.protocol.types import TopicPartition
+    from klamm.protocol.types import BrokerId, TopicPartition
     from klamm.runtime.ports import Spawn
 
 __all__ = ["FailedLogs"]
@@ -29,17 +32,51 @@ _RETRY_S: Final = 1.0
 class FailedLogs:
     """The logs of one broker that have failed while it ran. Belongs to the event loop on which it is created."""
 
-    def __init__(self, metadata: MetadataService, spawn: Spawn) -> None:
+    def __init__(
+        self,
+        node_id: BrokerId,
+        metadata: MetadataService,
+        spawn: Spawn,
+        is_offline: Callable[[TopicPartition], bool],
+    ) -> None:
+        """Creates the object without failed logs. `is_offline` tells whether this broker's log of a partition is."""
+        self._node_id = node_id
         self._metadata = metadata
         self._spawn = spawn
+        self._is_offline = is_offline
+        self._offline: set[TopicPartition] = set()
+        """Logs that were offline when they failed, so that they stay so until the broker starts again."""
         self._waiting: dict[TopicPartition, None] = {}
         self._is_giving_up = False
         self._must_distrust = False
 
     def add(self, topic_partition: TopicPartition) -> None:
         """Gives up this broker's places in a partition soon. Tries until the metadata can be written."""
+        if self._is_offline(topic_partition):
+            self._offline.add(topic_partition)
         self._waiting[topic_partition] = None
         self._begin()
+
+    def on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Gives up places that a replica has got although its log is offline.
+
+        The leader may have proposed it before the log failed, and is not told of the failure. With its log offline the
+        replica could be elected, and could not lead.
+        """
+        if not self._offline or old.topics is new.topics:
+            return
+        for topic_partition in list(self._offline):
+            if not self._is_offline(topic_partition):
+                self._offline.discard(topic_partition)
+            elif self._has_a_place(new, topic_partition):
+                self.add(topic_partition)
+
+    def _has_a_place(self, image: MetadataImage, topic_partition: TopicPartition) -> bool:
+        topic = image.topics.get(topic_partition.topic)
+        if topic is None or topic_partition.partition >= len(topic.partitions):
+            return False
+        partition = topic.partitions[topic_partition.partition]
+        return self._node_id in (partition.leader, *partition.isr, *partition.elr)
 
     def distrust_run(self) -> None:
         """Removes this run from the broker's registration soon, so that the next one is no eligible leader replica."""
@@ -54,18 +91,17 @@ class FailedLogs:
     async def _give_up_all(self) -> None:
         try:
             while (self._waiting or self._must_distrust) and not self._metadata.is_closed:
-                failed = list(self._waiting)
+                failed, self._waiting = self._waiting, {}
                 try:
                     if self._must_distrust:
                         await self._metadata.replicas.distrust_run()
                         self._must_distrust = False
-                    count = await self._metadata.replicas.give_up(failed)
+                    count = await self._metadata.replicas.give_up(list(failed))
                 except KafkaError as error:
                     _logger.warning("%d failed replicas keep their places so far: %s", len(failed), error)
+                    self._waiting.update(failed)
                     await asyncio.sleep(_RETRY_S)
                     continue
-                for topic_partition in failed:
-                    del self._waiting[topic_partition]
                 if count:
                     _logger.warning("this broker can't write to %d partitions, and has given up its replicas", count)
         finally:

@@ -112,7 +112,8 @@ class InSyncProposals:
             del self._waiting[partition]
             followers = partition.followers
             topic_id = self._topic_ids(partition.topic)
-            if followers is None or topic_id is None or not partition.accepts_writes:
+            if followers is None or topic_id is None or not partition.accepts_writes or partition.log.is_offline:
+                # Followers can't fetch from a log that is offline. It must not make them leave.
                 continue
             members = followers.begin_proposal(partition)
             if members is None:

@@ -6,6 +6,7 @@ Source: `ReplicaManager.maybeShrinkIsr` of Apache Kafka 4.3, which runs twice in
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from klamm.metadata.image import MetadataImage
 
 __all__ = ["LagCheck"]
+
+_logger = logging.getLogger(__name__)
 
 _CHECKS_IN_MAX_LAG: Final = 2
 
@@ -53,7 +56,11 @@ class LagCheck:
             except TimeoutError:
                 pass
             self._is_due.clear()
-            await self._check_all()
+            try:
+                await self._check_all()
+            except Exception:
+                # Without this task no follower would leave the in-sync replicas any more.
+                _logger.exception("the lag of followers can't be checked, another attempt follows")
 
     async def _check_all(self) -> None:
         step_ends = monotonic() + STEP_S

@@ -26,6 +26,7 @@ from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId,
 if TYPE_CHECKING:
     from klamm.broker.partitions.followed_partition import FollowerReads
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
+    from klamm.broker.replication.follower_truncations import FollowerTruncations
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.storage.log.log import Log
 
@@ -62,6 +63,7 @@ class LeaderFetcher:
         backoff_ms: int,
         own_epoch: Callable[[], int],
         quotas: ReplicationQuotas,
+        truncations: FollowerTruncations,
         clock: Callable[[], Millis],
         synced: Synced | None,
         give_up: Callable[[TopicPartition], None],
@@ -82,6 +84,7 @@ class LeaderFetcher:
         self._backoff_ms = backoff_ms
         self._own_epoch = own_epoch
         self._quotas = quotas
+        self._truncations = truncations
         self._clock = clock
         self._synced = synced
         self._loop = asyncio.get_running_loop()
@@ -107,7 +110,10 @@ class LeaderFetcher:
         """Fetches a partition, from the end of its log on."""
         self._failures.pop(followed.key, None)
         self._behind[followed.key] = None
-        if self._synced is not None:
+        if not followed.log.producers.is_rebuilt:
+            self._fetch.pause(followed.key)
+            self._truncations.begin(followed, None, self._on_truncated)
+        elif self._synced is not None:
             self._unsynced[followed.key] = None
         else:
             self._fetch.put(followed.key, _position(followed))
@@ -229,41 +235,54 @@ class LeaderFetcher:
             return True
         if data.error_code:
             self._fail(followed, ErrorCode(data.error_code).name)
-            return False
+        elif data.diverging_epoch.epoch >= 0:
+            self._truncate(followed, data)
+        else:
+            await self._take_over(followed, position, data)
+        return False
+
+    async def _take_over(self, followed: FollowedLog, position: FetchPosition, data: PartitionData) -> None:
+        """Appends the records of an answer, and fetches on behind them."""
+        key, log = followed.key, followed.log
         try:
-            if data.diverging_epoch.epoch >= 0:
-                self._truncate(followed, data)
-            elif not await self._append(followed, position, data):
-                return False
+            if not await self._append(followed, position, data):
+                return
         except KafkaError as error:
-            self._fail(followed, str(error))
-            log = followed.log
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._give_up(log.topic_partition)
+            self._refused(followed, error)
             if log.log_end_offset != position.offset and not log.is_offline:
                 # The batches before the bad one are appended. The next request begins behind them.
                 self._continue(followed)
-            return False
+            return
         self._failures.pop(key, None)
-        lag = self._lags[key] = max(0, data.high_watermark - followed.log.log_end_offset)
+        lag = self._lags[key] = max(0, data.high_watermark - log.log_end_offset)
         if lag:
             self._behind[key] = None
         else:
             self._behind.pop(key, None)
         self._continue(followed)
-        return False
 
     def _truncate(self, followed: FollowedLog, data: PartitionData) -> None:
-        log, diverging = followed.log, data.diverging_epoch
-        end = log.log_end_offset
-        log.following.truncate_to_leader(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset), self._clock())
-        _logger.info(
-            "%s is truncated from %d to %d, where it diverges from the log of broker %d",
-            log,
-            end,
-            log.log_end_offset,
-            self._leader,
-        )
+        """Begins a truncation to where the log diverges from the leader's. It is not fetched meanwhile."""
+        diverging = data.diverging_epoch
+        end = followed.log.following.agreed_end(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset))
+        self._move_end(followed, end)
+
+    def _move_end(self, followed: FollowedLog, end_offset: Offset) -> None:
+        self._fetch.pause(followed.key)
+        self._truncations.begin(followed, end_offset, self._on_truncated)
+
+    def _on_truncated(self, followed: FollowedLog, error: KafkaError | None) -> None:
+        if error is not None:
+            self._refused(followed, error)
+        else:
+            self._failures.pop(followed.key, None)
+            self._continue(followed)
+        self._has_changed.set()
+
+    def _refused(self, followed: FollowedLog, error: KafkaError) -> None:
+        self._fail(followed, str(error))
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            self._give_up(followed.log.topic_partition)
 
     async def _append(self, followed: FollowedLog, position: FetchPosition, data: PartitionData) -> bool:
         """Appends some batches at a time. Returns False if the partition is not followed any more, or in another leader
@@ -338,12 +357,13 @@ class LeaderFetcher:
             log = followed.log
             if leader_end < log.log_end_offset:
                 _logger.warning("%s ends at %d, and its leader's log at %d", log, log.log_end_offset, leader_end)
-                log.truncate_to(leader_end, self._clock())
-            elif leader_start > log.log_end_offset:
+                self._move_end(followed, leader_end)
+                return
+            if leader_start > log.log_end_offset:
                 _logger.info("%s begins again at %d: the records before it are deleted", log, leader_start)
-                log.following.restart_at(leader_start, self._clock())
-            else:
-                log.following.raise_log_start_offset(leader_start)
+                self._move_end(followed, leader_start)
+                return
+            log.following.raise_log_start_offset(leader_start)
         except KafkaError as error:
             self._fail(followed, str(error))
         else:

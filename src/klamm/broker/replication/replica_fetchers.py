@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.followed_partition import FollowerReads
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
+    from klamm.broker.replication.follower_truncations import FollowerTruncations
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
@@ -36,6 +37,7 @@ class ReplicaFetchers:
         open_peer_connection: OpenPeerConnection,
         *,
         quotas: ReplicationQuotas,
+        truncations: FollowerTruncations,
         clock: Callable[[], Millis],
         fsync_batcher: FsyncBatcher | None,
         give_up: Callable[[TopicPartition], None],
@@ -50,6 +52,7 @@ class ReplicaFetchers:
         self._metadata = metadata
         self._open_peer_connection = open_peer_connection
         self._quotas = quotas
+        self._truncations = truncations
         self._clock = clock
         self._fsync_batcher = fsync_batcher
         self._give_up = give_up
@@ -73,6 +76,7 @@ class ReplicaFetchers:
         self._is_stopped = True
         for fetcher in self._fetchers.values():
             fetcher.stop()
+        self._truncations.stop()
         for peers in self._peers.values():
             peers.stop()
 
@@ -113,6 +117,7 @@ class ReplicaFetchers:
             backoff_ms=config.replica_fetch_backoff_ms,
             own_epoch=self._own_epoch,
             quotas=self._quotas,
+            truncations=self._truncations,
             clock=self._clock,
             synced=None if self._fsync_batcher is None else self._synced,
             give_up=self._give_up,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from klamm.broker.replication.failed_logs import FailedLogs
+from klamm.broker.replication.follower_truncations import FollowerTruncations
 from klamm.broker.replication.in_sync_proposals import InSyncProposals
 from klamm.broker.replication.lag_check import LagCheck
 from klamm.broker.replication.replica_fetchers import ReplicaFetchers
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from klamm.broker.services.peers import OpenPeerConnection
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
-    from klamm.protocol.types import Millis, TopicId
+    from klamm.protocol.types import Millis, TopicId, TopicPartition
     from klamm.runtime.ports import Spawn
+    from klamm.storage.directory.log_directory import LogDirectory
 
 __all__ = ["ReplicationServices"]
 
@@ -36,6 +38,7 @@ class ReplicationServices:
         spawn: Spawn,
         *,
         quotas: ReplicationQuotas,
+        log_directory: LogDirectory,
         clock: Callable[[], Millis],
         fsync_batcher: FsyncBatcher | None,
     ) -> None:
@@ -47,7 +50,11 @@ class ReplicationServices:
             led = partitions.by_name.get(topic)
             return None if led is None else led.topic_id
 
-        self.failed_logs = FailedLogs(metadata, spawn)
+        def is_offline(topic_partition: TopicPartition) -> bool:
+            log = log_directory.get(topic_partition)
+            return log is not None and log.is_offline
+
+        self.failed_logs = FailedLogs(present.node_id, metadata, spawn, is_offline)
         self.proposals = InSyncProposals(config, metadata, self.failed_logs, spawn, topic_id_of)
         self.fetchers = ReplicaFetchers(
             present,
@@ -56,6 +63,7 @@ class ReplicationServices:
             metadata,
             open_peer_connection,
             quotas=quotas,
+            truncations=FollowerTruncations(partitions.unled.followed, log_directory.truncations, clock),
             clock=clock,
             fsync_batcher=fsync_batcher,
             give_up=self.failed_logs.add,
@@ -69,6 +77,7 @@ class ReplicationServices:
         self.fetchers.start()
         self._lag_check.start()
         self._metadata.subscribe(self._lag_check.on_metadata_update)
+        self._metadata.subscribe(self.failed_logs.on_metadata_update)
         self._controller.start()
 
     def stop(self) -> None:

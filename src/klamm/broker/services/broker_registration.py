@@ -84,14 +84,37 @@ async def register_broker(
     owner.write_meta_properties(cluster_id=metadata.image.cluster_id, node_id=config.node_id, broker_epoch=broker.epoch)
 
 
-def watch_registration(metadata: MetadataService, broker_id: BrokerId, on_unregistered: Callable[[], None]) -> None:
-    """Calls `on_unregistered` soon after this broker's registration was removed while it runs, once, on the loop."""
+def watch_registration(
+    metadata: MetadataService,
+    broker_id: BrokerId,
+    *,
+    on_unregistered: Callable[[], None],
+    on_replaced: Callable[[], None],
+) -> None:
+    """Calls `on_unregistered` soon after this broker's registration was removed while it runs, once, on the loop.
+
+    Another process may run as this broker, with a copy of its data directory: then `on_replaced` is called at once, so
+    that no record is acknowledged any more, and `on_unregistered` after it.
+    """
     loop = asyncio.get_running_loop()
     is_over = False
 
     def look(_: MetadataImage, image: MetadataImage) -> None:
         nonlocal is_over
-        if is_over or broker_id in image.registrations:
+        if is_over:
+            return
+        live = image.live.get(broker_id)
+        if live is not None and live.incarnation != metadata.incarnation:
+            is_over = True
+            _logger.error(
+                "another process runs as broker %d, perhaps with a copy of this data directory: this one stops. Give "
+                "each broker a data directory of its own",
+                broker_id,
+            )
+            on_replaced()
+            on_unregistered()
+            return
+        if broker_id in image.registrations:
             return
         is_over = True
         _logger.warning("broker %d was unregistered: it stops, and registers again when it is started", broker_id)

@@ -135,7 +135,12 @@ class BrokerServices:
         self._start_log_cleaning()
         self._start_housekeeping(housekeeping, partitions, context)
         if self._on_unregistered is not None:
-            watch_registration(metadata, self.config.node_id, self._on_unregistered)
+            watch_registration(
+                metadata,
+                self.config.node_id,
+                on_unregistered=self._on_unregistered,
+                on_replaced=lambda: self._lose_session(partitions),
+            )
         return context
 
     async def stop(self, *, is_kill: bool = False) -> None:
@@ -247,6 +252,7 @@ class BrokerServices:
             self._open_peer_connection,
             tasks.spawn,
             quotas=self._replication_quotas,
+            log_directory=self.log_directory,
             clock=self._clock,
             fsync_batcher=partitions.fsync_batcher if self.config.klamm_fsync == "ack" else None,
         )

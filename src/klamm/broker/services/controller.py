@@ -72,8 +72,13 @@ class Controller:
                 continue
             try:
                 count = await self._metadata.replicas.keep_leaders()
-            except KafkaError as error:
-                _logger.warning("leaders can't be elected, another attempt follows: %s", error)
+            except Exception as error:
+                # Without this task the cluster would elect no leaders any more, whatever the error is.
+                _logger.warning(
+                    "leaders can't be elected, another attempt follows: %s",
+                    error,
+                    exc_info=not isinstance(error, KafkaError),
+                )
                 await asyncio.sleep(_RETRY_S)
                 self._is_due.set()
             else:
@@ -97,7 +102,11 @@ class Controller:
                 continue
             try:
                 await self._metadata.replicas.elect(wanted, Election.PREFERRED)
-            except KafkaError as error:
-                _logger.warning("leaders can't be balanced, another attempt follows: %s", error)
+            except Exception as error:
+                _logger.warning(
+                    "leaders can't be balanced, another attempt follows: %s",
+                    error,
+                    exc_info=not isinstance(error, KafkaError),
+                )
             else:
                 _logger.info("the controller has elected the preferred leaders of %d partitions", len(wanted))

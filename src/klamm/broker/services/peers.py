@@ -129,7 +129,7 @@ class Peers:
             return
         for broker_id, peer in list(self._peers.items()):
             broker = new.brokers.get(broker_id)
-            if broker is None or broker != peer.broker:
+            if broker is None or not self._is_same_run(broker, peer.broker):
                 del self._peers[broker_id]
                 peer.close("is not live" if broker is None else "has started again")
 
@@ -147,7 +147,7 @@ class Peers:
         if broker is None:
             raise PeerUnavailable(f"broker {broker_id} is not live")
         peer = self._peers.get(broker_id)
-        if peer is not None and peer.broker == broker:
+        if peer is not None and self._is_same_run(broker, peer.broker):
             return peer
         address = broker.endpoint(self._listener_name)
         if address is None:
@@ -156,6 +156,15 @@ class Peers:
             peer.close("has started again")
         peer = self._peers[broker_id] = _Peer(broker, lambda: self._open(address))
         return peer
+
+    def _is_same_run(self, broker: BrokerImage, other: BrokerImage) -> bool:
+        # Other fields may change while the broker runs. One that is about to stop still answers.
+        name = self._listener_name
+        return (broker.epoch, broker.incarnation, broker.endpoint(name)) == (
+            other.epoch,
+            other.incarnation,
+            other.endpoint(name),
+        )
 
     async def _open(self, address: Address) -> PeerConnection:
         connection = await self._open_connection(address, self._client_id)

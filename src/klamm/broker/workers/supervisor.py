@@ -114,8 +114,11 @@ class Supervisor:
         for process in self._processes.values():
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
-        await asyncio.gather(*tasks)
+        # The store is closed only when no worker uses it any more.
+        await asyncio.wait(tasks)
         announcing.cancel()
+        for task in tasks:
+            task.result()
         return 1 if has_failed else 0
 
     async def _announce(self) -> None:
@@ -130,7 +133,12 @@ class Supervisor:
         while not self._stopping.is_set():
             attempts += 1
             began = loop.time()
-            status = await self._run_once(number, socket)
+            try:
+                status = await self._run_once(number, socket)
+            except OSError as error:
+                status, ending = None, f"can't be started: {error}"
+            else:
+                ending = _ending(status)
             if self._stopping.is_set():
                 return
             if status == OTHER_VERSION_STATUS:
@@ -141,7 +149,6 @@ class Supervisor:
                     number,
                 )
                 return
-            ending = _ending(status)
             if loop.time() - began >= _STEADY_S:
                 pause_s = _FIRST_PAUSE_S
             if number not in self._ready_lines and attempts >= _START_ATTEMPTS:
@@ -163,6 +170,14 @@ class Supervisor:
         self._processes[number] = process
         if self._stopping.is_set():
             process.terminate()
+        reading = asyncio.create_task(self._read_ready_line(number, process))
+        await self._wait_for_end(number, process)
+        await reading
+        del self._processes[number]
+        return process.returncode
+
+    async def _read_ready_line(self, number: int, process: asyncio.subprocess.Process) -> None:
+        """Waits until the worker serves, or has ended."""
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
         if line.startswith(_READY):
@@ -170,9 +185,6 @@ class Supervisor:
             self._ports[number] = int(line.rpartition(":")[2])
             if len(self._ready_lines) == len(self._numbers):
                 self._all_ready.set()
-        await self._wait_for_end(number, process)
-        del self._processes[number]
-        return process.returncode
 
     async def _wait_for_end(self, number: int, process: asyncio.subprocess.Process) -> None:
         """Waits for the end of a process. Kills it if it is told to stop and does not."""

@@ -275,6 +275,18 @@ class ProducerState:
         )
         self.end_offset = end_offset
 
+    def become(self, other: ProducerState) -> None:
+        """Takes over the content of another state, which must not be used afterwards."""
+        self._producers = other._producers
+        self._refused = other._refused
+        self.verifications = other.verifications
+        self.transactions = other.transactions
+        self.end_offset = other.end_offset
+
+    def empty(self) -> ProducerState:
+        """Returns an empty state with the same expiration."""
+        return ProducerState(self._expiration_ms)
+
     def clear(self, end_offset: Offset) -> None:
         """Drops all producers, transactions and pending verifications, whose batches might follow lost ones."""
         self._producers.clear()

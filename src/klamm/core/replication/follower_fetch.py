@@ -4,7 +4,8 @@ A session (KIP-227) names only what has changed since the last request, so that 
 partitions sends almost nothing. A request adds or changes at most `_MOST_NAMED` partitions, so that no request takes
 long to encode or to decode; the others follow in the next requests, which do not wait for records.
 
-A partition that failed is delayed: it leaves the session, and returns when its time has come.
+A partition that failed is delayed: it leaves the session, and returns when its time has come. A partition whose log is
+being truncated is paused.
 
 Source: `AbstractFetcherThread` and `FetchSessionHandler` of Apache Kafka 4.3. The module does no I/O.
 """
@@ -12,6 +13,7 @@ Source: `AbstractFetcherThread` and `FetchSessionHandler` of Apache Kafka 4.3. T
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
 from klamm.protocol.schema.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
@@ -119,6 +121,12 @@ class FollowerFetch:
             del self._delayed[key]
             self._forgotten.pop(key, None)
             self._unsent[key] = None
+
+    def pause(self, key: PartitionKey) -> None:
+        """Stops fetching a partition until `put`."""
+        if key in self._positions:
+            self._delayed[key] = inf
+            self._leave(key)
 
     def _leave(self, key: PartitionKey) -> None:
         self._unsent.pop(key, None)

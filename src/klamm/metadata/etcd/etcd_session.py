@@ -141,6 +141,8 @@ class EtcdSession:
             self._valid_until = 0.0  # etcd has no such lease any more
             return False
         self._is_unanswered = False
+        if not self.is_valid:
+            return False  # The answer came too late: the broker may have refused a commit meanwhile.
         self._extend(sent, answer.TTL)
         return True
 

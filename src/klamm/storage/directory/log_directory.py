@@ -31,6 +31,7 @@ from klamm.storage.cleaner.log_cleaner import LogCleaner
 from klamm.storage.directory.directory_owner import DirectoryOwner
 from klamm.storage.directory.log_opening import load_logs, offline
 from klamm.storage.directory.noted_names import NotedNames
+from klamm.storage.directory.noted_truncations import NotedTruncations
 from klamm.storage.directory.offset_checkpoints import CheckpointContents, NotedOffsets, OffsetCheckpoints
 from klamm.storage.file_removal import remove, remove_let_go
 from klamm.storage.log.log import Log
@@ -91,13 +92,16 @@ class LogDirectory:
         """Files that could not be removed yet."""
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="klamm-storage")
         self.names = NotedNames(path, self.logs, self._checkpoints, self._background.submit)
+        self.truncations = NotedTruncations(
+            self.logs, self._checkpoints, self.names, self.cleaner, self._cleaner_checkpoint, self._background.submit
+        )
         self._services = LogServices(
             FilePool(open_files if open_files is not None else default_open_files()),
             producer_id_expiration_ms=(
                 config.producer_id_expiration_ms if config is not None else _PRODUCER_ID_EXPIRATION_MS
             ),
             run_in_background=self._background.submit,
-            before_truncation=self._lower_recovery_point,
+            before_truncation=self.truncations.note,
             disk_failed=self.owner.run.fail,
             random=random if random is not None else Random(),
         )
@@ -423,8 +427,3 @@ class LogDirectory:
             self._checkpoints.write(contents)
         except OSError as error:
             _logger.error("the checkpoints of %s can't be written: %s", self.path, error)
-
-    def _lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        self.cleaner.abort(topic_partition)
-        self._cleaner_checkpoint.lower(topic_partition, offset)
-        self.names.write_durably(self._checkpoints.gather(self.logs, {topic_partition: offset}))

@@ -19,6 +19,7 @@ from klamm.storage.checkpoints import (
     read_offsets,
 )
 from klamm.storage.log.log import Log
+from klamm.storage.log.log_services import LogOffsets
 
 __all__ = ["CheckpointContents", "NotedOffsets", "OffsetCheckpoints"]
 
@@ -58,6 +59,7 @@ class OffsetCheckpoints:
         "_lock",
         "_written",
         "_written_number",
+        "announced",
         "left_out",
     )
 
@@ -69,6 +71,8 @@ class OffsetCheckpoints:
         self._written_number = 0
         self._last: _Files = {}
         self._being_gathered: _Files = {}
+        self.announced: dict[Log, LogOffsets] = {}
+        """Logs that are about to be truncated, and the offsets that they will have. The files name these."""
         self.left_out: set[TopicPartition] = set()
         """Partitions with logs that are about to be deleted. The files don't name them."""
 
@@ -95,15 +99,9 @@ class OffsetCheckpoints:
             if name != REPLICATION_OFFSET_FILE  # harmless: the log end offset bounds it
         )
 
-    def gather(
-        self, logs: Mapping[TopicPartition, Log], lowered: Mapping[TopicPartition, Offset] | None = None
-    ) -> CheckpointContents:
-        """Returns the content that the files should have now; `lowered` has recovery points that are about to take
-        effect.
-
-        Another gathering that is in progress is discarded.
-        """
-        steps = self.gather_in_steps(logs, lowered)
+    def gather(self, logs: Mapping[TopicPartition, Log]) -> CheckpointContents:
+        """Returns the content that the files should have now. Another gathering that is in progress is discarded."""
+        steps = self.gather_in_steps(logs)
         while True:
             try:
                 next(steps)
@@ -111,13 +109,11 @@ class OffsetCheckpoints:
                 contents: CheckpointContents = end.value
                 return contents
 
-    def gather_in_steps(
-        self, logs: Mapping[TopicPartition, Log], lowered: Mapping[TopicPartition, Offset] | None = None
-    ) -> Generator[None, None, CheckpointContents | None]:
+    def gather_in_steps(self, logs: Mapping[TopicPartition, Log]) -> Generator[None, None, CheckpointContents | None]:
         """Gathers the same content, some logs per step. Logs may come, go, grow and be truncated between two steps.
 
-        Returns None if another gathering has begun meanwhile: only the newer one knows which recovery point was
-        lowered, and which name now belongs to another topic.
+        Returns None if another gathering has begun meanwhile: only the newer one knows which log is about to be
+        truncated, and which name now belongs to another topic.
         """
         self._gathered += 1
         number = self._gathered
@@ -129,6 +125,12 @@ class OffsetCheckpoints:
             for topic_partition, log in all_logs[first : first + _LOGS_AT_ONCE]:
                 if logs.get(topic_partition) is not log or topic_partition in self.left_out:
                     continue
+                announced = self.announced.get(log)
+                if announced is not None:
+                    recovery_points[topic_partition] = announced.recovery_point
+                    high_watermarks[topic_partition] = announced.high_watermark
+                    starts[topic_partition] = announced.log_start_offset
+                    continue
                 recovery_points[topic_partition] = log.recovery_point
                 high_watermarks[topic_partition] = log.high_watermark
                 start = log.log_start_offset_to_checkpoint
@@ -137,8 +139,6 @@ class OffsetCheckpoints:
             yield
             if number != self._gathered:
                 return None
-        if lowered:
-            recovery_points.update(lowered)
         self._last = files
         return CheckpointContents(number, files)
 

@@ -3,7 +3,7 @@
 A log is composed of parts that share a `LogState` and have a contract each:
 
 - `appender` (`log_appender`) appends batches as a leader.
-- `following` (`log_following`) appends batches as a follower, and truncates where the log diverges from the leader's.
+- `following` (`log_following`) appends batches as a follower, and finds where the log diverges from the leader's.
 - `reader` (`log_reader`) reads from an offset, and handles files that can't be read.
 - `timestamps` (`log_timestamps`) searches by time.
 - `epochs` (`log_leader_epochs`) keeps the leader epochs and their checkpoint.
@@ -128,7 +128,7 @@ class Log:
             state,
             sync,
             self.epochs,
-            loaded.producers,
+            self.producers,
             self.transactions,
             self.durability,
             self.appender,
@@ -284,8 +284,13 @@ class Log:
     def assign_leader_epoch(self, epoch: LeaderEpoch) -> None:
         """Starts a leader epoch at the log end offset: later records are appended under it.
 
-        The checkpoint is written with the next flush, because an epoch without records need not be durable.
+        The checkpoint is written with the next flush, because an epoch without records need not be durable. If the log
+        was just truncated, the rebuild of its producers is completed first. The log goes offline if it can't be read.
         """
+        try:
+            self.producers.complete_rebuild()
+        except KafkaError:
+            return  # the log is offline
         self.epochs.assign(epoch, self.state.log_end_offset)
 
     @property
@@ -332,8 +337,13 @@ class Log:
         return self.retention.delete_old_segments(now_ms)
 
     def truncate_to(self, offset: Offset, now_ms: Millis) -> bool:
-        """Truncates the log so that it ends at `offset`; see `LogTruncation.truncate_to`."""
-        return self.truncation.truncate_to(offset, now_ms)
+        """Truncates the log so that it ends at `offset`, and completes the rebuild of its producers.
+
+        See `LogTruncation.truncate_to`.
+        """
+        is_cut = self.truncation.truncate_to(offset, now_ms)
+        self.producers.complete_rebuild()
+        return is_cut
 
     # -- end -----------------------------------------------------------------------------------------------------------
 
@@ -362,6 +372,7 @@ class Log:
     def leave(self, directory: Path, reason: str) -> None:
         """Closes the files without a flush and takes the log out of use; its folder is now `directory`."""
         self._sync.forget_above(self.state.log_end_offset)
+        self.producers.drop_rebuild()
         self._segments.close()
         self._segments.move_to(directory)
         self._segments.active = None

@@ -140,10 +140,10 @@ class LogDurability:
             return None
         try:
             active.seal()
-        except (OSError, CorruptIndex) as error:
+            self._producers.take_snapshot()
+        except (OSError, CorruptIndex, KafkaError) as error:
             _logger.error("%s was not closed in order: %s", log, error)
             return None
-        self._producers.take_snapshot()
         # An epoch without records needs no flush.
         if self._sync.has_all_below(log.log_end_offset) and not active.has_unwritten_entries:
             return None

@@ -1,5 +1,4 @@
-"""The log of a follower: appends what the leader sent, byte for byte, and truncates where it diverges from the
-leader's.
+"""The log of a follower: appends what the leader sent, byte for byte, and finds where it diverges from the leader's.
 
 Source: `UnifiedLog.appendAsFollower`, `AbstractFetcherThread.getOffsetTruncationState` and
 `ReplicaFetcherThread.processPartitionData` of Apache Kafka 4.3 (KIP-101, KIP-595).
@@ -10,7 +9,6 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import CONTROL_MASK, BatchHeader, CorruptRecord, batch_crc_is_valid, iterate_batches
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
@@ -19,6 +17,7 @@ from klamm.storage.log.gaps import note_copied_gaps, note_gap
 from klamm.storage.log.log_appender import LogAppender
 from klamm.storage.log.log_durability import LogDurability
 from klamm.storage.log.log_leader_epochs import LogLeaderEpochs
+from klamm.storage.log.log_producers import LogProducers
 from klamm.storage.log.log_retention import LogRetention
 from klamm.storage.log.log_state import LogState
 from klamm.storage.log.log_sync import LogSync
@@ -59,7 +58,7 @@ class LogFollowing:
         log: LogState,
         sync: LogSync,
         epochs: LogLeaderEpochs,
-        producers: ProducerState,
+        producers: LogProducers,
         transactions: LogTransactions,
         durability: LogDurability,
         appender: LogAppender,
@@ -99,6 +98,7 @@ class LogFollowing:
         the disk fails. The batches before that one are appended.
         """
         log = self._log
+        self._producers.complete_rebuild()
         view = memoryview(records)
         done = count = 0
         try:
@@ -195,18 +195,16 @@ class LogFollowing:
         if epoch not in (self._epochs.known.latest_epoch, _NO_EPOCH):
             self._epochs.assign(epoch, header.base_offset)
         if header.producer_id >= 0:
-            completed = self._producers.record(header, header.base_offset, marker)
+            completed = self._producers.state.record(header, header.base_offset, marker)
             if completed is not None:
                 self._transactions.end(segment, completed)
 
-    def truncate_to_leader(self, epoch: LeaderEpoch, end_offset: Offset, now_ms: Millis) -> bool:
-        """Truncates the log to where it agrees with the leader's; returns whether anything was removed.
+    def agreed_end(self, epoch: LeaderEpoch, end_offset: Offset) -> Offset:
+        """Returns the offset up to which this log agrees with the leader's: the log is to be truncated to it.
 
         The leader has told the largest epoch in its log that is not above the follower's latest epoch, and the offset
         at which that epoch ends there. Both logs are equal up to the end of the latest epoch that they share. If this
         log lacks the leader's epoch, the leader may diverge again at the next fetch.
-
-        Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
         """
         log = self._log
         own_epoch, own_end = self._epochs.known.end_offset_for(epoch, log.log_end_offset)
@@ -218,8 +216,8 @@ class LogFollowing:
         else:
             target = min(own_end, log.log_end_offset)
         if target < log.high_watermark:
-            _logger.warning("%s is truncated to %d, below its high watermark %d", log, target, log.high_watermark)
-        return self._truncation.truncate_to(Offset(max(target, 0)), now_ms)
+            _logger.warning("%s is to be truncated to %d, below its high watermark %d", log, target, log.high_watermark)
+        return Offset(max(target, 0))
 
     def restart_at(self, offset: Offset, now_ms: Millis) -> None:
         """Removes all records, and begins again at `offset`, which must be beyond the log end offset.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.storage.segment.file_pool import FilePool
@@ -14,15 +14,24 @@ from klamm.storage.segment.segment import SegmentSettings
 if TYPE_CHECKING:
     from klamm.config.topic_config import TopicConfig
 
-__all__ = ["LogServices", "segment_settings"]
+__all__ = ["LogOffsets", "LogServices", "segment_settings"]
+
+
+class LogOffsets(NamedTuple):
+    """The offsets of one log in the checkpoints."""
+
+    recovery_point: Offset
+    log_start_offset: Offset
+    high_watermark: Offset
 
 
 class LogServices:
     """The services of a data directory for its logs.
 
     `run_in_background` runs slow work on the directory's background thread, in the order of the calls.
-    `before_truncation` durably lowers a log's recovery point before the log is truncated: after a crash in between it
-    must not look as if synced records were lost. `disk_failed` is called, on any thread, after a failed write or sync.
+    `before_truncation` writes the offsets that a truncated log will have to the checkpoints, and returns when they are
+    on the disk: after a crash it must not look as if synced records were lost. `disk_failed` is called, on any thread,
+    after a failed write or sync.
     `went_offline` is called, on any thread, with a log that goes offline; an observer may replace it.
     """
 
@@ -43,7 +52,7 @@ class LogServices:
         *,
         producer_id_expiration_ms: int,
         run_in_background: Callable[[Callable[[], None]], object],
-        before_truncation: Callable[[TopicPartition, Offset], None],
+        before_truncation: Callable[[TopicPartition, LogOffsets], None],
         disk_failed: Callable[[], None],
         random: Random,
     ) -> None:

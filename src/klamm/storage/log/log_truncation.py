@@ -10,7 +10,7 @@ from klamm.protocol.types import Millis, Offset
 from klamm.storage.log.log_leader_epochs import LogLeaderEpochs
 from klamm.storage.log.log_producers import LogProducers
 from klamm.storage.log.log_reader import LogReader
-from klamm.storage.log.log_services import LogServices
+from klamm.storage.log.log_services import LogOffsets, LogServices
 from klamm.storage.log.log_state import LogState
 from klamm.storage.log.log_sync import LogSync
 from klamm.storage.segment.batch_scan import BadBatch
@@ -45,10 +45,36 @@ class LogTruncation:
         self._reader = reader
         self._services = services
 
+    def offsets_after_cut(self, offset: Offset) -> LogOffsets | None:
+        """Returns what the checkpoints must contain before the log is truncated to `offset`; None if nothing of it
+        changes.
+
+        After a crash, a start must not believe the former offsets of records that are others by then. Raises
+        `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
+        """
+        log = self._log
+        log.check_online()
+        if offset >= log.log_end_offset:
+            return None
+        try:
+            return self._offsets_after(log.segments.find_cut(offset).end)
+        except (OSError, BadBatch, CorruptIndex) as error:
+            raise self._failed(f"it can't be cut to offset {offset}", error) from error
+
+    def _offsets_after(self, end: Offset) -> LogOffsets | None:
+        log = self._log
+        now = LogOffsets(self._sync.recovery_point, log.log_start_offset, log.high_watermark)
+        return LogOffsets(*(min(each, end) for each in now)) if end < max(now) else None
+
+    def offsets_after_restart(self, offset: Offset) -> LogOffsets:
+        """Returns what the checkpoints must contain before the log begins again at `offset`."""
+        return LogOffsets(self._sync.recovery_point, offset, self._log.high_watermark)
+
     def truncate_to(self, offset: Offset, now_ms: Millis) -> bool:
         """Truncates the log so that it ends at `offset`, or at the end of the last batch below it.
 
-        Returns whether anything was removed. Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
+        Returns whether anything was removed. Then the rebuild of the producers has begun; it is complete if committed
+        records were removed. Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
         """
         log = self._log
         log.check_online()
@@ -59,13 +85,11 @@ class LogTruncation:
         self._reader.forget_positions()
         try:
             cut = log.segments.find_cut(offset)
-            recovery_point = self._sync.recovery_point
-            is_noted_higher = cut.end < max(recovery_point, log.log_start_offset, log.high_watermark)
-            log.log_start_offset = min(log.log_start_offset, cut.end)
-            log.high_watermark = min(log.high_watermark, cut.end)
-            if is_noted_higher:
-                # After a crash, a start must not believe the former offsets of records that are others by then.
-                self._services.before_truncation(log.topic_partition, Offset(min(recovery_point, cut.end)))
+            was_committed = cut.end < log.high_watermark
+            offsets = self._offsets_after(cut.end)
+            if offsets is not None:
+                log.log_start_offset, log.high_watermark = offsets.log_start_offset, offsets.high_watermark
+                self._services.before_truncation(log.topic_partition, offsets)
             with self._producers.snapshot_lock:
                 self._sync.forget_above(cut.end)
                 end = log.segments.cut_at(cut, now_ms)
@@ -74,10 +98,12 @@ class LogTruncation:
                 self._sync.made_file(log.segments[-1].path)
                 log.log_end_offset = end
                 self._epochs.truncate_from_end(end)
-                self._producers.rebuild(now_ms)
+                self._producers.begin_rebuild(now_ms)
         except (OSError, BadBatch, CorruptIndex, Damage) as error:
-            log.mark_offline(f"it can't be cut to offset {offset}: {error}")
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error
+            raise self._failed(f"it can't be cut to offset {offset}", error) from error
+        if was_committed:
+            # The state may have forgotten a transaction whose marker was removed: it is open again.
+            self._producers.complete_rebuild()
         return True
 
     def restart_at(self, offset: Offset, now_ms: Millis) -> None:
@@ -91,8 +117,9 @@ class LogTruncation:
         assert offset > log.log_end_offset, "the records below the end might be needed"
         self._reader.forget_positions()
         try:
+            offsets = self.offsets_after_restart(offset)
             log.log_start_offset = offset
-            self._services.before_truncation(log.topic_partition, self._sync.recovery_point)
+            self._services.before_truncation(log.topic_partition, offsets)
             with self._producers.snapshot_lock:
                 self._sync.forget_above(offset)
                 self._epochs.clear()
@@ -101,5 +128,8 @@ class LogTruncation:
                 log.log_end_offset = log.high_watermark = offset
                 self._producers.restart_at(offset)
         except (OSError, BadBatch, CorruptIndex, Damage) as error:
-            log.mark_offline(f"it can't begin again at offset {offset}: {error}")
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason) from error
+            raise self._failed(f"it can't begin again at offset {offset}", error) from error
+
+    def _failed(self, what: str, error: Exception) -> KafkaError:
+        self._log.mark_offline(f"{what}: {error}")
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._log.offline_reason)

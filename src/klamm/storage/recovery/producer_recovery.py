@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,7 @@ from klamm.storage.segment.transaction_index import AbortedTransaction, Transact
 __all__ = [
     "marker_of",
     "newest_good_snapshot",
+    "rebuild_in_steps",
     "rebuild_producer_state",
     "rebuild_transaction_index",
     "segment_headers",
@@ -39,6 +40,8 @@ __all__ = [
 _logger = logging.getLogger(__name__)
 
 _NO_EXPIRATION_MS: Final = 2**62
+_BATCHES_AT_ONCE: Final = 200
+"""Number of batches in a step of a rebuild; a step takes about a millisecond."""
 
 
 def usable_snapshots(
@@ -102,6 +105,38 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
     Damage for a bad batch: without its content, retries would be accepted as new batches, and aborted records as
     committed ones.
     """
+    steps = rebuild_in_steps(
+        producers,
+        segments,
+        snapshots,
+        log_start_offset,
+        log_end_offset,
+        now_ms,
+        committed_below=committed_below,
+        may_skip=may_skip,
+        indexes_from=indexes_from,
+    )
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            newest_offset: Offset = end.value
+            return newest_offset
+
+
+def rebuild_in_steps(  # noqa: PLR0917 - all of a log that bears on it
+    producers: ProducerState,
+    segments: list[Segment],
+    snapshots: list[Path],
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+    now_ms: Millis,
+    *,
+    committed_below: Offset,
+    may_skip: bool = False,
+    indexes_from: Offset | None = None,
+) -> Generator[None, None, Offset]:
+    """Does the same as `rebuild_producer_state`, some batches per step. The log must not be appended to meanwhile."""
     # Deleted records of the first segment are still in its file, and determine the next sequence of a producer. So they
     # are read where segments are read again, as in Kafka.
     producers.clear(log_start_offset if indexes_from is None else segments[0].base_offset)
@@ -134,7 +169,7 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
             continue
         transaction_index = segment.transaction_index if is_indexed_anew else None
         try:
-            end_offset = _replay(producers, segment, snapshot_offset, transaction_index, committed_below)
+            end_offset = yield from _replay(producers, segment, snapshot_offset, transaction_index, committed_below)
         except BadBatch as error:
             raise damage_in(segment, error) from error
         expected_offset = max(expected_offset, end_offset)
@@ -174,18 +209,23 @@ def _replay(
     from_offset: Offset,
     transaction_index: TransactionIndex | None,
     committed_below: Offset,
-) -> Offset:
+) -> Generator[None, None, Offset]:
     """Replays the segment's batches from `from_offset` on, and appends aborted transactions to the index if one is
     given.
 
     Returns the segment's end offset. Raises BadBatch, OSError.
     """
     header = None
+    left = _BATCHES_AT_ONCE
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     if transaction_index is not None:
         transaction_index.reset()
     try:
         for position, header in scan_headers(descriptor, 0, segment.size_bytes):
+            left -= 1
+            if not left:
+                yield
+                left = _BATCHES_AT_ONCE
             if not header.has_producer_id or header.last_offset < from_offset:
                 continue
             marker = _read_marker(descriptor, position, header) if header.is_control else None

@@ -68,6 +68,38 @@ def test_override_of_a_topic_that_allows_an_election_causes_it(least: str, back:
     asyncio.run(scenario())
 
 
+def test_an_unexpected_error_does_not_end_the_controller() -> None:
+    """A decision that fails because of an error in klamm is tried again. Otherwise no leader would be elected until
+    the broker with the lowest id starts again."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        one, _ = await connect(metadata, 1)
+        await one.start_broker(ENDPOINTS)
+        two, store = await connect(metadata, 2)
+        await two.start_broker(ENDPOINTS)
+        await one.create_topics([NewTopic("orders", assignments=[(0, [2, 1])])])
+        keep_leaders, failures = one.replicas.keep_leaders, 0
+
+        async def fail_once() -> int:
+            nonlocal failures
+            failures += 1
+            if failures == 1:
+                raise RuntimeError("an error in the program")
+            return await keep_leaders()
+
+        one.replicas.keep_leaders = fail_once  # type: ignore[method-assign]
+        controller = Controller(lambda: BrokerConfig(node_id=BrokerId(1)), one)
+        controller.start()
+        store.inner.lose()
+        await until(lambda: orders(one).leader == 1)
+        assert failures > 1
+        controller.stop()
+        await one.close()
+
+    asyncio.run(scenario())
+
+
 def test_other_changes_of_topics_cause_no_look_at_all_partitions() -> None:
     """The controller's look takes longer with more partitions, and topics are created and deleted often."""
 

@@ -66,6 +66,32 @@ def test_a_session_ends_while_the_machine_is_suspended(clock: Clock) -> None:
     asyncio.run(scenario())
 
 
+def test_a_late_answer_does_not_bring_a_session_back(clock: Clock) -> None:
+    """The keep-alive is answered after the session has ended by the clock. The session stays over, because the broker
+    has refused to commit records meanwhile, and would not look at them again."""
+
+    class Late(Client):
+        """Answers a keep-alive when the time that the one before it has given is over."""
+
+        def __init__(self) -> None:
+            self.delays_s = [TIMEOUT_S * 0.5, TIMEOUT_S * 0.49]
+
+        def call_stream(self, method: Any, request: Any, timeout_s: float) -> Any:
+            clock.now_s += self.delays_s.pop(0) if self.delays_s else 0
+            return super().call_stream(method, request, timeout_s)
+
+    async def scenario() -> None:
+        lost = asyncio.Event()
+        session = EtcdSession(cast(EtcdClient, Late()), TIMEOUT_S, lambda _: lost.set())
+        await session.open()
+        async with asyncio.timeout(10):
+            await lost.wait()
+        assert not session.is_valid
+        await session.close()
+
+    asyncio.run(scenario())
+
+
 def test_the_service_compares_the_session_with_the_same_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that was suspended for too long acknowledges nothing more."""
 

@@ -181,6 +181,23 @@ async def test_a_broker_that_starts_again_gets_a_new_connection() -> None:
 
 
 @in_loop
+async def test_a_broker_that_is_about_to_stop_is_still_asked() -> None:
+    """A clean stop is announced before it begins. Requests that are in flight are answered, and later ones use the same
+    connection, until the broker is not live any more."""
+    world = World()
+    first = world.ask()
+    await settle()
+    world.show([broker(epoch=1)._replace(is_stopping=True, latest_run="run 1")])
+    second = world.ask()
+    await settle()
+    (connection,) = world.connections
+    assert not connection.is_closed
+    for request in connection.requests:
+        request.set_result(ANSWER)
+    assert (await first, await second) == (ANSWER, ANSWER)
+
+
+@in_loop
 async def test_a_broken_connection_is_replaced() -> None:
     """After a connection broke, the next request opens a new one."""
     world = World()

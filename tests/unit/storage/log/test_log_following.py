@@ -223,7 +223,7 @@ def test_truncation_ends_where_the_epochs_agree(
     follower = folders[1].log()
     for epoch in own:
         append(follower, leader_epoch=epoch)
-    follower.following.truncate_to_leader(LeaderEpoch(told[0]), Offset(told[1]), NOW_MS)
+    follower.truncate_to(follower.following.agreed_end(LeaderEpoch(told[0]), Offset(told[1])), NOW_MS)
     assert follower.log_end_offset == end
     folders[1].crash()
     assert folders[1].log().log_end_offset == end
@@ -348,7 +348,7 @@ def test_follower_becomes_equal_to_any_leader(
         epoch, end = leader.end_offset_for_epoch(follower.latest_epoch)
         if follower.latest_epoch < 0 or (epoch == follower.latest_epoch and end >= follower.log_end_offset):
             break
-        follower.following.truncate_to_leader(epoch, end, NOW_MS)
+        follower.truncate_to(follower.following.agreed_end(epoch, end), NOW_MS)
     else:
         raise AssertionError("truncation does not end")
     copy(leader, follower)
@@ -379,7 +379,7 @@ def test_an_epoch_that_was_never_written_to_is_forgotten_after_a_crash(
     an earlier epoch at that offset. After a crash the checkpoint may still be the old one; the records decide."""
     _, folder = folders
     log = _log_with_an_unused_epoch(folder)
-    log.following.truncate_to_leader(LeaderEpoch(0), Offset(7), NOW_MS)
+    log.truncate_to(log.following.agreed_end(LeaderEpoch(0), Offset(7)), NOW_MS)
     log.following.append(sent(6, epoch), NOW_MS)
     expected = [(0, 0)] if epoch == 0 else [(0, 0), (epoch, 6)]
     if later_epoch is not None:

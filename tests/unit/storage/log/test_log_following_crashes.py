@@ -138,7 +138,10 @@ def test_truncation_leaves_a_beginning_of_the_log(tmp_path: Path, strike: Strike
     """I8: after a crash the log ends where it did before, where it was truncated, or in between, with the bytes, epochs
     and producers up to there. A power failure may restore what was removed; then the leader has it removed again."""
     for log, is_saved in logs_after_crashes(
-        tmp_path, lambda log: log.following.truncate_to_leader(LeaderEpoch(0), Offset(4), NOW_MS), strike, tries=tries
+        tmp_path,
+        lambda log: log.truncate_to(log.following.agreed_end(LeaderEpoch(0), Offset(4)), NOW_MS),
+        strike,
+        tries=tries,
     ):
         assert not log.is_offline
         end = log.log_end_offset
@@ -155,7 +158,7 @@ def test_what_follows_a_truncation_lasts(tmp_path: Path, strike: Strike, tries: 
     records = b"".join(sent(offset, 3) for offset in (4, 5))
 
     def change(log: Log) -> None:
-        log.following.truncate_to_leader(LeaderEpoch(0), Offset(4), NOW_MS)
+        log.truncate_to(log.following.agreed_end(LeaderEpoch(0), Offset(4)), NOW_MS)
         log.following.append(records, NOW_MS)
 
     for log, is_saved in logs_after_crashes(tmp_path, change, strike, tries=tries):

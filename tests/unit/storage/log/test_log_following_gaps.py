@@ -23,8 +23,9 @@ def test_gaps_of_the_leader_are_copied(folder: LogFolder, ending: str, cleanup_p
     assert follower.segment_count > 1
     getattr(folder, ending)()
     assert (folder.log().log_end_offset, read_bytes(folder.log())) == (1001, records)
-    folder.log().following.truncate_to_leader(LeaderEpoch(0), Offset(100), NOW_MS)
-    assert folder.log().log_end_offset == 22
+    log = folder.log()
+    log.truncate_to(log.following.agreed_end(LeaderEpoch(0), Offset(100)), NOW_MS)
+    assert log.log_end_offset == 22
 
 
 def test_an_epoch_whose_first_records_were_compacted_away_is_kept_after_a_crash(folder: LogFolder) -> None:
@@ -50,7 +51,7 @@ def test_gap_beyond_the_reach_of_an_index_begins_a_segment(folder: LogFolder, en
     follower = folder.log()
     assert not follower.is_offline
     assert (follower.log_end_offset, read_bytes(follower)) == (first + 2**32 + 4, records)
-    follower.following.truncate_to_leader(LeaderEpoch(0), Offset(first + 5), NOW_MS)
+    follower.truncate_to(follower.following.agreed_end(LeaderEpoch(0), Offset(first + 5)), NOW_MS)
     assert follower.log_end_offset == first + 1
 
 
@@ -67,7 +68,7 @@ def test_a_truncation_into_a_gap_ends_behind_the_last_batch_below_it(
     follower.following.append(kept + sent(20, 0) + sent(21, 0) + sent(500, 0), NOW_MS)
     follower.flush()
     for _ in range(2):
-        follower.following.truncate_to_leader(LeaderEpoch(0), Offset(offset), NOW_MS)
+        follower.truncate_to(follower.following.agreed_end(LeaderEpoch(0), Offset(offset)), NOW_MS)
     end = follower.log_end_offset
     assert end <= offset
     assert read_bytes(follower) == kept
