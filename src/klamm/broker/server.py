@@ -242,8 +242,7 @@ class BrokerServer:
                 (),
                 [((), float(self.services.has_session))],
             )
-            replication = self.services.replication
-            replicas = replication_figures(context.partitions, None if replication is None else replication.fetchers)
+            replicas = replication_figures(context.partitions, self.services.replication)
             controller = await gather_controller_figures(context.metadata.image, context.node_id)
             groups = await gather_group_figures(context.groups)
             return [*groups, *coordinators, *cleaner, *replicas, *controller, session]

@@ -134,8 +134,11 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
                     changes.append(put_partition(topic.topic_id, changed))
             elif partition.replicas == (wanted.broker_id,) and wanted.broker_id == _latest_leader(partition):
                 minimum = wanted.minimum_leader_epochs.get(where, 0)
+                # If the broker may have lost records, the partition is recovering, as after an unclean election.
                 has_records = has_kept_all and wanted.content.has_log(latest, where)
-                led = _led_alone(partition, minimum, has_records=has_records)
+                led = _led_alone(partition, minimum)
+                if wanted.is_shared and image.metadata_version >= FIRST_VERSION_WITH_FOLLOWERS:
+                    led = replace(led, is_recovering=not has_records, partition_epoch=partition.partition_epoch + 1)
                 changes.append(put_partition(topic.topic_id, led))
     changes.append(put_broker(wanted.broker_id, wanted.endpoints, wanted.rack, wanted.incarnation))
     changes.append(put_live(wanted.broker_id, wanted.incarnation))
@@ -146,12 +149,11 @@ def _latest_leader(partition: PartitionImage) -> BrokerId:
     return partition.last_known_leader if partition.leader == NO_BROKER else partition.leader
 
 
-def _led_alone(partition: PartitionImage, minimum_epoch: int, *, has_records: bool) -> PartitionImage:
+def _led_alone(partition: PartitionImage, minimum_epoch: int) -> PartitionImage:
     """Returns a partition with one replica under the next leader epoch of that replica.
 
     The partition has no leader if a reassignment took its other replicas away while the broker was away. No election
-    would make the broker its leader: elections are for partitions with several replicas. If the broker may have lost
-    records since then, the partition is recovering, as after an election of a replica that may lack some.
+    would make the broker its leader: elections are for partitions with several replicas.
     """
     led = replace(partition, leader_epoch=LeaderEpoch(max(partition.leader_epoch + 1, minimum_epoch)))
     if partition.leader != NO_BROKER:
@@ -162,8 +164,6 @@ def _led_alone(partition: PartitionImage, minimum_epoch: int, *, has_records: bo
         isr=partition.replicas,
         elr=(),
         last_known_leader=NO_BROKER,
-        is_recovering=not has_records,
-        partition_epoch=partition.partition_epoch + 1,
     )
 
 

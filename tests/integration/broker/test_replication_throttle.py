@@ -99,7 +99,7 @@ def _largest_lag(cluster: Cluster, broker: int) -> float:
         assert server.context is not None
         replication = server.services.replication
         assert replication is not None
-        figures = replication_figures(server.context.partitions, replication.fetchers)
+        figures = replication_figures(server.context.partitions, replication)
         return next(figure.values[0][1] for figure in figures if figure.name.endswith("_maxlag"))
 
     return cluster.run_in_broker(broker, gather)

@@ -413,7 +413,7 @@ def _figures(cluster: Cluster, broker: int) -> dict[str, float]:
         assert server.context is not None
         replication = server.services.replication
         assert replication is not None
-        figures = replication_figures(server.context.partitions, replication.fetchers)
+        figures = replication_figures(server.context.partitions, replication)
         return {figure.name.rpartition("_")[2]: figure.values[0][1] for figure in figures}
 
     return cluster.run_in_broker(broker, gather)

@@ -13,17 +13,18 @@ from klamm.broker.services.metrics import Figure
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition_registry import PartitionRegistry
-    from klamm.broker.replication.replica_fetchers import ReplicaFetchers
+    from klamm.broker.replication.replication_services import ReplicationServices
 
 __all__ = ["replication_figures"]
 
 _PREFIX: Final = "kafka_server_replicamanager_"
 
 
-def replication_figures(partitions: PartitionRegistry, fetchers: ReplicaFetchers | None) -> Sequence[Figure]:
-    """Returns the number of partitions with too few replicas, and the largest lag of this broker's followers.
+def replication_figures(partitions: PartitionRegistry, replication: ReplicationServices | None) -> Sequence[Figure]:
+    """Returns the number of partitions with too few replicas or an unclean leader, and the largest lag of this broker's
+    followers.
 
-    `fetchers` is None for a single broker, which follows nothing.
+    `replication` is None for a single broker, which follows nothing.
     """
     leaders = under_replicated = under_minimum = 0
     for led in partitions.by_name.values():
@@ -39,7 +40,8 @@ def replication_figures(partitions: PartitionRegistry, fetchers: ReplicaFetchers
         ("underminisrpartitioncount", "Of these, partitions that refuse writes with acks=all.", under_minimum),
         ("offlinereplicacount", "Replicas on this broker whose log can't be used.", len(_offline(partitions))),
     ]
-    lag = 0 if fetchers is None else fetchers.largest_lag
+    lag = 0 if replication is None else replication.fetchers.largest_lag
+    unclean = 0 if replication is None else replication.unclean_leaderships.count
     return [
         *(Figure(f"{_PREFIX}{name}", text, (), [((), float(value))]) for name, text, value in figures),
         Figure(
@@ -47,6 +49,12 @@ def replication_figures(partitions: PartitionRegistry, fetchers: ReplicaFetchers
             "The largest number of committed records that a follower on this broker lacks.",
             (),
             [((), float(lag))],
+        ),
+        Figure(
+            "klamm_unclean_leaderships",
+            "Partitions that this broker has begun to lead since its start although it may lack records.",
+            (),
+            [((), float(unclean))],
         ),
     ]
 

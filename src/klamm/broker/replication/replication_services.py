@@ -10,7 +10,9 @@ from klamm.broker.replication.follower_truncations import FollowerTruncations
 from klamm.broker.replication.in_sync_proposals import InSyncProposals
 from klamm.broker.replication.lag_check import LagCheck
 from klamm.broker.replication.replica_fetchers import ReplicaFetchers
+from klamm.broker.replication.unclean_leaderships import UncleanLeaderships
 from klamm.broker.services.controller import Controller
+from klamm.metadata.image import EMPTY_IMAGE
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
@@ -54,6 +56,7 @@ class ReplicationServices:
             log = log_directory.get(topic_partition)
             return log is not None and log.is_offline
 
+        self.unclean_leaderships = UncleanLeaderships(present.node_id)
         self.failed_logs = FailedLogs(present.node_id, metadata, spawn, is_offline)
         self.proposals = InSyncProposals(config, metadata, self.failed_logs, spawn, topic_id_of)
         self.fetchers = ReplicaFetchers(
@@ -78,6 +81,8 @@ class ReplicationServices:
         self._lag_check.start()
         self._metadata.subscribe(self._lag_check.on_metadata_update)
         self._metadata.subscribe(self.failed_logs.on_metadata_update)
+        self._metadata.subscribe(self.unclean_leaderships.on_metadata_update)
+        self.unclean_leaderships.on_metadata_update(EMPTY_IMAGE, self._metadata.image)
         self._controller.start()
 
     def stop(self) -> None:

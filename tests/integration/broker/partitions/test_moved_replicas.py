@@ -144,7 +144,7 @@ def test_broker_that_is_no_replica_any_more_forgets_the_partition(cluster: Clust
         assert server.context is not None
         replication = server.services.replication
         assert replication is not None
-        found = replication_figures(server.context.partitions, replication.fetchers)
+        found = replication_figures(server.context.partitions, replication)
         return {figure.name.rpartition("_")[2]: figure.values[0][1] for figure in found}
 
     seen = cluster.run_in_broker(1, figures)

@@ -182,6 +182,21 @@ def test_new_run_loses_its_places() -> None:
     assert roles(result) == (1, (1, 3), ())
 
 
+@pytest.mark.parametrize(("has_kept_all", "has_log"), [(False, True), (True, True), (True, False)])
+def test_the_only_replica_leads_again_and_its_losses_are_recorded(*, has_kept_all: bool, has_log: bool) -> None:
+    """A partition with one replica has no other leader. The metadata tell that acknowledged records may be missing:
+    the machine has lost power, or the log is gone."""
+    where = TopicPartition("orders", PartitionIndex(0))
+    content = {"held": {where} if has_log else (), "unread": () if has_log else {where}}
+    before = image(2, 3, replicas=((1,),))
+    first = register(before, 1, has_kept_all=has_kept_all, **content)
+    (found,) = first.topics["orders"].partitions
+    assert (found.leader, found.isr) == (1, (1,))
+    assert found.leader_epoch > before.topics["orders"].partitions[0].leader_epoch
+    assert found.is_recovering is not (has_kept_all and has_log)
+    assert found.partition_epoch == 1
+
+
 @pytest.mark.parametrize("has_kept_all", [False, True])
 @pytest.mark.parametrize("back", [None, (1,)])
 def test_the_only_replica_leads_again_after_a_reassignment_that_was_given_up(
