@@ -264,14 +264,18 @@ def test_a_leader_whose_log_is_offline_keeps_its_followers(monkeypatch: pytest.M
     from its log, and seem to lag; they stay in sync, so that one of them leads as soon as the store is back."""
     waiting: list[Any] = []
     monkeypatch.setattr(FailedLogs, "add", lambda self, topic_partition: waiting.append((self, topic_partition)))
-    config = {"min.insync.replicas": "1", "replica.lag.time.max.ms": "300"}
+    config = {"min.insync.replicas": "1", "replica.lag.time.max.ms": "1500"}
     with Cluster(3, replication_factor=3, config=config, session_timeout_ms=600) as cluster:
         _create(cluster)
         assert not _produce(cluster, range(10))
         leader = _leader(cluster)
+        for follower in ALL - {leader}:
+            cluster.cut(leader, follower)
+        assert not _produce(cluster, range(10, 20), acks=1, enable_idempotence=False)  # now the followers lack records
         cluster.run_in_broker(leader, _fail_log)
+        cluster.heal()
         _wait(lambda: bool(waiting))
-        time.sleep(1)
+        time.sleep(3)
         assert _in_sync(cluster) == ALL
         monkeypatch.undo()
 
