@@ -17,7 +17,7 @@ from klamm.broker.workers.end_with_supervisor import end_soon
 from klamm.metadata.entries import CLUSTER_KEY
 from klamm.metadata.etcd.opening import open_etcd_store
 from klamm.metadata.service import MetadataService
-from klamm.metadata.store_identity import check_creation, check_identity
+from klamm.metadata.store_identity import check_commit, check_creation, check_identity
 from klamm.storage.directory.meta_properties import MetaProperties
 
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ class ClusterBroker:
         store = await _open(self._config)
         try:
             check_identity(known, store.identity)
+            if known is not None and known.latest is not None:
+                check_commit(known, await store.find_commit(known.latest))
             check_creation(known, await store.created(CLUSTER_KEY))
         except BaseException:
             await store.close()

@@ -4,23 +4,42 @@ store, or on an older state of its own store.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import hashlib
+from typing import Final, NamedTuple
 
 from klamm.errors import KlammError
 
-__all__ = ["StoreIdentity", "WrongStore", "check_creation", "check_identity"]
+__all__ = ["StoreCommit", "StoreIdentity", "WrongStore", "check_commit", "check_creation", "check_identity"]
+
+
+_DIGEST_LENGTH: Final = 16
 
 
 class WrongStore(KlammError):
     """The metadata store is not the one that the data directory has used, or it is older."""
 
 
+class StoreCommit(NamedTuple):
+    """One of the keys that a transaction wrote, with its revision and a digest of the value."""
+
+    revision: int
+    digest: str
+    key: str
+
+    @classmethod
+    def of(cls, key: str, value: bytes, revision: int) -> StoreCommit:
+        """Describes a key that was written at the revision."""
+        return cls(revision, hashlib.sha256(value).hexdigest()[:_DIGEST_LENGTH], key)
+
+
 class StoreIdentity(NamedTuple):
-    """The cluster id of etcd in hexadecimal, the prefix of the keys, and the highest revision that was seen."""
+    """The cluster id of etcd in hexadecimal, the prefix of the keys, the highest revision that was seen, and the latest
+    transaction below the prefix that was seen."""
 
     cluster_id: str
     prefix: str
     revision: int
+    latest: StoreCommit | None = None
 
 
 def check_identity(known: StoreIdentity | None, found: StoreIdentity) -> None:
@@ -46,6 +65,20 @@ def check_identity(known: StoreIdentity | None, found: StoreIdentity) -> None:
             f"the metadata store is at revision {found.revision}, and the data directory has seen revision "
             f"{known.revision}: nothing was changed. etcd was restored from a backup, which lacks the changes since. "
             f"Restore with --bump-revision and --mark-compacted if the loss of these changes is accepted"
+        )
+
+
+def check_commit(known: StoreIdentity, found: StoreCommit | None) -> None:
+    """Compares the key of the latest known transaction with what the store had under that key at that revision.
+
+    A restored store goes on with other transactions, and soon has a higher revision than before. Raises WrongStore.
+    """
+    latest = known.latest
+    if latest is not None and found != latest:
+        raise WrongStore(
+            f"the metadata store had another value of {latest.key!r} at revision {latest.revision} than the data "
+            "directory has seen: nothing was changed. etcd was restored from a backup, which lacks changes, and has "
+            "gone on from there. The reference of the metadata in etcd tells how to accept a restored store"
         )
 
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from klamm.metadata.store_identity import StoreIdentity, WrongStore, check_creation, check_identity
+from klamm.metadata.store_identity import (
+    StoreCommit,
+    StoreIdentity,
+    WrongStore,
+    check_commit,
+    check_creation,
+    check_identity,
+)
 
-KNOWN = StoreIdentity("f39c", "klamm", 17)
+LATEST = StoreCommit.of("topics/orders", b"value", 16)
+KNOWN = StoreIdentity("f39c", "klamm", 17, LATEST)
 
 
 @pytest.mark.parametrize("known", [None, KNOWN, KNOWN._replace(revision=3)])
@@ -36,3 +44,19 @@ def test_store_that_was_filled_after_its_use_is_refused() -> None:
     check_creation(KNOWN, 0)
     with pytest.raises(WrongStore, match="was filled at revision 18, after the data directory has seen revision 17"):
         check_creation(KNOWN, 18)
+
+
+@pytest.mark.parametrize(
+    "found", [None, StoreCommit.of("topics/orders", b"other", 16), StoreCommit.of("topics/orders", b"value", 9)]
+)
+def test_a_store_with_another_history_is_refused(found: StoreCommit | None) -> None:
+    """A restored store has written something else since the backup: at the known revision the key is not there, has
+    another value, or an older one."""
+    with pytest.raises(WrongStore, match="had another value of 'topics/orders' at revision 16"):
+        check_commit(KNOWN, found)
+
+
+def test_the_same_history_is_accepted() -> None:
+    """The transaction is in the store. A directory of an earlier release has recorded none."""
+    check_commit(KNOWN, LATEST)
+    check_commit(KNOWN._replace(latest=None), None)

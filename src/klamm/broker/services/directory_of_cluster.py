@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from klamm.metadata.store_identity import StoreIdentity, WrongStore
+from klamm.metadata.store_identity import StoreCommit, StoreIdentity, WrongStore
 from klamm.storage.directory.lost_metadata import is_lost
 from klamm.storage.directory.meta_properties import MetaProperties
 from klamm.storage.directory.metadata_files import METADATA_FILE
@@ -44,7 +44,10 @@ def known_store(directory: Path) -> StoreIdentity | None:
             f"--metadata, make it the first broker of a cluster with `klamm cluster join`, or give this broker another "
             f"folder with --data-dir"
         )
-    return StoreIdentity(*properties.store) if properties is not None and properties.store is not None else None
+    if properties is None or properties.store is None:
+        return None
+    latest = properties.store_commit
+    return StoreIdentity(*properties.store, None if latest is None else StoreCommit(*latest))
 
 
 def _refuse_interrupted_join(directory: Path) -> None:
@@ -56,8 +59,15 @@ def _refuse_interrupted_join(directory: Path) -> None:
 
 
 def record_store(directory: Path, store: StoreIdentity) -> None:
-    """Records the store with its highest revision. The broker has registered before. Raises OSError."""
+    """Records the store with its highest revision and latest transaction. The broker has registered before.
+
+    Raises OSError.
+    """
     properties = MetaProperties.read(directory)
     assert properties is not None, "a registration records the owner of the directory"
-    if properties.store != store:
-        properties._replace(store=(store.cluster_id, store.prefix, store.revision)).write(directory)
+    recorded = properties._replace(
+        store=(store.cluster_id, store.prefix, store.revision),
+        store_commit=store.latest,
+    )
+    if recorded != properties:
+        recorded.write(directory)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Self
 from klamm.metadata.etcd.etcd_address import EtcdAddress
 from klamm.metadata.etcd.etcd_client import CALL_TIMEOUT_S, RANGE, EtcdClient
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed, EtcdReplaced, EtcdUnavailable
+from klamm.metadata.etcd.etcd_history import find_commit
 from klamm.metadata.etcd.etcd_session import EtcdSession
 from klamm.metadata.etcd.etcd_transaction import (
     MAXIMUM_OPERATIONS,
@@ -28,7 +29,7 @@ from klamm.metadata.etcd.etcd_warnings import keep_looking, warn_about
 from klamm.metadata.etcd.etcd_watch import EtcdWatch
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
-from klamm.metadata.store_identity import StoreIdentity
+from klamm.metadata.store_identity import StoreCommit, StoreIdentity
 
 __all__ = ["EtcdStore"]
 
@@ -122,9 +123,19 @@ class EtcdStore:
 
     @property
     def identity(self) -> StoreIdentity:
-        """Identifies the store, with the highest revision that this session has seen."""
-        client = self._client
-        return StoreIdentity(f"{client.cluster_id or 0:x}", client.address.prefix, client.highest_revision)
+        """Identifies the store, with the revision and the latest transaction that the watches have delivered.
+
+        Before a watch has delivered anything, the revision is that of the newest answer. Later answers don't count:
+        they may be those of a store that was restored, which the watch finds out.
+        """
+        client, started = self._client, self._started
+        revision = max((each.revision for each in started), default=client.highest_revision)
+        latest = max(filter(None, (each.watch.latest for each in started)), default=None)
+        return StoreIdentity(f"{client.cluster_id or 0:x}", client.address.prefix, revision, latest)
+
+    async def find_commit(self, known: StoreCommit) -> StoreCommit | None:
+        """Returns what the store had under the key of a transaction at its revision; see `etcd_history`."""
+        return await asyncio.to_thread(find_commit, self._client, self._prefix, known)
 
     async def created(self, key: str) -> int:
         """Returns the revision at which a key was created, 0 without this key. Raises MetadataStoreError."""

@@ -15,8 +15,10 @@ from typing import Final
 
 from klamm.metadata.etcd.etcd_client import RANGE, EtcdClient, Method
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed, EtcdReplaced
+from klamm.metadata.etcd.etcd_history import find_commit, latest_of
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Commit, MetadataStoreError, Versioned
+from klamm.metadata.store_identity import StoreCommit
 
 __all__ = ["EtcdWatch", "end_of"]
 
@@ -66,6 +68,8 @@ class EtcdWatch:
         self._fail = fail
         self._revision = 0
         """All changes up to here have been delivered."""
+        self.latest: StoreCommit | None = None
+        """The latest entry that was delivered."""
         self._known: dict[str, int] = {}
         """The `mod_revision` of every key that was delivered: a comparison finds deletions with it."""
         self._ends = threading.Event()
@@ -96,9 +100,7 @@ class EtcdWatch:
                 if must_read:
                     self._read_all()
                     must_read = False
-                # A linearizable read: a store that was restored would otherwise show an older state, or nothing for
-                # long.
-                self._client.call(RANGE, messages.RangeRequest(key=self._prefix, count_only=True))
+                self._check_history()
                 is_interrupted = False
                 self._follow()
                 self._ends.wait(_RETRY_S)
@@ -125,6 +127,20 @@ class EtcdWatch:
                 _logger.exception("the watch of the metadata failed")
                 self._fail(MetadataStoreError(f"the watch of the metadata failed: {error!r}"))
                 return
+
+    def _check_history(self) -> None:
+        """Raises EtcdReplaced if etcd has lost what was delivered: it was restored. Raises also MetadataStoreError.
+
+        Otherwise the watch would show an older state, or nothing for long.
+        """
+        # A linearizable read: the client compares the revision.
+        self._client.call(RANGE, messages.RangeRequest(key=self._prefix, count_only=True))
+        latest = self.latest
+        if latest is not None and find_commit(self._client, self._prefix, latest) != latest:
+            raise EtcdReplaced(
+                f"etcd had another value of {latest.key!r} at revision {latest.revision}: it was restored from a "
+                "backup, and has gone on from there"
+            )
 
     def _read_all(self) -> None:
         """Reads all keys at one revision, and delivers what differs from what was delivered before."""
@@ -223,6 +239,8 @@ class EtcdWatch:
             self._deliver(revision, commit)
         except MetadataStoreError as error:
             raise _Refused(error) from error
+        if commit is not None:
+            self.latest = latest_of(commit) or self.latest
 
     def _key_of(self, entry: messages.KeyValue) -> str:
         return entry.key[len(self._prefix) :].decode("utf-8", "surrogateescape")

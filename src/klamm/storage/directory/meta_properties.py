@@ -18,6 +18,7 @@ __all__ = ["InconsistentDataDirectory", "META_PROPERTIES_FILE", "MetaProperties"
 META_PROPERTIES_FILE: Final = "meta.properties"
 _VERSION: Final = "1"
 _INCARNATION: Final = "klamm.incarnation"
+_STORE_COMMIT: Final = "klamm.store.commit"
 _STORE: Final = ("klamm.store.cluster.id", "klamm.store.prefix", "klamm.store.revision")
 
 
@@ -36,6 +37,8 @@ class MetaProperties(NamedTuple):
     store: tuple[str, str, int] | None = None
     """The metadata store that other brokers share: its own cluster id, the prefix of the keys, and the highest revision
     that was recorded. None for the folder of a single broker. Kafka ignores it."""
+    store_commit: tuple[int, str, str] | None = None
+    """Revision, digest and key of the latest transaction in that store that was recorded. Kafka ignores it."""
 
     @classmethod
     def read(cls, directory: Path) -> MetaProperties | None:
@@ -65,6 +68,7 @@ class MetaProperties(NamedTuple):
                 properties.get("directory.id"),
                 properties.get(_INCARNATION),
                 _store_of(properties),
+                _commit_of(properties.get(_STORE_COMMIT)),
             )
         except (KeyError, ValueError) as error:
             raise InconsistentDataDirectory(f"{path} lacks a cluster.id or a node.id that is a number") from error
@@ -96,7 +100,9 @@ class MetaProperties(NamedTuple):
         directory_id = known.directory_id if known is not None else None
         if directory_id is None:
             directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        properties = cls(cluster_id, node_id, directory_id, incarnation, known.store if known is not None else None)
+        properties = cls(cluster_id, node_id, directory_id, incarnation)
+        if known is not None:
+            properties = properties._replace(store=known.store, store_commit=known.store_commit)
         properties.write(directory)
         return properties
 
@@ -117,6 +123,7 @@ class MetaProperties(NamedTuple):
             "node.id": self.node_id,
             _INCARNATION: self.incarnation,
             **(dict(zip(_STORE, self.store, strict=True)) if self.store is not None else {}),
+            _STORE_COMMIT: None if self.store_commit is None else " ".join(map(str, self.store_commit)),
         }
         text = "".join(f"{key}={value}\n" for key, value in properties.items() if value is not None)
         write_atomically(directory / META_PROPERTIES_FILE, text.encode("latin-1"))
@@ -127,3 +134,10 @@ def _store_of(properties: dict[str, str]) -> tuple[str, str, int] | None:
         return None
     cluster_id, prefix, revision = (properties[key] for key in _STORE)
     return cluster_id, prefix, int(revision)
+
+
+def _commit_of(text: str | None) -> tuple[int, str, str] | None:
+    if text is None:
+        return None
+    revision, digest, key = text.split(" ", 2)
+    return int(revision), digest, key

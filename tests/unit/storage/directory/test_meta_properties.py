@@ -26,12 +26,12 @@ def test_the_file_is_javas(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(
         "#\n#Fri Nov 20 04:48:30 UTC 2026\ncluster.id=a-B_c\nversion = 1\ndirectory.id=xyz\nnode.id=3\n"
     )
-    assert MetaProperties.read(tmp_path) == ("a-B_c", 3, "xyz", None, None)
+    assert MetaProperties.read(tmp_path) == ("a-B_c", 3, "xyz", None, None, None)
 
 
 def test_the_shared_store_is_recorded_and_kept(tmp_path: Path) -> None:
     """The metadata store that brokers share stays recorded when a run of the broker is recorded."""
-    known = _ensure(tmp_path)._replace(store=("f39c", "klamm/a", 17))
+    known = _ensure(tmp_path)._replace(store=("f39c", "klamm/a", 17), store_commit=(16, "0a1b", "topics/a b"))
     known.write(tmp_path)
     assert MetaProperties.read(tmp_path) == known
     recorded = MetaProperties.ensure(known, tmp_path, cluster_id="c1", node_id=1, incarnation="one")
