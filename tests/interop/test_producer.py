@@ -26,6 +26,7 @@ from klamm.client.config import ClientConfig
 from klamm.client.connection import Connection
 from klamm.client.conversation import Offers
 from klamm.client.producer.aio_producer import AsyncProducer
+from klamm.client.producer.batch import NO_IDENTITY
 from klamm.client.producer.errors import (
     DeliveryRefused,
     ProducerFenced,
@@ -428,6 +429,18 @@ def test_a_second_producer_fences_the_first(site: Site, config: ClientConfig, to
         with pytest.raises(ProducerFenced):
             first.send(topic, b"late", partition=0)
     assert consumed(site, topic)[0] == [b"second"]
+
+
+def test_the_epoch_tells_whether_there_was_an_earlier_producer(config: ClientConfig) -> None:
+    """The first producer of a transactional id gets the epoch 0, and each later one a higher epoch."""
+    transactional = ProducerConfig(config, transactional_id=f"epochs-{uuid.uuid4().hex}")
+    epochs = []
+    for _ in range(3):
+        with BlockingProducer(transactional) as producer:
+            assert producer.identity == NO_IDENTITY
+            producer.init_transactions()
+            epochs.append(producer.identity.epoch)
+    assert epochs == [0, 1, 2]
 
 
 def test_a_fenced_record_must_be_aborted_and_then_fails(site: Site, config: ClientConfig, topic: str) -> None:

@@ -216,3 +216,43 @@ def test_a_producer_that_only_counts_sees_new_partitions(broker: Broker, monkeyp
     time.sleep(0.2)
     assert producer.partitions_of("grown") == 5
     producer.close(Millis(0))
+
+
+def finished_batch(value: bytes) -> bytes:
+    """Returns a finished batch of one record."""
+    return encode_batch([(time.time_ns() // 1_000_000, None, value, ())])
+
+
+def test_an_added_partition_is_found(broker: Broker) -> None:
+    """A producer that knows a topic finds a partition that was added later, in records and in finished batches. It
+    refuses a partition that does not exist after one refresh of the metadata."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for name in ("blocking", "asyncio"):
+        admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+
+    def grow(name: str, count: int) -> None:
+        admin.create_partitions([NewPartitions(name, count)])[name].result(30)
+
+    with BlockingProducer(reachable(broker)) as producer:
+        assert producer.partitions_of("blocking") == 1
+        grow("blocking", 2)
+        deliveries = [producer.send_batch("blocking", 1, finished_batch(b"v"))]
+        grow("blocking", 3)
+        deliveries.append(producer.send("blocking", b"v", partition=2))
+        producer.flush()
+        assert [delivery.offset for delivery in deliveries] == [0, 0]
+        with pytest.raises(PartitionMissing, match="has no partition 3: it has 3"):
+            producer.send_batch("blocking", 3, finished_batch(b"v"))
+
+    async def run() -> None:
+        async with AsyncProducer(reachable(broker)) as producer:
+            assert await producer.partitions_of("asyncio") == 1
+            grow("asyncio", 2)
+            delivery = await producer.send_batch("asyncio", 1, finished_batch(b"v"))
+            assert await producer.delivered(delivery) == 0
+            grow("asyncio", 3)
+            assert await producer.delivered(await producer.send("asyncio", b"v", partition=2)) == 0
+            with pytest.raises(PartitionMissing, match="has no partition 3: it has 3"):
+                await producer.send("asyncio", b"v", partition=3)
+
+    asyncio.run(run())

@@ -57,15 +57,21 @@ class AsyncProducer:
         """Memory of the records that are not acknowledged yet, of `buffer.memory`."""
         return self._machine.used_bytes
 
-    async def partitions_of(self, topic: str) -> int:
-        """Returns the number of the topic's partitions. Raises `PartitionMissing` if the topic does not exist."""
-        if (count := self._front.count(topic)) is not None:
-            return count
-        self._wake()
-        if not await self._wait(lambda: self._front.count(topic) is not None, Millis(self._config.max_block_ms)):
-            raise self._front.topic_missing(topic)
+    async def partitions_of(self, topic: str, *, at_least: int = 1) -> int:
+        """Returns the number of the topic's partitions, as `BlockingProducer.partitions_of`."""
+        limit_ms = Millis(self._config.max_block_ms)
         count = self._front.count(topic)
-        assert count is not None
+        if count is not None and count < at_least:
+            is_refreshed = self._machine.refresh_topic(topic, self._now())
+            self._wake()
+            await self._wait(is_refreshed, limit_ms)
+            count = self._front.count(topic)
+        if count is None:
+            self._wake()
+            if not await self._wait(lambda: self._front.count(topic) is not None, limit_ms):
+                raise self._front.topic_missing(topic)
+            count = self._front.count(topic)
+            assert count is not None
         return count
 
     async def send(
@@ -80,7 +86,9 @@ class AsyncProducer:
     ) -> Delivery:
         """Adds one record to a batch of its partition, as `BlockingProducer.send`. Waits only for the topic's metadata
         and for room in `buffer.memory`; `delivered` waits for the acknowledgement."""
-        count = self._front.count(topic) or await self.partitions_of(topic)
+        at_least = 1 if partition is None else partition + 1
+        if (count := self._front.count(topic) or 0) < at_least:
+            count = await self.partitions_of(topic, at_least=at_least)
         place = self._front.place(topic, partition, key, value, count)
         record: UnstampedRecord = (
             time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms,
@@ -96,7 +104,8 @@ class AsyncProducer:
 
     async def send_batch(self, topic: str, partition: int, batch: bytes | memoryview) -> Delivery:
         """Adds one finished record batch, as `BlockingProducer.send_batch`."""
-        count = self._front.count(topic) or await self.partitions_of(topic)
+        if (count := self._front.count(topic) or 0) <= partition:
+            count = await self.partitions_of(topic, at_least=partition + 1)
         place = self._front.place(topic, partition, None, None, count)
         delivery = self._machine.send_batch(place, batch, self._now())
         if delivery is None:

@@ -22,6 +22,7 @@ from klamm.client.errors import ConnectionFailed, RequestTimedOut, UnsupportedBy
 from klamm.client.producer.accumulator import Accumulator
 from klamm.client.producer.actions import Action, Send
 from klamm.client.producer.backoff import Backoff
+from klamm.client.producer.batch import ProducerIdentity
 from klamm.client.producer.errors import ProducerClosed, ProducerFailed
 from klamm.client.producer.links import Link, Links, MetadataUnderWay, ProduceUnderWay, UnderWay
 from klamm.client.producer.metadata_refresh import MetadataRefresh
@@ -86,6 +87,11 @@ class ProducerMachine:
         return self._accumulator.unfinished
 
     @property
+    def identity(self) -> ProducerIdentity:
+        """Producer id and epoch; `NO_IDENTITY` before they are known."""
+        return self._transactions.identity
+
+    @property
     def failure(self) -> Exception | None:
         """Why the producer can't be used any more; None while it can."""
         return self._transactions.error if self._transactions.has_failed else None
@@ -109,6 +115,12 @@ class ProducerMachine:
     def keep_metadata(self, now: Millis) -> None:
         """Lets the present metadata count as new: no broker has answered."""
         self._metadata.keep(now)
+
+    def refresh_topic(self, topic: str, now: Millis) -> Callable[[], bool]:
+        """Requests the metadata of a known topic again. Returns a function that tells whether they have arrived."""
+        self._metadata.used(topic, now)
+        request = self._metadata.refresh()
+        return lambda: self._metadata.answered_request >= request
 
     def forget_topic(self, topic: str) -> None:
         """Stops asking for a topic that does not exist."""

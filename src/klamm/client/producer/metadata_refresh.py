@@ -37,6 +37,10 @@ class MetadataRefresh:
         """When each topic was used last; None before it was first asked for."""
         self._is_stale = False
         self._is_under_way = False
+        self._requests = 0
+        """How many requests were sent."""
+        self.answered_request = 0
+        """The number of the newest request that was answered."""
         self._not_before: Millis = Millis(0)
         self._due: float = float("inf")
         self._attempts = 0
@@ -59,10 +63,12 @@ class MetadataRefresh:
         self._topics.pop(topic, None)
         self.refused.pop(topic, None)
 
-    def refresh(self) -> None:
+    def refresh(self) -> int:
         """Requests a refresh, because a broker's answer, or a missing answer, shows that the metadata are out of
-        date."""
+        date. Returns the number of the next request: the metadata are newer than this call when `answered_request` has
+        reached it."""
         self._is_stale = True
+        return self._requests + 1
 
     def is_old(self, now: Millis) -> bool:
         """Returns whether the metadata have reached their maximum age."""
@@ -98,12 +104,14 @@ class MetadataRefresh:
     def sent(self, now: Millis) -> list[str]:
         """Notes that the request was sent, and returns its topics."""
         self._is_under_way, self._is_stale = True, False
+        self._requests += 1
         self._topics = {topic: now if used_at is None else used_at for topic, used_at in self._topics.items()}
         return list(self._topics)
 
     def answered(self, answer: MetadataResponse, topics: list[str], now: Millis) -> None:
         """Applies the response."""
         self._is_under_way = False
+        self.answered_request = self._requests
         self.refused = self.view.apply(answer, topics)
         self._due = now + _MAXIMUM_AGE_MS
         missing = [name for name in self.view.missing(self._topics) if name not in topics or name not in self.refused]

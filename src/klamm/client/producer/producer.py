@@ -17,6 +17,7 @@ from klamm.client.config import Address
 from klamm.client.connection import Connection, Pending
 from klamm.client.errors import ConnectionFailed
 from klamm.client.producer.actions import Connect, Disconnect, Send
+from klamm.client.producer.batch import ProducerIdentity
 from klamm.client.producer.errors import ProducerClosed
 from klamm.client.producer.front import ProducerFront
 from klamm.client.producer.outcome import Delivery, Operation
@@ -63,8 +64,9 @@ class BlockingProducer:
         """Memory of the records that are not acknowledged yet, of `buffer.memory`."""
         return self._machine.used_bytes
 
-    def partitions_of(self, topic: str) -> int:
-        """Returns the number of the topic's partitions. Raises `PartitionMissing` if the topic does not exist."""
+    def partitions_of(self, topic: str, *, at_least: int = 1) -> int:
+        """Returns the number of the topic's partitions. If the metadata have fewer than `at_least`, refreshes them
+        once, because the topic may have grown. Raises `PartitionMissing` if the topic does not exist."""
         limit_ms = Millis(self._config.max_block_ms)
         count = self._front.count(topic)
         if count is not None and self._machine.metadata_are_old(_now()):
@@ -73,6 +75,9 @@ class BlockingProducer:
                 count = self._front.count(topic)
             else:
                 self._machine.keep_metadata(_now())
+        if count is not None and count < at_least:
+            self._wait(self._machine.refresh_topic(topic, _now()), limit_ms)
+            count = self._front.count(topic)
         if count is None:
             if not self._wait(lambda: self._front.count(topic) is not None, limit_ms):
                 raise self._front.topic_missing(topic)
@@ -96,7 +101,10 @@ class BlockingProducer:
         `RecordTooLarge`, `PartitionMissing`, and `TransactionMustAbort` when the transaction has failed.
         """
         known = self._machine.view.topic(topic)
-        count = self.partitions_of(topic) if known is None else len(known.partitions)
+        count = 0 if known is None else len(known.partitions)
+        at_least = 1 if partition is None else partition + 1
+        if count < at_least:
+            count = self.partitions_of(topic, at_least=at_least)
         place = self._front.place(topic, partition, key, value, count)
         record: UnstampedRecord = (
             time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms,
@@ -120,7 +128,8 @@ class BlockingProducer:
         of consecutive offsets with timestamps of its producer; `RecordTooLarge` if it is larger than
         `max.request.size`, since finished batches are not split.
         """
-        place = self._front.place(topic, partition, None, None, self.partitions_of(topic))
+        count = self.partitions_of(topic, at_least=partition + 1)
+        place = self._front.place(topic, partition, None, None, count)
         now = _now()
         delivery = self._machine.send_batch(place, batch, now)
         if delivery is None:
@@ -142,6 +151,12 @@ class BlockingProducer:
             raise self._front.gave_up(operation.name, timeout_ms or _AT_ONCE)
 
     # Transactions.
+
+    @property
+    def identity(self) -> ProducerIdentity:
+        """Producer id and epoch; `NO_IDENTITY` before they are known. After `init_transactions`, the epoch is 0 if the
+        coordinator knew no earlier producer of the transactional id."""
+        return self._machine.identity
 
     def init_transactions(self) -> None:
         """Gets producer id and epoch for the transactional id: fences its earlier producers and ends their open

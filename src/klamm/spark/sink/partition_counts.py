@@ -24,9 +24,7 @@ def count_partitions(borrowed: BorrowedProducer, rows: TopicRows) -> int:
     if smallest is None:  # no row names a partition
         return count
     if largest >= count:
-        # The topic may have grown since the producer asked for its partitions.
-        borrowed.renew()
-        count = borrowed.producer.partitions_of(rows.topic)
+        count = borrowed.producer.partitions_of(rows.topic, at_least=largest + 1)
     for partition in (smallest, largest):
         if not 0 <= partition < count:
             raise RowRefused(

@@ -26,17 +26,11 @@ class BorrowedProducer:
 
     @property
     def producer(self) -> BlockingProducer:
-        """The producer; another one after `renew`."""
+        """The producer."""
         producer = _producers.get(self._key)
         if producer is None:
             producer = _producers[self._key] = BlockingProducer(self._key[1])
         return producer
-
-    def renew(self) -> None:
-        """Sends what the producer holds, and replaces the producer by one without metadata of the cluster."""
-        producer = _producers.pop(self._key, None)
-        if producer is not None:
-            producer.close()
 
     def drop(self) -> None:
         """Removes the producer, and drops what it has not sent."""

@@ -92,6 +92,20 @@ def test_a_window_of_five_batches_opens_after_the_first() -> None:
     assert len(world.model.partitions[0].records) == 20
 
 
+def test_a_refresh_shows_what_is_newer_than_the_call() -> None:
+    """A refresh ends with the answer to a request that was sent after the call, not with one that was on its way."""
+    world = new_world()
+    world.machine.partition_count(TOPIC)
+    world.run(until(lambda: any(request.api_key == METADATA for request in world.sent)))
+    is_refreshed = world.machine.refresh_topic(TOPIC, world.now)
+    world.run(until(lambda: world.machine.partition_count(TOPIC) is not None))
+    assert not is_refreshed()
+
+    world.run(until(is_refreshed))
+
+    assert len([request for request in world.sent if request.api_key == METADATA]) == 2
+
+
 def test_memory_is_bounded_and_freed() -> None:
     """A full buffer accepts no batch, and acknowledged batches free their memory."""
     size = len(encode_batch([(1, None, b"v", ())]))
