@@ -11,6 +11,7 @@ import re
 import shutil
 import uuid
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -119,16 +120,7 @@ class _LocalFolder:
 
 class _RemoteFolder:
     def __init__(self, uri: str) -> None:
-        import pyarrow as pa
-        from pyarrow import fs
-
-        scheme = _SCHEME.match(uri)
-        assert scheme is not None
-        known = "s3:" + uri[scheme.end() :] if scheme[0].lower() in _SCHEMES_OF_S3 else uri
-        try:
-            self._files, self._root = fs.FileSystem.from_uri(known)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise OSError(f"pyarrow.fs can't open {uri}: {error}") from None
+        self._files, self._root = _opened(uri, os.getpid())
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -178,3 +170,23 @@ class _RemoteFolder:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+
+@lru_cache(maxsize=16)
+def _opened(uri: str, process_id: int) -> tuple[fs.FileSystem, str]:
+    """Opens a file system; returns it with the folder's path in it. Raises `OSError`.
+
+    A process opens equal locations once: each opening may look up the bucket's region, or connect. A forked child must
+    not use the connections of its parent, so the process id is a part of the key.
+    """
+    import pyarrow as pa
+    from pyarrow import fs
+
+    scheme = _SCHEME.match(uri)
+    assert scheme is not None
+    known = "s3:" + uri[scheme.end() :] if scheme[0].lower() in _SCHEMES_OF_S3 else uri
+    try:
+        files, root = fs.FileSystem.from_uri(known)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise OSError(f"pyarrow.fs can't open {uri}: {error}") from None
+    return files, root

@@ -71,6 +71,17 @@ def test_locations(location: str, expected: str) -> None:
     assert absolute_location(location) == expected
 
 
+def test_a_process_opens_a_file_system_once() -> None:
+    """Folders with equal locations share a file system. Each opening of pyarrow's file system in memory is another one,
+    so a file of the first folder is in the second one only if they share it. Another location has its own."""
+    location = "mock:///shared"
+    with folder_at(location).open_to_write("a/b") as file:
+        file.write(b"content")
+
+    assert folder_at(location).read("a/b") == b"content"
+    assert folder_at("mock:///other").read("a/b") is None
+
+
 def test_an_unknown_file_system_is_explained() -> None:
     """The error for an unknown file system names the location."""
     with pytest.raises(OSError, match=r"pyarrow\.fs can't open nofs://a"):

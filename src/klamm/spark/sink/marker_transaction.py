@@ -9,7 +9,6 @@ import time
 
 from klamm.client.cluster import Cluster
 from klamm.client.committed_offsets import GroupOffsets
-from klamm.client.producer.outcome import Delivery
 from klamm.client.producer.producer import BlockingProducer
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.transactions import OffsetToCommit
@@ -20,6 +19,7 @@ from klamm.spark.sink.marker import Marker, group_of, transactional_id_of
 from klamm.spark.sink.offsets_retention import offsets_retention_ms
 from klamm.spark.sink.replay_decision import MarkerTerms, Replay, decide, marker_for
 from klamm.spark.sink.staged_batches import StagedBatch
+from klamm.spark.sink.watched_deliveries import WatchedDeliveries
 
 __all__ = ["MarkerTransaction"]
 
@@ -45,7 +45,7 @@ class MarkerTransaction:
             dataclasses.replace(config, transactional_id=transactional_id_of(batch.query_id))
         )
         self._cluster = Cluster(config.client)
-        self._deliveries: list[Delivery] = []
+        self._deliveries = WatchedDeliveries()
         self._sent_bytes = 0
         self._timeout_ms = config.transaction_timeout_ms
         self._began_at: float | None = None
@@ -82,14 +82,14 @@ class MarkerTransaction:
 
     def send_batch(self, batch: StagedBatch) -> None:
         """Sends a record batch; waits only for the producer's memory."""
-        self._deliveries.append(self._producer.send_batch(batch.topic, batch.partition, batch.data))
+        self._deliveries.add(self._producer.send_batch(batch.topic, batch.partition, batch.data))
         self._sent_bytes += len(batch.data)
-        self._check()
+        self._deliveries.check()
 
     def flush(self) -> None:
         """Waits until the brokers have acknowledged all record batches."""
         self._producer.flush()
-        self._check()
+        self._deliveries.check()
 
     def move_marker(self) -> None:
         """Commits the marker in the transaction (TxnOffsetCommit)."""
@@ -128,12 +128,3 @@ class MarkerTransaction:
         offsets = GroupOffsets(self._cluster, group_of(self.batch.query_id))
         commits = offsets.commits([self._place], requires_stable=requires_stable)
         return marker_for(self.batch, commits.get(self._place))
-
-    def _check(self) -> None:
-        left = []
-        for delivery in self._deliveries:
-            if not delivery.is_done:
-                left.append(delivery)
-            elif delivery.error is not None:
-                raise delivery.error
-        self._deliveries = left

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from klamm.client.producer.outcome import Delivery
 from klamm.spark.sink.partition_counts import count_partitions
 from klamm.spark.sink.row_batches import RowBatches
 from klamm.spark.sink.shared_producers import BorrowedProducer
 from klamm.spark.sink.sink_options import SinkOptions
 from klamm.spark.sink.topic_rows import TopicRows
+from klamm.spark.sink.watched_deliveries import WatchedDeliveries
 
 __all__ = ["RowSender"]
 
@@ -18,7 +18,7 @@ class RowSender:
     def __init__(self, borrowed: BorrowedProducer, options: SinkOptions) -> None:
         self._borrowed = borrowed
         self._batches = RowBatches(options)
-        self._deliveries: list[Delivery] = []
+        self._deliveries = WatchedDeliveries()
 
     def send(self, rows: TopicRows) -> None:
         """Sends rows of one topic; waits only for the producer's memory.
@@ -29,19 +29,10 @@ class RowSender:
         count = count_partitions(self._borrowed, rows)
         producer = self._borrowed.producer
         for batch in self._batches.build(rows, count):
-            self._deliveries.append(producer.send_batch(rows.topic, batch.partition, batch.data))
-        self._check()
+            self._deliveries.add(producer.send_batch(rows.topic, batch.partition, batch.data))
+        self._deliveries.check()
 
     def finish(self) -> None:
         """Waits until all records are acknowledged. Raises the error of the first one that failed."""
         self._borrowed.producer.flush()
-        self._check()
-
-    def _check(self) -> None:
-        left = []
-        for delivery in self._deliveries:
-            if not delivery.is_done:
-                left.append(delivery)
-            elif delivery.error is not None:
-                raise delivery.error
-        self._deliveries = left
+        self._deliveries.check()
