@@ -71,7 +71,9 @@ class MarkerTransaction:
         """Returns whether to send the micro-batch or to drop it. Raises `MarkerMissing` and `MarkerConflict` too."""
         is_first = marker is None and self.batch.batch_id == 0
         retention_ms = offsets_retention_ms(self._cluster) if is_first else None
-        return decide(self.batch, marker, MarkerTerms(Millis(time.time_ns() // 1_000_000), retention_ms, first_batch))
+        now_ms = Millis(time.time_ns() // 1_000_000)
+        is_first_attempt = self._producer.identity.epoch == 0
+        return decide(self.batch, marker, MarkerTerms(now_ms, retention_ms, is_first_attempt, first_batch))
 
     def begin(self) -> None:
         """Begins the transaction. Raises `PartitionMissing` if there is no topic for the marker."""

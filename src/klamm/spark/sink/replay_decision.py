@@ -8,6 +8,7 @@ micro-batch's id:
     ----------------------------------------  --------------------------------------------------------------
     none, N = 0, planned a short time ago     send
     none, N = 0, planned long ago             MarkerMissing: the marker may have expired
+    none, N = 0, time of the plan not known   send in the first attempt, MarkerMissing in a repetition
     none, N > 0                               MarkerMissing
     none, klamm.sink.first.batch is N         send: the user says that the topics don't have it
     none, klamm.sink.first.batch is N + 1     drop: the user says that the topics have it
@@ -17,6 +18,10 @@ micro-batch's id:
     of N - 1, another hash                    MarkerConflict
     older than N - 1                          MarkerConflict: micro-batches were skipped
     newer than N                              MarkerConflict: the checkpoint is an older copy
+
+"Long ago" is the retention of offsets. If no broker tells it, the first attempt assumes a day, and a repetition the
+shortest time that a broker can be set to. The first attempt has the producer epoch 0: each InitProducerId for the
+query's transactional id raises the epoch, so no attempt before it can have written anything.
 
 A wrong decision to send would duplicate records, a wrong decision to drop would lose records. Where the table can't
 exclude both, it raises an error. Pure: the clock is an argument.
@@ -36,8 +41,11 @@ from klamm.spark.sink.marker_errors import MarkerConflict, MarkerDamaged, Marker
 
 __all__ = ["MarkerTerms", "Replay", "decide", "has_landed", "is_of_another_run", "marker_for"]
 
-_ASSUMED_RETENTION_MS: Final = Millis(24 * 60 * 60 * 1000)
-"""Used if the broker does not return `offsets.retention.minutes`. Kafka's default is seven days."""
+_RETENTION_OF_FIRST_ATTEMPT_MS: Final = Millis(24 * 60 * 60 * 1000)
+"""Used by the first attempt if no broker returns `offsets.retention.minutes`. A coordinator forgets the epoch of a
+transactional id after `transactional.id.expiration.ms`, seven days by default: within a day, epoch 0 is reliable."""
+_SHORTEST_RETENTION_MS: Final = Millis(60 * 1000)
+"""Used by a repetition then: the lowest value of `offsets.retention.minutes`."""
 
 
 class Replay(Enum):
@@ -52,7 +60,9 @@ class MarkerTerms(NamedTuple):
 
     now_ms: Millis
     retention_ms: Millis | None
-    """How long the broker keeps the offsets of a group without members; None if it does not say."""
+    """How long the brokers keep the offsets of a group without members; None if no broker says it."""
+    is_first_attempt: bool
+    """Whether no earlier attempt can have written the micro-batch: nothing initialized the transactional id before."""
     first_batch: FirstBatch | None = None
     """What the user says. It counts only for the query that it names."""
 
@@ -112,10 +122,18 @@ def _without_marker(batch: CheckpointBatch, terms: MarkerTerms) -> Replay:
         return Replay.DROP
     if batch.batch_id > 0:
         raise _missing(batch)
-    retention_ms = _ASSUMED_RETENTION_MS if terms.retention_ms is None else terms.retention_ms
-    if batch.planned_ms is not None and terms.now_ms - batch.planned_ms >= retention_ms:
-        raise _missing_at_first(batch, terms.now_ms - batch.planned_ms)
+    if batch.planned_ms is None and not terms.is_first_attempt:
+        raise _missing_at_first(batch, "the checkpoint does not say when Spark planned this micro-batch", terms)
+    if batch.planned_ms is not None and terms.now_ms - batch.planned_ms >= _retention_ms(terms):
+        age = _plain_time(terms.now_ms - batch.planned_ms)
+        raise _missing_at_first(batch, f"Spark planned this micro-batch {age} ago", terms)
     return Replay.SEND
+
+
+def _retention_ms(terms: MarkerTerms) -> Millis:
+    if terms.retention_ms is not None:
+        return terms.retention_ms
+    return _RETENTION_OF_FIRST_ATTEMPT_MS if terms.is_first_attempt else _SHORTEST_RETENTION_MS
 
 
 def _missing(batch: CheckpointBatch) -> MarkerMissing:
@@ -129,11 +147,16 @@ def _missing(batch: CheckpointBatch) -> MarkerMissing:
     )
 
 
-def _missing_at_first(batch: CheckpointBatch, age_ms: int) -> MarkerMissing:
+def _missing_at_first(batch: CheckpointBatch, age: str, terms: MarkerTerms) -> MarkerMissing:
+    permission = (
+        " No broker tells the sink this time, so the sink assumes "
+        f"{'a day' if terms.is_first_attempt else 'the shortest one, a minute'}. With the ACL DESCRIBE_CONFIGS on the "
+        "cluster, the sink can find it out."
+    )
     return MarkerMissing(
-        f"{_stopped(batch)}: the query has no marker, and Spark planned this micro-batch {_plain_time(age_ms)} ago. An "
-        "earlier run may have written it, with a marker that has expired since (a broker keeps it for "
-        f"offsets.retention.minutes). {_ask_the_user(batch)}"
+        f"{_stopped(batch)}: the query has no marker, and {age}. An earlier run may have written it, with a marker "
+        "that has expired since (a broker keeps it for offsets.retention.minutes)."
+        f"{permission if terms.retention_ms is None else ''} {_ask_the_user(batch)}"
     )
 
 

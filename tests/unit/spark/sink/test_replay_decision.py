@@ -18,7 +18,7 @@ from klamm.spark.sink.replay_decision import MarkerTerms, Replay, decide, has_la
 
 PLANNED_MS = 1_795_494_539_888
 HOUR_MS = 3_600_000
-NOW = MarkerTerms(Millis(PLANNED_MS + 1000), None)
+NOW = MarkerTerms(Millis(PLANNED_MS + 1000), None, is_first_attempt=False)
 
 
 def hash_of(name: str) -> str:
@@ -129,23 +129,27 @@ def test_what_the_user_says_of_another_query_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("age_ms", "retention_ms", "is_refused"),
+    ("age_ms", "retention_ms", "is_first_attempt", "is_refused"),
     [
-        (23 * HOUR_MS, None, False),
-        (24 * HOUR_MS, None, True),
-        (6 * 24 * HOUR_MS, 7 * 24 * HOUR_MS, False),
-        (7 * 24 * HOUR_MS, 7 * 24 * HOUR_MS, True),
-        (59_000, 60_000, False),
-        (60_000, 60_000, True),
-        (-HOUR_MS, 60_000, False),  # another driver's clock
+        (23 * HOUR_MS, None, True, False),
+        (24 * HOUR_MS, None, True, True),
+        (59_000, None, False, False),
+        (60_000, None, False, True),
+        (6 * 24 * HOUR_MS, 7 * 24 * HOUR_MS, False, False),
+        (7 * 24 * HOUR_MS, 7 * 24 * HOUR_MS, False, True),
+        (7 * 24 * HOUR_MS, 7 * 24 * HOUR_MS, True, True),
+        (59_000, 60_000, False, False),
+        (60_000, 60_000, False, True),
+        (-HOUR_MS, 60_000, False, False),  # another driver's clock
     ],
 )
 def test_an_old_first_micro_batch_may_have_lost_its_marker(
-    age_ms: int, retention_ms: int | None, is_refused: bool
+    age_ms: int, retention_ms: int | None, is_first_attempt: bool, is_refused: bool
 ) -> None:
     """An old first micro-batch without a marker is refused, because its marker may have expired before the query
-    restarted."""
-    terms = MarkerTerms(Millis(PLANNED_MS + age_ms), None if retention_ms is None else Millis(retention_ms))
+    restarted. If no broker tells the retention, the first attempt assumes a day, and a repetition a minute."""
+    known = None if retention_ms is None else Millis(retention_ms)
+    terms = MarkerTerms(Millis(PLANNED_MS + age_ms), known, is_first_attempt)
     if is_refused:
         with pytest.raises(MarkerMissing, match=r"klamm\.sink\.first\.batch=q/0 if they don't"):
             decide(batch(0), None, terms)
@@ -156,9 +160,29 @@ def test_an_old_first_micro_batch_may_have_lost_its_marker(
     assert decide(batch(0), marker(0), terms) is Replay.DROP
 
 
-def test_a_first_micro_batch_of_unknown_age_is_sent() -> None:
-    """A first micro-batch of unknown age is sent, because a later Spark version may write the time elsewhere."""
-    assert decide(batch(0)._replace(planned_ms=None), None, NOW) is Replay.SEND
+@pytest.mark.parametrize("retention_ms", [None, Millis(HOUR_MS)])
+def test_a_first_micro_batch_of_unknown_age(retention_ms: Millis | None) -> None:
+    """A later Spark version may write the time of the plan elsewhere. Then the first attempt sends micro-batch 0, and
+    a repetition stops, because its marker may have expired."""
+    given = batch(0)._replace(planned_ms=None)
+    terms = NOW._replace(retention_ms=retention_ms)
+    assert decide(given, None, terms._replace(is_first_attempt=True)) is Replay.SEND
+    with pytest.raises(MarkerMissing, match="does not say when Spark planned this micro-batch"):
+        decide(given, None, terms)
+    assert decide(given, None, terms._replace(first_batch=FirstBatch("q", 0))) is Replay.SEND
+
+
+@pytest.mark.parametrize(
+    ("is_first_attempt", "assumed"), [(True, "assumes a day"), (False, "assumes the shortest one, a minute")]
+)
+def test_the_permission_that_would_tell_the_retention(is_first_attempt: bool, assumed: str) -> None:
+    """If no broker tells the retention, the error names the ACL and the assumption; otherwise it does not."""
+    terms = MarkerTerms(Millis(PLANNED_MS + 8 * 24 * HOUR_MS), None, is_first_attempt)
+    with pytest.raises(MarkerMissing, match=f"{assumed}.*DESCRIBE_CONFIGS on the cluster"):
+        decide(batch(0), None, terms)
+    with pytest.raises(MarkerMissing) as refused:
+        decide(batch(0), None, terms._replace(retention_ms=Millis(HOUR_MS)))
+    assert "DESCRIBE_CONFIGS" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +191,7 @@ def test_a_first_micro_batch_of_unknown_age_is_sent() -> None:
 def test_the_age_is_readable(age_ms: int, text: str) -> None:
     """The error gives the age of a micro-batch in minutes, hours or days."""
     with pytest.raises(MarkerMissing, match=text):
-        decide(batch(0), None, MarkerTerms(Millis(PLANNED_MS + age_ms), Millis(1)))
+        decide(batch(0), None, MarkerTerms(Millis(PLANNED_MS + age_ms), Millis(1), is_first_attempt=False))
 
 
 def test_a_marker_of_an_unknown_run() -> None:
