@@ -61,6 +61,24 @@ def test_a_driver_that_dies_within_foreach_batch(spark: SparkSession, topic: Top
     _die_and_repeat(query, point, 1)
 
 
+@pytest.mark.parametrize("point", ["decided", "committed"])
+def test_a_failed_write_is_repeated_within_foreach_batch(
+    spark: SparkSession, topic: Topic, tmp_path: Path, point: str
+) -> None:
+    """The function of `foreachBatch` catches the error of a write, and repeats the write: each row comes once, also if
+    the first attempt has landed."""
+    query = Query(spark, topic, tmp_path)
+    query.is_in_foreach_batch = query.repeats_failed_writes = True
+    for _ in range(3):
+        query.add()
+    query.points.stop_once_at(point, 1)
+
+    query.run()
+
+    assert query.points.was_reached
+    assert committed(topic) == query.written(3)
+
+
 def _die_and_repeat(query: Query, point: str, batch_id: int) -> None:
     topic = query.topic
     for _ in range(batch_id + 1):

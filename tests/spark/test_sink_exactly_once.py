@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.support.spark_queries import Runs
-from tests.support.spark_topics import Record, Topic
+from tests.support.spark_topics import Record, Topic, create_topic
 
 import klamm.spark
 from klamm.spark.source.errors import OptionError
+from klamm.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,11 +85,19 @@ def test_a_micro_batch_that_spark_repeats_is_dropped(
     assert files_in(tmp_path / "klamm-sink") == []
 
 
-def test_large_tasks_move_to_a_file(spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path) -> None:
-    """Large tasks write several record batches per partition to files in the folder `klamm.sink.staging`."""
+@pytest.mark.parametrize("scheme", ["", "file://", "local://"])
+def test_large_tasks_move_to_a_file(
+    spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path, scheme: str
+) -> None:
+    """Large tasks write several record batches per partition to files in the folder `klamm.sink.staging`.
+
+    The scheme `local` is another name of the local file system in pyarrow. The sink does not know it, and uses
+    `pyarrow.fs` as for a remote file system.
+    """
     staging = tmp_path / "staging"
     source.produce("x" * 1000 + str(number) for number in range(100))
-    more = {"klamm.sink.staging": str(staging), "klamm.sink.inline.bytes": "5000", "kafka.batch.size": "2000"}
+    location = f"{scheme}{staging}"
+    more = {"klamm.sink.staging": location, "klamm.sink.inline.bytes": "5000", "kafka.batch.size": "2000"}
     copy(spark, source, topic, tmp_path / "checkpoint", **more)
 
     assert values(topic) == Counter(("x" * 1000 + str(number)).encode() for number in range(100))
@@ -142,20 +152,34 @@ def test_update_mode_through_foreach_batch(
     assert files_in(tmp_path / "klamm-sink") == []
 
 
-def test_a_second_write_with_the_same_marker_is_refused(
-    spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path
+@pytest.mark.parametrize("spelling", ["the same", "another"])
+@pytest.mark.parametrize("first_fails", [False, True])
+def test_a_second_write_with_the_same_marker_is_refused(  # noqa: PLR0917
+    spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path, spelling: str, first_fails: bool
 ) -> None:
-    """A second write in one micro-batch is refused, because it would be dropped as a repetition of the first."""
-    write = klamm.spark.write_topic(**options(topic))
+    """A second write in one micro-batch is refused, because it would be dropped as a repetition of the first. The
+    cluster counts, not the text of its addresses. A write that failed may be repeated, but not by another write."""
+    first = klamm.spark.write_topic(**options(topic))
+    host, _, port = topic.bootstrap_servers.rpartition(":")
+    servers = topic.bootstrap_servers if spelling == "the same" else f"{host}:{port},localhost:{port}"
+    # The number of bytes makes it another write also with the same addresses.
+    others = options(topic, **{"kafka.bootstrap.servers": servers, "klamm.sink.inline.bytes": "1000"})
+    second = klamm.spark.write_topic(**others)
     refusals: list[Exception] = []
     done = threading.Event()
 
     def twice(frame: DataFrame, batch_id: int) -> None:
-        write(frame, batch_id)
+        if first_fails:
+            with pytest.raises(Exception, match="value"):
+                first(frame.selectExpr("1 value"), batch_id)
+        else:
+            first(frame, batch_id)
         try:
-            write(frame, batch_id)
+            second(frame, batch_id)
         except OptionError as error:
             refusals.append(error)
+        if first_fails:
+            first(frame, batch_id)
         done.set()
 
     source.produce(range(5))
@@ -166,6 +190,25 @@ def test_a_second_write_with_the_same_marker_is_refused(
     assert done.is_set()
     assert [str(each)[:13] for each in refusals] == ["micro-batch 0"]
     assert values(topic) == numbers(5)
+
+
+def test_two_clusters_in_one_micro_batch(spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path) -> None:
+    """Two clusters have markers of their own, also for topics with the same name."""
+    with Broker() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        other = create_topic(admin, broker.bootstrap_servers, topic.name, 3, {})
+        writes = [klamm.spark.write_topic(**options(each)) for each in (topic, other)]
+
+        def write_both(frame: DataFrame, batch_id: int) -> None:
+            for write in writes:
+                write(frame, batch_id)
+
+        source.produce(range(5))
+        frame = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
+        query = frame.select("value").writeStream.foreachBatch(write_both).option("checkpointLocation", str(tmp_path))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+        assert values(topic) == values(other) == numbers(5)
 
 
 @pytest.mark.parametrize("writes_before_failure", [1, 2])

@@ -30,6 +30,8 @@ class Query:
     def __init__(self, spark: SparkSession, topic: Topic, folder: Path, **options: str) -> None:
         self.is_in_foreach_batch = False
         """Whether `klamm.spark.write_topic` writes the micro-batches."""
+        self.repeats_failed_writes = False
+        """Whether the function of `foreachBatch` repeats a write that failed."""
         self.spark, self.topic, self.folder = spark, topic, folder
         self.input, self.checkpoint = folder / "input", folder / "checkpoint"
         self.input.mkdir()
@@ -81,6 +83,10 @@ class Query:
             frame.sparkSession.dataSource.register(StoppingSinkUnderKlammsName)
             try:
                 write(frame, batch_id)
+            except Exception:
+                if not self.repeats_failed_writes:
+                    raise
+                write(frame, batch_id)
             finally:
                 frame.sparkSession.dataSource.register(KlammDataSource)
 
@@ -112,6 +118,15 @@ class Query:
         """Makes Spark repeat a micro-batch."""
         for name in (f"{batch_id}", f".{batch_id}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    def plan_earlier(self, batch_id: int, minutes: int) -> None:
+        """Changes the checkpoint as if Spark had planned a micro-batch earlier."""
+        offsets = self.checkpoint / "offsets" / f"{batch_id}"
+        version, plan, *rest = offsets.read_text().split("\n")
+        fields = json.loads(plan)
+        fields["batchTimestampMs"] -= minutes * 60_000
+        offsets.write_text("\n".join([version, json.dumps(fields), *rest]))
+        offsets.with_name(f".{batch_id}.crc").unlink(missing_ok=True)
 
     def written(self, files: int) -> Counter[bytes | None]:
         """The rows of the first files."""

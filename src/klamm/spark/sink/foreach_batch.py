@@ -6,9 +6,13 @@ Spark 4.3 refuses the output mode `update` for Python sinks, but `foreachBatch` 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
 from klamm.spark.sink.sink_options import BATCH_ID_OPTION, QUERY_ID_OPTION, SinkOptions
 from klamm.spark.source.errors import OptionError
 
@@ -21,8 +25,29 @@ _QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
 _RUN_ID_PROPERTY: Final = "spark.jobGroup.id"
 _CHECKPOINT_OPTION: Final = "checkpointLocation"
 
-_written: dict[tuple[str, str, str], tuple[str | None, int]] = {}
-"""The run and micro-batch that this process has written last, by query, brokers and topic of the marker."""
+
+class _Attempt(NamedTuple):
+    """A write of a micro-batch that this process has begun."""
+
+    run_id: str | None
+    batch_id: int
+    options: frozenset[tuple[str, str]]
+    has_failed: bool = False
+    """Whether it ended with an error. Its rows may have landed nevertheless: an answer may be lost."""
+
+    def may_precede(self, other: _Attempt) -> bool:
+        """Returns whether `other` may be written after this attempt: in another micro-batch, or as its repetition."""
+        if (self.run_id, self.batch_id) != (other.run_id, other.batch_id):
+            return True
+        return self.has_failed and self.options == other.options
+
+
+_Place = tuple[str, str | None, str]
+"""Where a marker is: the query, the id of the cluster, and the topic of the marker."""
+
+_attempts: dict[_Place, _Attempt] = {}
+"""The last attempt of this process in each place."""
+_attempts_lock: Final = threading.Lock()
 
 
 def write_topic(**options: str | int | float | bool) -> Callable[[DataFrame, int], None]:
@@ -34,15 +59,15 @@ def write_topic(**options: str | int | float | bool) -> Callable[[DataFrame, int
 
     The writes carry the ids of the query and of the micro-batch, so they give the same guarantees as a streaming query
     with the same options. With `klamm.sink.semantics=exactly-once`, call the function once for each micro-batch: a
-    second write with the same marker would look like a repetition, so it is refused. Raises `OptionError` for a wrong
-    option.
+    second write with the same marker would look like a repetition, so it is refused. A write that failed may be
+    repeated with the same rows. Raises `OptionError` for a wrong option.
     """
     texts = {name: _text(value) for name, value in options.items()}
-    exactly_once = SinkOptions.parse(texts).exactly_once
-    brokers = next((text for name, text in texts.items() if name.lower() == "kafka.bootstrap.servers"), "")
+    parsed = SinkOptions.parse(texts)
+    exactly_once = parsed.exactly_once
 
     def write(frame: DataFrame, batch_id: int) -> None:
-        """Writes one micro-batch."""
+        """Writes one micro-batch. Raises `OptionError`, and the errors of the client if no broker can be reached."""
         writer = frame.write.format("klamm").mode("append").options(**texts)
         query_id = _property(frame, _QUERY_ID_PROPERTY)
         if query_id is not None:
@@ -57,18 +82,42 @@ def write_topic(**options: str | int | float | bool) -> Callable[[DataFrame, int
             )
         if exactly_once.checkpoint is None:
             writer = writer.option(_CHECKPOINT_OPTION, _checkpoint_of(frame, query_id))
-        place = (query_id, brokers, exactly_once.marker_topic)
-        present = (_property(frame, _RUN_ID_PROPERTY), batch_id)
-        if _written.get(place) == present:
-            raise OptionError(
-                f"micro-batch {batch_id} of the query {query_id} is written twice with the same marker, so the second "
-                "write would be dropped. Write all its rows at once, or set another klamm.sink.marker.topic for the "
-                "second write"
-            )
-        writer.save()
-        _written[place] = present
+        # The addresses don't identify the cluster: two lists of its brokers, or of its listeners, have other texts.
+        place = (query_id, _cluster_id(parsed.producer.client), exactly_once.marker_topic)
+        attempt = _Attempt(_property(frame, _RUN_ID_PROPERTY), batch_id, frozenset(texts.items()))
+        _begin(place, attempt)
+        try:
+            writer.save()
+        except BaseException:
+            _attempts[place] = attempt._replace(has_failed=True)
+            raise
 
     return write
+
+
+def _begin(place: _Place, attempt: _Attempt) -> None:
+    """Notes an attempt. Raises `OptionError` for a second write of the same micro-batch."""
+    with _attempts_lock:
+        last = _attempts.get(place)
+        if last is None or last.may_precede(attempt):
+            _attempts[place] = attempt
+            return
+    raise OptionError(
+        f"micro-batch {attempt.batch_id} of the query {place[0]} is written twice with the same marker, so the second "
+        "write could be dropped. Write all its rows at once, or set another klamm.sink.marker.topic for the second "
+        "write"
+    )
+
+
+@lru_cache(maxsize=16)
+def _cluster_id(config: ClientConfig) -> str | None:
+    """Requests the id of the cluster; None if its brokers are too old to have one. Remembers the answer."""
+    cluster = Cluster(config)
+    try:
+        cluster.refresh([])
+        return cluster.cluster_id
+    finally:
+        cluster.close()
 
 
 def _text(value: str | int | float | bool) -> str:
