@@ -35,12 +35,14 @@ FILES = 12
 
 
 @pytest.mark.parametrize("point", ["task begun", "task staged"])
-def test_a_task_that_is_repeated(spark: SparkSession, topic: Topic, tmp_path: Path, point: str) -> None:
-    """The worker of a task dies, and Spark repeats the task: each row comes once, and the first file is removed."""
+@pytest.mark.parametrize("end", ["dies", "raises"])
+def test_a_task_that_is_repeated(spark: SparkSession, topic: Topic, tmp_path: Path, point: str, end: str) -> None:
+    """The worker of a task dies, or the task raises an error, and Spark repeats the task: each row comes once, and the
+    first file is removed."""
     query = Query(spark, topic, tmp_path, **{"klamm.sink.inline.bytes": "0"})
     query.add()
     query.add()
-    query.points.stop_once_at(point, 1)
+    (query.points.stop_once_at if end == "dies" else query.points.raise_once_at)(point, 1)
 
     query.run()
 
@@ -81,14 +83,22 @@ def test_abort_says_whether_the_micro_batch_landed(  # noqa: PLR0917
 
 
 @pytest.mark.parametrize(
-    "point",
-    ["decided", "first batch sent", "all acknowledged", "marker moved"] if IS_MATRIX else ["decided", "marker moved"],
+    ("point", "inline_bytes"),
+    [
+        (point, inline_bytes)
+        for point in ("decided", "first batch sent", "all acknowledged", "marker moved")
+        for inline_bytes in ("1048576", "0")
+        if IS_MATRIX or (point, inline_bytes) in {("decided", "0"), ("decided", "1048576"), ("marker moved", "1048576")}
+    ],
 )
-def test_a_run_that_was_paused_is_fenced(spark: SparkSession, topic: Topic, tmp_path: Path, point: str) -> None:
+def test_a_run_that_was_paused_is_fenced(
+    spark: SparkSession, topic: Topic, tmp_path: Path, point: str, inline_bytes: str
+) -> None:
     """Another run writes the micro-batch meanwhile and goes on. The paused run writes nothing, says why, and does not
-    fence the other run when it gives up."""
+    fence the other run when it gives up. This holds for staged files, too, which the other run removes."""
     # The other driver may take a minute to start on a busy machine.
-    query = Query(spark, topic, tmp_path, **{"kafka.transaction.timeout.ms": "600000"})
+    more = {"kafka.transaction.timeout.ms": "600000", "klamm.sink.inline.bytes": inline_bytes}
+    query = Query(spark, topic, tmp_path, **more)
     query.add()
     query.add()
     query.points.pause_at(point, 1)

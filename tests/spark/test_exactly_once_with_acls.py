@@ -147,6 +147,30 @@ def test_a_missing_permission(  # noqa: PLR0917
     assert committed(topic) == query.written(2)
 
 
+def test_a_repetition_without_the_permission_to_read_the_retention(
+    spark: SparkSession, topic: Topic, acls: Acls, tmp_path: Path
+) -> None:
+    """The sink can't find out how long the broker keeps the marker. A late repetition of micro-batch 0 without a marker
+    stops, names the permission, and goes on when it has it."""
+    query = Query(spark, topic, tmp_path)
+    query.add()
+    query.points.stop_at("decided", 0)
+    with pytest.raises(Exception):  # noqa: B017, PT011 (Spark names a process that ended in several ways)
+        query.run()
+    query.points.revive()
+    query.plan_earlier(0, minutes=5)
+    kept = (AclOperation.ALTER, AclOperation.CLUSTER_ACTION, AclOperation.CREATE, AclOperation.DESCRIBE)
+    acls.allow(ResourceType.BROKER, "kafka-cluster", *kept)
+    with pytest.raises(Exception, match=r"MarkerMissing.*5 min ago.*DESCRIBE_CONFIGS on the cluster"):
+        query.run()
+    assert committed(topic) == query.written(0)
+    acls.remove()
+
+    query.run()
+
+    assert committed(topic) == query.written(1)
+
+
 @pytest.mark.parametrize("point", ["first batch sent", "marker moved", "committed"])
 def test_the_first_transaction_protocol(spark: SparkSession, topic: Topic, tmp_path: Path, point: str) -> None:
     """A driver dies within a transaction, or right after it: each row comes once."""

@@ -72,6 +72,10 @@ class Points:
         """Plans the end of the first process that reaches this point. Spark lives, and others do as usual."""
         self._set("stop once", point, batch_id)
 
+    def raise_once_at(self, point: str, batch_id: int) -> None:
+        """Plans an error in the first process that reaches this point."""
+        self._set("raise once", point, batch_id)
+
     def pause_at(self, point: str, batch_id: int) -> None:
         """Plans that the first process that reaches this point waits there until `revive`."""
         self._set("pause", point, batch_id)
@@ -107,7 +111,8 @@ class Points:
             file.unlink(missing_ok=True)
 
     def reach(self, point: str, batch_id: int) -> None:
-        """Ends or pauses this process if that is planned, and ends it if the driver counts as dead."""
+        """Ends or pauses this process, or raises `RuntimeError`, if that is planned. Ends the process if the driver
+        counts as dead."""
         if self._dead.exists():
             os._exit(9)
         if not self._plan.exists():
@@ -122,6 +127,8 @@ class Points:
             self._dead.write_text("")
         else:
             self._plan.unlink()
+        if what == "raise once":
+            raise RuntimeError(f"planned at the point {point!r}")
         os._exit(9)
 
     def _pause(self) -> None:

@@ -11,7 +11,7 @@ from klamm.spark.sink.checkpoint_batch import CheckpointBatch
 from klamm.spark.sink.errors import WriteFailed
 from klamm.spark.sink.marker import group_of, transactional_id_of
 
-__all__ = ["explained"]
+__all__ = ["explained", "overtaken"]
 
 _FENCED: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -20,12 +20,22 @@ _FENCED: Final = (
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
 
+_TAKEN_OVER: Final = "Another run of the query, or a query with a copy of its checkpoint, has taken over"
+
 
 def explained(error: Exception, batch: CheckpointBatch, config: ProducerConfig, open_for_s: float) -> WriteFailed:
     """Returns the error for the user; `open_for_s` is how long the transaction was open."""
     hint = _hint(_code_of(error), batch, config, open_for_s)
     text = f"micro-batch {batch.batch_id} of the query {batch.query_id}: {error}"
     return WriteFailed(f"{text}. {hint}" if hint else text)
+
+
+def overtaken(batch: CheckpointBatch) -> WriteFailed:
+    """Returns the error for a run whose staged files are gone, because another run has written the micro-batch."""
+    return WriteFailed(
+        f"micro-batch {batch.batch_id} of the query {batch.query_id}: the staged files of this run were removed. "
+        f"{_TAKEN_OVER}"
+    )
 
 
 def _code_of(error: BaseException | None) -> ErrorCode | None:
@@ -44,7 +54,7 @@ def _hint(code: ErrorCode | None, batch: CheckpointBatch, config: ProducerConfig
             "micro-batches smaller"
         )
     if code in _FENCED:
-        return "Another run of the query, or a query with a copy of its checkpoint, has taken over"
+        return _TAKEN_OVER
     hints = {
         ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
             f"kafka.transaction.timeout.ms={config.transaction_timeout_ms} is more than the broker's "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from klamm.errors import KlammError
 
-__all__ = ["ColumnError", "RowRefused", "StagingDamaged", "WriteFailed"]
+__all__ = ["ColumnError", "RowRefused", "StagedFileMissing", "StagingDamaged", "WriteFailed"]
 
 
 class ColumnError(KlammError):
@@ -17,6 +17,10 @@ class RowRefused(KlammError):
 
 class WriteFailed(KlammError):
     """Rows were not written. At least once: some of the records of the task may be in their topics."""
+
+
+class StagedFileMissing(WriteFailed):
+    """The file of a task is not in the staging folder."""
 
 
 class StagingDamaged(KlammError):

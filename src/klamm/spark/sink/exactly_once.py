@@ -18,8 +18,8 @@ from klamm.errors import KlammError
 from klamm.spark.folders import absolute_location
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch
 from klamm.spark.sink.checkpoint_files import read_batch
-from klamm.spark.sink.commit_errors import explained
-from klamm.spark.sink.errors import WriteFailed
+from klamm.spark.sink.commit_errors import explained, overtaken
+from klamm.spark.sink.errors import StagedFileMissing, WriteFailed
 from klamm.spark.sink.marker_errors import CheckpointUnreadable, MarkerConflict, MarkerDamaged, MarkerMissing
 from klamm.spark.sink.marker_transaction import MarkerTransaction
 from klamm.spark.sink.replay_decision import Replay, has_landed, is_of_another_run
@@ -127,6 +127,11 @@ class ExactlyOnce:
             self.send_once(transaction, tasks)
         except (MarkerConflict, MarkerDamaged, MarkerMissing):
             raise
+        except StagedFileMissing as error:
+            # A run that writes the micro-batch removes the files of all runs.
+            if _is_overtaken(transaction):
+                raise overtaken(batch) from error
+            raise explained(error, batch, self._options.producer, transaction.duration_s) from error
         except KlammError as error:
             raise explained(error, batch, self._options.producer, transaction.duration_s) from error
         finally:
@@ -185,13 +190,14 @@ class ExactlyOnce:
     def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
         """Ends a transaction that hangs, logs whether the topics have the micro-batch, and removes the tasks' files.
 
-        Does not fence other runs of the query if one of them has written the micro-batch meanwhile, or if a task has
-        failed, because this run has no transaction then. Never raises, because Spark would show the new error instead
-        of the first one.
+        Does not fence other runs of the query in three cases: one of them has written the micro-batch meanwhile; a
+        task has failed, so this run has no transaction; or there are no tasks. Never raises, because Spark would show
+        the new error instead of the first one.
         """
         tasks = [each for each in messages if isinstance(each, StagedTask)]
-        # Spark calls `commit` only with the messages of all tasks.
-        may_hang = len(tasks) == len(messages)
+        # Spark calls `commit` only with the messages of all tasks. Without tasks, a transaction that hangs has the
+        # marker alone and holds up no reader, and this run, whose id is not known then, could not recognize itself.
+        may_hang = len(tasks) == len(messages) > 0
         try:
             self._log_outcome(self.describe(tasks, batch_id), may_hang=may_hang)
         except Exception as error:
@@ -230,10 +236,20 @@ def _outcome(transaction: MarkerTransaction, *, may_hang: bool) -> str:
         transaction.initialize()
         marker = transaction.read_marker()
     elif not has_landed(batch, marker):
-        return "a task failed, so this run has sent nothing of it: the next start of the query repeats it"
+        return "this run has sent no records of it: the next start of the query repeats it"
     if has_landed(batch, marker):
         return "its topics have it: the next start of the query does not send it again"
     return "its topics have nothing of it: the next start of the query sends it"
+
+
+def _is_overtaken(transaction: MarkerTransaction) -> bool:
+    """Returns whether another run has written the micro-batch; False if that can't be found out."""
+    # The other run may be within its next transaction, for which a stable read waits.
+    reads = (transaction.glance_at_marker, transaction.read_marker)
+    try:
+        return any(is_of_another_run(transaction.batch, read()) for read in reads)
+    except KlammError:
+        return False
 
 
 def _check_origin(task: StagedTask, batch: CheckpointBatch) -> None:

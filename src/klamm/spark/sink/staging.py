@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from klamm.spark.folders import folder_at
-from klamm.spark.sink.errors import StagingDamaged, WriteFailed
+from klamm.spark.sink.errors import StagedFileMissing, StagingDamaged, WriteFailed
 from klamm.spark.sink.staged_batches import StagedBatch, StagedTask, batch_prefix, read_batches
 
 __all__ = ["Staging", "TaskAttempt", "TaskStage"]
@@ -86,12 +86,13 @@ class Staging:
         self._location = location
 
     def batches(self, task: StagedTask) -> Iterator[StagedBatch]:
-        """Yields the batches of a task. Raises `WriteFailed` if they can't be read."""
+        """Yields the batches of a task. Raises `WriteFailed` if they can't be read, and its subclass
+        `StagedFileMissing` if there is no file."""
         try:
             with self._open(task) as file:
                 yield from read_batches(file, task.batches_count)
         except FileNotFoundError:
-            raise WriteFailed(
+            raise StagedFileMissing(
                 f"the file {task.file} of a task is not in the staging folder {self._location}: the driver and all "
                 "executors must see the same folder. Set klamm.sink.staging to a folder on a shared file system"
             ) from None

@@ -13,13 +13,14 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from tests.support.spark_topics import Topic, create_topic
 
+from klamm.client.errors import RequestRefused
 from klamm.protocol.records import encode_batch
 from klamm.spark.sink.errors import WriteFailed
 from klamm.spark.sink.exactly_once import ExactlyOnce
 from klamm.spark.sink.marker_transaction import MarkerTransaction
 from klamm.spark.sink.sink_columns import SinkColumns
 from klamm.spark.sink.sink_options import SinkOptions
-from klamm.spark.sink.staged_batches import StagedTask, batch_prefix
+from klamm.spark.sink.staged_batches import StagedBatch, StagedTask, batch_prefix
 from klamm.testing import Broker
 
 NOW_MS = time.time_ns() // 1_000_000
@@ -100,7 +101,54 @@ def test_a_run_whose_task_failed_leaves_another_run_alone(
 
     transaction.close()
     assert values(topic) == [b"0", b"1"]
-    assert ("its topics have it" if batch_id == 0 else "this run has sent nothing of it") in caplog.text
+    assert ("its topics have it" if batch_id == 0 else "this run has sent no records of it") in caplog.text
+
+
+def test_a_run_without_tasks_leaves_another_run_alone(
+    sink: ExactlyOnce, topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A micro-batch without tasks does not know its run, so its abort does not fence the run that may work on it."""
+    sink.commit([task(topic, 0, "working")], 0)
+    transaction = begin(sink, task(topic, 1, "working"))
+    with caplog.at_level(logging.WARNING):
+        sink.abort([], 1)
+
+    transaction.end()
+
+    transaction.close()
+    assert values(topic) == [b"0", b"1"]
+    assert "this run has sent no records of it" in caplog.text
+
+
+def test_a_partition_that_was_added_after_the_begin(sink: ExactlyOnce, topic: Topic) -> None:
+    """The driver's producer asks for the topic before a task's broker shows it a new partition: it asks again."""
+    transaction = begin(sink, task(topic, 0, "run"))
+    topic.grow(2)
+
+    transaction.send_batch(StagedBatch(topic.name, 1, encode_batch([(NOW_MS, None, b"new", ())])))
+    transaction.flush()
+    transaction.end()
+
+    transaction.close()
+    assert [[record.value for record in records] for records in topic.records(2)] == [[b"0"], [b"new"]]
+
+
+def test_a_failed_batch_ends_the_write_soon(sink: ExactlyOnce, topic: Topic) -> None:
+    """A batch that a broker refuses is noticed by one of the next sends, although other batches are still on their
+    way."""
+    small = create_topic(topic.admin, topic.bootstrap_servers, f"{topic.name}-small", 1, {"max.message.bytes": "100"})
+    transaction = begin(sink, task(topic, 0, "run"))
+    large = encode_batch([(NOW_MS, None, bytes(1000), ())])
+
+    def send_many() -> None:
+        for _ in range(100_000):
+            transaction.send_batch(StagedBatch(small.name, 0, large))
+
+    with pytest.raises(RequestRefused, match="MESSAGE_TOO_LARGE"):
+        send_many()
+
+    transaction.close()
+    assert values(topic) == []
 
 
 def test_a_run_whose_commit_failed_ends_its_transaction(sink: ExactlyOnce, topic: Topic) -> None:

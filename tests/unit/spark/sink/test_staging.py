@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klamm.spark.sink.errors import WriteFailed
+from klamm.spark.sink.errors import StagedFileMissing, WriteFailed
 from klamm.spark.sink.staged_batches import StagedBatch, StagedTask
 from klamm.spark.sink.staging import Staging, TaskAttempt, TaskStage
 
@@ -84,7 +84,7 @@ def test_the_commit_removes_earlier_micro_batches(tmp_path: Path) -> None:
 def test_a_missing_file_says_who_must_see_it(tmp_path: Path) -> None:
     """If the staged file is missing, the error says that the driver and all executors must see the same folder."""
     task = staged(tmp_path, BATCHES, 0)
-    with pytest.raises(WriteFailed, match="the driver and all executors must see the same folder"):
+    with pytest.raises(StagedFileMissing, match="the driver and all executors must see the same folder"):
         list(Staging(str(tmp_path / "elsewhere")).batches(task))
 
 
