@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import WriterCommitMessage
 
 from klamm.errors import KlammError
-from klamm.spark.sink.errors import WriteFailed
+from klamm.spark.sink.errors import WriteFailed, require_all_messages
 from klamm.spark.sink.sink_columns import SinkColumns
 from klamm.spark.sink.sink_options import SinkOptions
 
@@ -54,7 +54,8 @@ class AtLeastOnce:
             sender.finish()
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
-        """Does nothing: the records are in their topics."""
+        """Does nothing if all tasks have written: the records are in their topics. Raises `WriteFailed` otherwise."""
+        require_all_messages(messages, batch_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
         """Does nothing: records can't be taken back. Spark reports why the write failed."""

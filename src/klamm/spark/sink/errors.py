@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from klamm.errors import KlammError
 
-__all__ = ["ColumnError", "RowRefused", "StagedFileMissing", "StagingDamaged", "WriteFailed"]
+__all__ = ["ColumnError", "RowRefused", "StagedFileMissing", "StagingDamaged", "WriteFailed", "require_all_messages"]
 
 
 class ColumnError(KlammError):
@@ -25,3 +27,16 @@ class StagedFileMissing(WriteFailed):
 
 class StagingDamaged(KlammError):
     """The staged batches of a task are not the batches that the task has written."""
+
+
+def require_all_messages(messages: Sequence[object | None], batch_id: int | None) -> None:
+    """Raises `WriteFailed` if a task has passed no message to the commit: then the sink has not seen its rows.
+
+    With `trigger(continuous=…)`, Spark 4.3 calls `commit` for each epoch of a sink in Python, but never its `write`.
+    """
+    if None in messages:
+        where = "" if batch_id is None else f"micro-batch {batch_id}: "
+        raise WriteFailed(
+            f"{where}the message of a task is missing, so its rows are not written. Spark passes no rows to a sink in "
+            "Python with trigger(continuous=…): use another trigger"
+        )

@@ -19,7 +19,7 @@ from klamm.spark.folders import absolute_location
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch
 from klamm.spark.sink.checkpoint_files import read_batch
 from klamm.spark.sink.commit_errors import explained, overtaken
-from klamm.spark.sink.errors import StagedFileMissing, WriteFailed
+from klamm.spark.sink.errors import StagedFileMissing, WriteFailed, require_all_messages
 from klamm.spark.sink.marker_errors import CheckpointUnreadable, MarkerConflict, MarkerDamaged, MarkerMissing
 from klamm.spark.sink.marker_transaction import MarkerTransaction
 from klamm.spark.sink.replay_decision import Replay, has_landed, is_of_another_run
@@ -118,8 +118,8 @@ class ExactlyOnce:
         """
         tasks = [each for each in messages if isinstance(each, StagedTask)]
         batch = self.describe(tasks, batch_id)
-        if len(tasks) != len(messages):
-            raise WriteFailed(f"micro-batch {batch_id}: the message of a task is missing")
+        require_all_messages(messages, batch_id)
+        assert len(tasks) == len(messages)
         for task in tasks:
             _check_origin(task, batch)
         transaction = self.open_transaction(batch)
