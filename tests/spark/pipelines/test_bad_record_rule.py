@@ -12,19 +12,19 @@ from tests.spark.pipelines.conftest import Background, Runs
 from tests.support.spark_topics import Topic
 
 from klamm.pipelines import Pipeline, json, to_batches, to_topic, topic
-from klamm.pipelines.run.bad_record_rule import bad_record_rule
 from klamm.pipelines.run.checkpoint_reader import end_of_finished
 from klamm.pipelines.run.flow_check import check_flow
 from klamm.pipelines.run.flow_queries import start_flow
+from klamm.pipelines.run.judgement import Judgement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def declared(name: str, flights: Topic, check: str, sink: Any = None) -> Pipeline:
+def declared(name: str, flights: Topic, check: str, sink: Any = None, schema: str | None = "delay int") -> Pipeline:
     pipeline = Pipeline(name)
     pipeline.flow(
-        source=topic(flights.name, decode=json("delay int")),
+        source=topic(flights.name, decode=json(schema)),
         sink=sink or to_topic(f"{name}-out"),
         check=check,
         name="late",
@@ -46,8 +46,8 @@ def delays(runs: Runs, topic_name: str) -> list[Any]:
 
 def run_flow_alone(runs: Runs, pipeline: Pipeline) -> None:
     """Runs a flow to the end of its topic without its dead letters, as a run that is killed before they start."""
-    flow = pipeline.flows["late"]
-    query = start_flow(runs.spark, runs.place(pipeline), flow, bad_record_rule(flow), once=True)
+    flow, place = pipeline.flows["late"], runs.place(pipeline)
+    query = start_flow(runs.spark, place, flow, Judgement(runs.spark, place, flow), once=True)
     query.awaitTermination()
 
 
@@ -73,6 +73,55 @@ def test_a_changed_check_loses_no_record(runs: Runs, name: str, new_topic: Calla
 
     assert delays(runs, f"{name}-out") == [20, 4_500]
     assert delays(runs, f"{name}.late.dead-letters") == [4_000, 9_000]
+
+
+def test_another_inferred_schema_loses_no_record(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """A record that is bad by the first inferred schema may be good by a newer one. If the file with the schemas is
+    deleted while the dead letters are behind, the run and the check refuse the newer schema, and nothing is lost. With
+    the former schema, which the message names, both reach the same record. Then the newer one is taken."""
+    flights = new_topic()
+    flights.produce([flight(20)])
+    pipeline = declared(name, flights, "true", schema=None)
+    run_flow_alone(runs, pipeline)
+    flights.produce(['{"delay": "late"}'])
+    run_flow_alone(runs, pipeline)
+    folder = Path(runs.place(pipeline).flow_folder("late"))
+    (folder / "schema.json").unlink()
+
+    problems = check_flow(runs.spark, runs.place(pipeline), pipeline.flows["late"]).problems
+    assert ["the schema of flights is not that of the last run" in problem for problem in problems] == [True]
+    run = runs.run(pipeline)
+    assert not run.run()
+    assert "the schema of flights is not that of the last run" in (run.flows[0].message or "")
+    assert not (folder / "schema.json").exists()
+    former = standard_json.loads((folder / "identity.json").read_text())["bad records"]["schemas"]
+    (folder / "schema.json").write_text(standard_json.dumps(former))
+    assert runs.once(pipeline)
+    (folder / "schema.json").unlink()
+    flights.produce(['{"delay": "later"}'])
+    assert runs.once(pipeline)
+
+    assert delays(runs, f"{name}-out") == [20, "later"]
+    assert delays(runs, f"{name}.late.dead-letters") == ["late"]
+
+
+def test_another_time_zone_loses_no_record(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """A check may depend on the session's time zone. While the dead letters are behind, another one is refused."""
+    flights = new_topic()
+    flights.produce([flight(20)])
+    pipeline = declared(name, flights, "_record.timestamp > '2020-01-01'")
+    run_flow_alone(runs, pipeline)
+    zone = str(runs.spark.conf.get("spark.sql.session.timeZone"))
+    runs.spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        run = runs.run(pipeline)
+        assert not run.run()
+    finally:
+        runs.spark.conf.set("spark.sql.session.timeZone", zone)
+
+    text = f"the setting spark.sql.session.timeZone was {zone}, now Asia/Tokyo, while"
+    assert text in (run.flows[0].message or "")
+    assert runs.once(pipeline)
 
 
 @pytest.mark.parametrize("have_started", [False, True])

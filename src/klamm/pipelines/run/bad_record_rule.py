@@ -7,6 +7,7 @@ neither output. So the rule may change only while both stand at the same record.
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -19,18 +20,20 @@ from klamm.pipelines.run.starting_offsets import stored_starts
 from klamm.pipelines.run.value_fingerprint import value_fingerprint
 from klamm.spark.source.offsets import PartitionOffsets
 
-__all__ = ["Rule", "are_dead_letters_behind", "bad_record_rule", "refuse_changed_rule"]
+__all__ = ["Rule", "are_dead_letters_behind", "bad_record_rule", "refuse_changed_rule", "rule_of_run"]
 
 Rule = Mapping[str, Any]
 """What decides for each source which records are bad, as JSON."""
 
 _PYTHON: Final = "python"
 _SOURCES: Final = "sources"
+_SCHEMAS: Final = "schemas"
+_SETTINGS: Final = "settings"
 _LONGEST_CHECK: Final = 200
 
 
 def bad_record_rule(flow: Flow) -> Rule:
-    """Returns the rule of a flow as declared.
+    """Returns the part of the rule that a flow declares.
 
     Call it once in a run: an object in a closure may change while it is used.
     """
@@ -46,8 +49,14 @@ def bad_record_rule(flow: Flow) -> Rule:
     return {_SOURCES: sources, _PYTHON: ".".join(platform.python_version_tuple()[:2])}
 
 
+def rule_of_run(declared: Rule, schemas: Mapping[str, Mapping[str, Any]], settings: Mapping[str, str]) -> Rule:
+    """Returns the whole rule: with what fixes each source's decoder, and the settings of the session."""
+    return {**declared, _SCHEMAS: json.loads(json.dumps(schemas)), _SETTINGS: dict(settings)}
+
+
 def _changes(before: Rule, now: Rule) -> Iterator[str]:
-    """Yields a phrase for each part of the rule that has changed."""
+    """Yields a phrase for each part of the rule that has changed. A part that an older version of klamm has not stored
+    counts as unchanged."""
     old: Mapping[str, Mapping[str, str]] = before.get(_SOURCES, {})
     new: Mapping[str, Mapping[str, str]] = now[_SOURCES]
     for parameter in new.keys() & old.keys():
@@ -56,6 +65,28 @@ def _changes(before: Rule, now: Rule) -> Iterator[str]:
                 continue
             verb = "were" if part == "tombstones" else "was"
             yield f"the {part} of {parameter} {verb} {_cut(former)}, now {_cut(text)}"
+    for parameter in _changed_schemas(before, now):
+        yield f"the schema of {parameter} is not that of the last run"
+    if _SETTINGS in before and _SETTINGS in now:
+        former_settings, settings = before[_SETTINGS], now[_SETTINGS]
+        for key in sorted(former_settings.keys() | settings.keys()):
+            one, other = former_settings.get(key, "not set"), settings.get(key, "not set")
+            if one != other:
+                yield f"the setting {key} was {one}, now {other}"
+
+
+def _changed_schemas(before: Rule, now: Rule) -> list[str]:
+    """Returns the sources whose decoder is declared as before, and has another schema."""
+    old, new = before.get(_SCHEMAS, {}), now.get(_SCHEMAS, {})
+    return [
+        parameter
+        for parameter in new.keys() & old.keys()
+        if new[parameter] != old[parameter] and _decoder(before, parameter) == _decoder(now, parameter)
+    ]
+
+
+def _decoder(rule: Rule, parameter: str) -> Any:
+    return rule.get(_SOURCES, {}).get(parameter, {}).get("decoder")
 
 
 def refuse_changed_rule(place: Place, flow: Flow, before: Rule | None, now: Rule) -> None:
@@ -63,18 +94,27 @@ def refuse_changed_rule(place: Place, flow: Flow, before: Rule | None, now: Rule
 
     Without a rule of `before`, as an older version of klamm leaves it, the rule counts as unchanged.
     """
-    if before is None or not flow.writes_dead_letters:
+    if before is None or not flow.writes_dead_letters or _are_dead_letters_new(place, flow):
         return
     found = list(_changes(before, now))
     if not found or (where := _apart(place, flow)) is None:
         return
     former, present = before.get(_PYTHON), now[_PYTHON]
     python = "" if former == present else f" (the last run had Python {former}, this one has {present})"
+    folder = place.flow_folder(flow.name)
+    command = "run --once" if flow.replays is None else "replay --dead-letters"
+    former_schema = ""
+    if _changed_schemas(before, now):
+        of_schema = place.flow_folder((flow.replays or flow).name)
+        former_schema = (
+            f" The former schema is in {folder}/identity.json, under `bad records`, `{_SCHEMAS}`: write that object to "
+            f"{of_schema}/schema.json first, and delete this file afterwards."
+        )
     raise DeclarationError(
         f"flow {flow.name}: {'; '.join(found)}{python}, while {where}. A record that the flow has left out as bad, and "
-        "that is good now, would be in neither output. Run the former code with `klamm pipeline run --once`: both "
-        "then end at the same record, and the change is possible. To go on regardless, and perhaps without such "
-        f"records, delete {place.flow_folder(flow.name)}/identity.json"
+        f"that is good now, would be in neither output. Run the former code with `klamm pipeline {command}`: both "
+        f"then end at the same record, and the change is possible.{former_schema} To go on regardless, and perhaps "
+        f"without such records, delete {folder}/identity.json"
     )
 
 
@@ -82,6 +122,12 @@ def are_dead_letters_behind(place: Place, flow: Flow) -> bool:
     """Returns whether the flow has finished records that its dead letters have not. Raises `OSError`."""
     letters = _position(place, flow, is_dead_letters=True)
     return any(letters.get(key, 0) < offset for key, offset in end_of_finished(place.checkpoint(flow.name)).items())
+
+
+def _are_dead_letters_new(place: Place, flow: Flow) -> bool:
+    """Returns whether the dead letters will begin where the flow is: they have no start of their own."""
+    has_begun = read_state(place.dead_letters_checkpoint(flow.name)).planned is not None
+    return not has_begun and not stored_starts(place, flow, is_dead_letters=True)
 
 
 def _apart(place: Place, flow: Flow) -> str | None:

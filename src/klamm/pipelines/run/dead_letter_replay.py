@@ -18,6 +18,7 @@ from klamm.pipelines.decoders.raw import raw
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.flow_frames import flow_result
 from klamm.pipelines.run.operations_with_state import operations_with_state
+from klamm.pipelines.run.pinned_decoders import pin_all
 from klamm.pipelines.run.place import Place
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def refuse_state(spark: SparkSession, place: Place, flow: Flow) -> None:
 
 def state_operators(spark: SparkSession, place: Place, flow: Flow) -> list[str]:
     """Returns Spark's names of the operations with state in the flow's query."""
-    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), stores_schemas=False)
+    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), pin_all(spark, place, flow))
     return sorted(operations_with_state(result))
 
 

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from klamm.errors import KlammError
 from klamm.pipelines.declare.flow import Flow, takes_environment
 from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToOrigins, ToTopic
-from klamm.pipelines.run.bad_record_rule import bad_record_rule
 from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
 from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_frames import flow_result
 from klamm.pipelines.run.flow_identity import refuse_changes, refuse_lost_records
 from klamm.pipelines.run.flow_queries import topic_options, written_rows
 from klamm.pipelines.run.foreign_files import refuse_foreign_files
+from klamm.pipelines.run.judgement import Judgement
 from klamm.pipelines.run.operations_with_state import problem_of_state_store
-from klamm.pipelines.run.pinned_decoders import pin
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.starting_offsets import log_of, resolve_start, stored_start
 from klamm.pipelines.run.written_topics import topic_exists
@@ -68,8 +67,8 @@ class FlowCheck:
 def check_flow(spark: SparkSession, place: Place, flow: Flow) -> FlowCheck:
     """Returns what a run of the flow would do. Writes nothing, and raises nothing: problems are in the result."""
     check = FlowCheck(flow.name)
+    judgement = Judgement(spark, place, flow)
     _try(check, lambda: refuse_changes(place, flow))
-    _try(check, lambda: refuse_lost_records(place, flow, bad_record_rule(flow)))
     _try(check, lambda: refuse_foreign_files(spark, place, flow))
     _try(check, lambda: _describe_sink(check, place, flow))
     for parameter in flow.sources:
@@ -81,9 +80,11 @@ def check_flow(spark: SparkSession, place: Place, flow: Flow) -> FlowCheck:
         )
         check.sources.append(source)
         _try(check, lambda parameter=parameter, source=source: _check_offsets(source, place, flow, parameter))
-        _try(check, lambda parameter=parameter, source=source: _check_schema(source, spark, place, flow, parameter))
+        _try(check, lambda parameter=parameter, source=source: _check_schema(source, judgement, parameter))
     if not check.problems:
-        _try(check, lambda: _check_rows(check, spark, place, flow))
+        _try(check, lambda: refuse_lost_records(place, flow, judgement.rule()))
+    if not check.problems:
+        _try(check, lambda: _check_rows(check, spark, place, flow, judgement))
     return check
 
 
@@ -108,8 +109,8 @@ def _check_offsets(source: SourceCheck, place: Place, flow: Flow, parameter: str
     source.to_read = sum(max(0, end - starts.get(key, Offset(0))) for key, end in ends.items())
 
 
-def _check_schema(source: SourceCheck, spark: SparkSession, place: Place, flow: Flow, parameter: str) -> None:
-    pinned = pin(spark, place, flow, parameter, stores=False)
+def _check_schema(source: SourceCheck, judgement: Judgement, parameter: str) -> None:
+    pinned = judgement.decoder(parameter)
     source.columns = _columns(pinned.schema)
     source.notes.extend(pinned.notes)
 
@@ -145,8 +146,8 @@ def _warn_of_missing(check: FlowCheck, place: Place, topic: str) -> None:
         check.warnings.append(f"the topic {topic} does not exist; a run creates it")
 
 
-def _check_rows(check: FlowCheck, spark: SparkSession, place: Place, flow: Flow) -> None:
-    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), stores_schemas=False)
+def _check_rows(check: FlowCheck, spark: SparkSession, place: Place, flow: Flow, judgement: Judgement) -> None:
+    result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), judgement.decoders())
     rows = written_rows(result, flow)
     check.columns = _columns(rows.schema)
     if isinstance(flow.sink, ToTopic):

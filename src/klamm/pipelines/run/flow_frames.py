@@ -9,7 +9,6 @@ from klamm.pipelines.decoders.decoder import BAD_REASON, DECODED
 from klamm.pipelines.errors import DeclarationError
 from klamm.pipelines.run.dead_letter_headers import originals
 from klamm.pipelines.run.moving_checks import refuse_moving_check
-from klamm.pipelines.run.pinned_decoders import pin
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.source_options import source_options
 
@@ -50,15 +49,13 @@ def flow_result(
     place: Place,
     flow: Flow,
     starting_offsets: Mapping[str, str | None],
-    *,
-    stores_schemas: bool = True,
+    decoders: Mapping[str, PinnedDecoder],
 ) -> DataFrame:
     """Returns the rows that the flow writes. Raises `DeclarationError` and what the flow's function raises."""
     frames = {}
     for parameter in flow.sources:
         records = _stream(spark, place, flow, parameter, starting_offsets[parameter])
-        decoder = pin(spark, place, flow, parameter, stores=stores_schemas)
-        frames[parameter] = good_records(records, decoder, flow, parameter, observation_name(parameter))
+        frames[parameter] = good_records(records, decoders[parameter], flow, parameter, observation_name(parameter))
     result = function_result(flow, frames)
     if not result.isStreaming:
         raise DeclarationError(
@@ -80,14 +77,20 @@ def function_result(flow: Flow, frames: Mapping[str, DataFrame]) -> DataFrame:
     return result
 
 
-def bad_records(spark: SparkSession, place: Place, flow: Flow, starting_offsets: Mapping[str, str | None]) -> DataFrame:
+def bad_records(
+    spark: SparkSession,
+    place: Place,
+    flow: Flow,
+    starting_offsets: Mapping[str, str | None],
+    decoders: Mapping[str, PinnedDecoder],
+) -> DataFrame:
     """Returns the bad records of all sources: the original columns with headers, and `reason`."""
     from pyspark.sql import functions as F
 
     frames = []
     for parameter in flow.sources:
         records = _stream(spark, place, flow, parameter, starting_offsets[parameter], is_dead_letters=True)
-        judged = _judged(records, pin(spark, place, flow, parameter), flow, parameter, with_headers=True)
+        judged = _judged(records, decoders[parameter], flow, parameter, with_headers=True)
         bad = _counted(judged, observation_name(parameter)).where(F.col(_REASON).isNotNull())
         columns = [F.col(_HIDDEN + name).alias(name) for name in (*_ORIGINAL, "headers")]
         frames.append(bad.select(*columns, F.col(_REASON).alias("reason")))

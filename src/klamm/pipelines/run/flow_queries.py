@@ -8,11 +8,11 @@ from klamm.pipelines.declare.bad_records import DeadLetters
 from klamm.pipelines.declare.flow import Flow, takes_environment
 from klamm.pipelines.declare.sinks import ToBatches, ToFiles, ToFormat, ToOrigins, ToTopic
 from klamm.pipelines.errors import DeclarationError
-from klamm.pipelines.run.bad_record_rule import Rule
 from klamm.pipelines.run.dead_letter_headers import dead_letter_columns
 from klamm.pipelines.run.flow_frames import RECORD, bad_records, flow_result
 from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes, refuse_lost_records
 from klamm.pipelines.run.foreign_files import refuse_foreign_files
+from klamm.pipelines.run.judgement import Judgement
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.record_columns import record_columns
 from klamm.pipelines.run.starting_offsets import starting_offsets
@@ -29,18 +29,20 @@ _LETTERS_LIMITS: Final = {"kafka.max.request.size": str(16 << 20)}
 """A record that its topic takes, with the headers of a dead letter: the limit is that of the topic of dead letters."""
 
 
-def start_flow(spark: SparkSession, place: Place, flow: Flow, rule: Rule, *, once: bool) -> StreamingQuery:
-    """Starts the flow's query; `rule` is that of the run. Raises what is wrong with the flow or the cluster, as soon as
-    that is known."""
+def start_flow(spark: SparkSession, place: Place, flow: Flow, judgement: Judgement, *, once: bool) -> StreamingQuery:
+    """Starts the flow's query; `judgement` is that of the run. Raises what is wrong with the flow or the cluster, as
+    soon as that is known."""
     use_in_this_thread(spark)
     refuse_changes(place, flow)
+    rule = judgement.rule()
     refuse_lost_records(place, flow, rule)
     refuse_foreign_files(spark, place, flow)
     keep_identity(place, flow, rule)
+    judgement.store_schemas()
     if flow.writes_dead_letters:
         # Stored before the flow moves on: its dead letters, which start later, begin where the flow is now.
         starting_offsets(place, flow, is_dead_letters=True)
-    result = flow_result(spark, place, flow, starting_offsets(place, flow, is_dead_letters=False))
+    result = flow_result(spark, place, flow, starting_offsets(place, flow, is_dead_letters=False), judgement.decoders())
     rows = written_rows(result, flow)
     if isinstance(flow.sink, ToTopic):
         create_topic_for(place, place.topic(flow.sink.topic))
@@ -48,12 +50,15 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, rule: Rule, *, onc
     return _start(_with_sink(writer, place, flow), place.checkpoint(flow.name), flow.every, once=once)
 
 
-def start_dead_letters(spark: SparkSession, place: Place, flow: Flow, rule: Rule, *, once: bool) -> StreamingQuery:
+def start_dead_letters(
+    spark: SparkSession, place: Place, flow: Flow, judgement: Judgement, *, once: bool
+) -> StreamingQuery:
     """Starts the query that writes the flow's dead letters, exactly once, up to where the flow is."""
     use_in_this_thread(spark)
     refuse_changes(place, flow)
-    refuse_lost_records(place, flow, rule)  # the flow has not started if it waits for the cluster
-    bad = bad_records(spark, place, flow, starting_offsets(place, flow, is_dead_letters=True))
+    refuse_lost_records(place, flow, judgement.rule())  # the flow has not started if it waits for the cluster
+    starts = starting_offsets(place, flow, is_dead_letters=True)
+    bad = bad_records(spark, place, flow, starts, judgement.decoders())
     create_topic_for(place, place.dead_letters_topic(flow))
     options = _letters_options(flow) | topic_options(place, place.dead_letters_topic(flow), "exactly-once")
     letters = dead_letter_columns(bad, place.query_name(flow.replays or flow))

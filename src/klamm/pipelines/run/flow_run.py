@@ -10,9 +10,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from klamm.pipelines.declare.flow import Flow
-from klamm.pipelines.run.bad_record_rule import Rule, are_dead_letters_behind, bad_record_rule
+from klamm.pipelines.run.bad_record_rule import are_dead_letters_behind
 from klamm.pipelines.run.checkpoint_reader import PlannedBatch
 from klamm.pipelines.run.flow_queries import start_dead_letters, start_flow
+from klamm.pipelines.run.judgement import Judgement
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.supervised_query import Failure, QueryState, SupervisedQuery
 from klamm.pipelines.status.flow_status import FlowStatus, QueryStatus, Runner, bad_records_before, write_status
@@ -84,17 +85,17 @@ class FlowRun:
         before = bad_records_before(self._folder)
         self.bad_records_before: Final = before.get(FLOW, 0)
         """The bad records of earlier runs."""
-        rule = bad_record_rule(flow)
+        judgement = Judgement(spark, place, flow)
         starts: dict[str, tuple[Callable[[], StreamingQuery], str, str]] = {
             FLOW: (
-                partial(start_flow, spark, place, flow, rule, once=once),
+                partial(start_flow, spark, place, flow, judgement, once=once),
                 place.query_name(flow),
                 place.checkpoint(flow.name),
             )
         }
         if flow.writes_dead_letters:
             starts[DEAD_LETTERS] = (
-                partial(self._start_dead_letters, spark, rule),
+                partial(self._start_dead_letters, spark, judgement),
                 place.dead_letters_query_name(flow),
                 place.dead_letters_checkpoint(flow.name),
             )
@@ -223,10 +224,10 @@ class FlowRun:
         is_starting = self.queries[FLOW].state is QueryState.STARTING
         return str((QueryState.STARTING if is_starting else QueryState.RUNNING).value)
 
-    def _start_dead_letters(self, spark: SparkSession, rule: Rule) -> StreamingQuery:
+    def _start_dead_letters(self, spark: SparkSession, judgement: Judgement) -> StreamingQuery:
         # After the flow's end, the dead letters end when they have reached it.
         once = self._once or self.queries[FLOW].state.is_final
-        return start_dead_letters(spark, self._place, self.flow, rule, once=once)
+        return start_dead_letters(spark, self._place, self.flow, judgement, once=once)
 
     def _is_too_early_for_dead_letters(self, now: float) -> bool:
         """Returns whether the dead letters wait.

@@ -22,35 +22,38 @@ from klamm.spark.source.options import SourceOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["pin"]
+__all__ = ["pin", "pin_all", "store_schemas"]
 
 _FILE: Final = "schema.json"
 
 
-def pin(spark: SparkSession, place: Place, flow: Flow, parameter: str, *, stores: bool = True) -> PinnedDecoder:
-    """Returns the decoder of a source, and stores what fixes its schema unless `stores` is false.
+def pin_all(spark: SparkSession, place: Place, flow: Flow) -> dict[str, PinnedDecoder]:
+    """Returns the decoder of each source. Raises what `pin` raises."""
+    return {parameter: pin(spark, place, flow, parameter) for parameter in flow.sources}
+
+
+def pin(spark: SparkSession, place: Place, flow: Flow, parameter: str) -> PinnedDecoder:
+    """Returns the decoder of a source with the stored schema, else with one that is determined now. Stores nothing.
 
     Raises `DecoderError`, `DeclarationError` if the stored schemas are damaged, what the cluster raises, and `OSError`.
     """
     flow = flow.replays or flow  # a replay decodes as the flow does
-    folder = folder_at(place.flow_folder(flow.name))
-    try:
-        stored = _stored(folder.read(_FILE))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise DeclarationError(
-            f"flow {flow.name}: {place.flow_folder(flow.name)}/{_FILE} is damaged: {error}. Delete this file: the "
-            "schemas are then determined again"
-        ) from None
+    stored = _stored(place, flow)
     source, options = flow.sources[parameter], source_options(place, flow, parameter, starting_offsets=None)
     decoding = DecodingPlace(
         topics=source.topics or _topics(options),
         sample=partial(sample_values, spark, options),
         stored=stored.get(parameter, {}),
     )
-    pinned = source.decode.pin(decoding)
-    if stores and stored.get(parameter) != pinned.stored:
-        folder.replace(_FILE, json.dumps({**stored, parameter: pinned.stored}, indent=2).encode())
-    return pinned
+    return source.decode.pin(decoding)
+
+
+def store_schemas(place: Place, flow: Flow, decoders: Mapping[str, PinnedDecoder]) -> None:
+    """Stores what fixes the schemas of a flow's decoders. Raises `OSError`."""
+    flow = flow.replays or flow
+    stored = _stored(place, flow)
+    if stored != (wanted := {**stored, **{parameter: each.stored for parameter, each in decoders.items()}}):
+        folder_at(place.flow_folder(flow.name)).replace(_FILE, json.dumps(wanted, indent=2).encode())
 
 
 def _topics(options: Mapping[str, str]) -> list[str]:
@@ -60,5 +63,12 @@ def _topics(options: Mapping[str, str]) -> list[str]:
         return sorted({key.topic for key in SubscribedOffsets(cluster, parsed.subscription).latest()})
 
 
-def _stored(content: bytes | None) -> dict[str, dict[str, Any]]:
-    return {} if content is None else {key: dict(value) for key, value in json.loads(content).items()}
+def _stored(place: Place, flow: Flow) -> dict[str, dict[str, Any]]:
+    content = folder_at(place.flow_folder(flow.name)).read(_FILE)
+    try:
+        return {} if content is None else {key: dict(value) for key, value in json.loads(content).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DeclarationError(
+            f"flow {flow.name}: {place.flow_folder(flow.name)}/{_FILE} is damaged: {error}. Delete this file: the "
+            "schemas are then determined again"
+        ) from None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from klamm.pipelines import DeclarationError, Pipeline, to_topic, topic
 from klamm.pipelines import json as json_decoder
 from klamm.pipelines.declare.flow import Flow
-from klamm.pipelines.run.bad_record_rule import are_dead_letters_behind, bad_record_rule
+from klamm.pipelines.run.bad_record_rule import Rule, are_dead_letters_behind, bad_record_rule, rule_of_run
 from klamm.pipelines.run.flow_identity import keep_identity, refuse_lost_records
 from klamm.pipelines.run.place import Place
 
@@ -31,8 +33,12 @@ def place(folder: Path) -> Place:
 def start(folder: Path, **arguments: Any) -> None:
     """Does with the rule what a start of the flow does."""
     declared = flow(**arguments)
-    refuse_lost_records(place(folder), declared, bad_record_rule(declared))
-    keep_identity(place(folder), declared, bad_record_rule(declared))
+    start_with(folder, declared, bad_record_rule(declared))
+
+
+def start_with(folder: Path, declared: Flow, rule: Rule) -> None:
+    refuse_lost_records(place(folder), declared, rule)
+    keep_identity(place(folder), declared, rule)
 
 
 def plan(checkpoint: str, batch: int, end: int, *, finished: bool = True) -> None:
@@ -159,6 +165,85 @@ def test_flows_without_dead_letters(tmp_path: Path) -> None:
 
     with pytest.raises(DeclarationError, match="was `delay < 3000`, now `true`"):
         start(tmp_path, check="true")
+
+
+def test_dead_letters_that_begin_again_where_the_flow_is(tmp_path: Path) -> None:
+    """Dead letters whose checkpoint and start were deleted after a while without them begin where the flow is. So no
+    record is between the two, and the check may be another one."""
+    finish(tmp_path, 9, 5)
+    start(tmp_path)
+    start(tmp_path, check="true", bad_records="drop")
+    folder = Path(place(tmp_path).flow_folder("late"))
+    shutil.rmtree(folder / "dead-letters")
+    (folder / "start.json").unlink()
+
+    start(tmp_path, check="true")
+
+
+def test_another_schema(tmp_path: Path) -> None:
+    """A decoder that is declared without its schema may get another one, when the file with the schemas was deleted.
+    That is refused while the dead letters are behind; the message tells where the former schema is."""
+    finish(tmp_path, 9, 5)
+    declared = flow(source=topic("t", decode=json_decoder()))
+    former, other = (
+        rule_of_run(bad_record_rule(declared), {"flights": {"schema": each}}, {})
+        for each in ("delay int", "delay text")
+    )
+    start_with(tmp_path, declared, former)
+
+    with pytest.raises(DeclarationError, match="the schema of flights is not that of the last run, while") as refused:
+        start_with(tmp_path, declared, other)
+    folder = place(tmp_path).flow_folder("late")
+    assert f"write that object to {folder}/schema.json first" in str(refused.value)
+    stored = json.loads(Path(folder, "identity.json").read_text())["bad records"]["schemas"]
+    assert stored == {"flights": {"schema": "delay int"}}
+    start_with(tmp_path, declared, former)
+
+    plan(place(tmp_path).dead_letters_checkpoint("late"), 1, 9)
+    start_with(tmp_path, declared, other)
+
+
+def test_a_declared_schema_is_a_part_of_the_decoder(tmp_path: Path) -> None:
+    """A schema that the declaration has is told once, as another decoder: the former code brings it back."""
+    finish(tmp_path, 9, 5)
+    rules = []
+    for schema in ("delay int", "delay string"):
+        declared = flow(source=topic("t", decode=json_decoder(schema)))
+        rules.append(rule_of_run(bad_record_rule(declared), {"flights": {"schema": schema}}, {}))
+    start_with(tmp_path, declared, rules[0])
+
+    with pytest.raises(DeclarationError, match="the decoder of flights was json ") as refused:
+        start_with(tmp_path, declared, rules[1])
+    assert "schema.json" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"spark.sql.session.timeZone": "Europe/Berlin"}, "timeZone was UTC, now Europe/Berlin, while"),
+        ({"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}, "was not set, now false, while"),
+    ],
+)
+def test_other_settings_of_the_session(tmp_path: Path, settings: dict[str, str], text: str) -> None:
+    """A setting may change what a check says of a record, so another one is refused while the dead letters are behind.
+    A rule of an older version of klamm has no settings, and counts as unchanged."""
+    finish(tmp_path, 9, 5)
+    declared = flow()
+    start(tmp_path)
+    start_with(tmp_path, declared, rule_of_run(bad_record_rule(declared), {}, {"spark.sql.session.timeZone": "UTC"}))
+
+    with pytest.raises(DeclarationError, match=text):
+        start_with(tmp_path, declared, rule_of_run(bad_record_rule(declared), {}, settings))
+
+
+def test_the_advice_for_a_replay(tmp_path: Path) -> None:
+    """A refused replay names the command that runs a replay."""
+    finish(tmp_path, 9, 5)
+    start(tmp_path)
+    changed = replace(flow(check="true"), replays=flow())
+
+    with pytest.raises(DeclarationError, match=r"former code with `klamm pipeline replay --dead-letters`"):
+        start_with(tmp_path, changed, bad_record_rule(changed))
 
 
 def test_another_version_of_python(tmp_path: Path) -> None:

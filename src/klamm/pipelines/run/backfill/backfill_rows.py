@@ -77,7 +77,7 @@ def rows_of_range(
         for parameter in flow.sources:
             options = batch_options(place, flow, parameter, ranges[parameter])
             records = spark.read.format("klamm").options(**options).load()
-            decoder = pin(spark, place, flow, parameter, stores=False)
+            decoder = pin(spark, place, flow, parameter)
             frames[parameter] = good_records(records, decoder, flow, parameter, observations[parameter])
         result = function_result(flow, frames)
         _refuse_streams_only(flow, result)
