@@ -7,7 +7,7 @@ must start at the same records: at `latest`, two queries would resolve it at two
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any, Final
 
@@ -25,9 +25,14 @@ from klamm.spark.source.offsets import EARLIEST_OFFSET, PartitionOffsets, offset
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.positions import AtTimestamp
 
-__all__ = ["log_of", "resolve_start", "starting_offsets", "stored_start", "stored_starts"]
+__all__ = ["determined_starts", "log_of", "resolve_start", "starting_offsets", "stored_start", "stored_starts"]
+
+Starts = Mapping[str, Mapping[str, Any]]
+"""For each source its declared start, and the offsets at which each query starts, as JSON."""
 
 _FILE: Final = "start.json"
+_FLOW: Final = "flow"
+_DEAD_LETTERS: Final = "dead_letters"
 
 
 def starting_offsets(place: Place, flow: Flow, *, is_dead_letters: bool) -> dict[str, str | None]:
@@ -40,30 +45,57 @@ def starting_offsets(place: Place, flow: Flow, *, is_dead_letters: bool) -> dict
     of_flow, of_letters = read_state(place.checkpoint(flow.name)), read_state(place.dead_letters_checkpoint(flow.name))
     if (of_letters if is_dead_letters else of_flow).finished is not None:
         return dict.fromkeys(flow.sources)
-    # Another declared start has no effect on a flow that has begun.
-    has_begun = of_flow.planned is not None or of_letters.planned is not None
     folder = folder_at(place.flow_folder(flow.name))
-    stored = _stored(folder.read(_FILE))
-    has_history = of_flow.finished is not None
-    role = "dead_letters" if is_dead_letters else "flow"
-    found: dict[str, str | None] = {}
+    starts = determined_starts(
+        flow,
+        _stored(folder.read(_FILE)),
+        has_begun=of_flow.planned is not None or of_letters.planned is not None,
+        end_of_flow=None if of_flow.finished is None else end_of_finished(place.checkpoint(flow.name)),
+        resolve=lambda parameter: resolve_start(place, flow, parameter),
+        is_dead_letters=is_dead_letters,
+    )
+    role = _role(is_dead_letters=is_dead_letters)
+    known = {parameter: offsets_from_json(starts[parameter][role]) for parameter in flow.sources}
+    found = {
+        parameter: json.dumps(offsets_to_json(_completed(place, flow, parameter, offsets)))
+        for parameter, offsets in known.items()
+    }
+    folder.replace(_FILE, json.dumps(starts, indent=2).encode())
+    return dict(found)
+
+
+def determined_starts(
+    flow: Flow,
+    stored: Starts,
+    *,
+    has_begun: bool,
+    end_of_flow: PartitionOffsets | None,
+    resolve: Callable[[str], PartitionOffsets],
+    is_dead_letters: bool,
+) -> Starts:
+    """Returns the stored starts, completed by those of a query that has finished no micro-batch.
+
+    `has_begun` says whether a micro-batch of one of the two queries is planned, `end_of_flow` where the flow's last
+    finished one ends. `resolve` returns the declared start of a source now.
+    """
+    starts = {parameter: dict(entry) for parameter, entry in stored.items()}
+    role = _role(is_dead_letters=is_dead_letters)
     for parameter, source in flow.sources.items():
-        entry = stored.setdefault(parameter, {})
-        has_changed = entry.get("start") != str(source.start) and not has_begun
-        if has_changed or role not in entry:
-            if is_dead_letters and has_history:
-                offsets = end_of_finished(place.checkpoint(flow.name))
-                entry |= {"start": str(source.start), "dead_letters": offsets_to_json(offsets)}
-            else:
-                offsets = resolve_start(place, flow, parameter)
-                entry.clear()
-                # What the present declaration makes of it: without dead letters now, a later query for them is new.
-                roles = ("flow", "dead_letters") if flow.writes_dead_letters else ("flow",)
-                entry |= {"start": str(source.start), **dict.fromkeys(roles, offsets_to_json(offsets))}
-        known = offsets_from_json(entry[role])
-        found[parameter] = json.dumps(offsets_to_json(_completed(place, flow, parameter, known)))
-    folder.replace(_FILE, json.dumps(stored, indent=2).encode())
-    return found
+        entry, start = starts.setdefault(parameter, {}), str(source.start)
+        # Another declared start has no effect on a flow that has begun.
+        is_known = has_begun or entry.get("start") == start
+        if is_known and role in entry:
+            continue
+        if is_dead_letters and end_of_flow is not None:
+            entry |= {"start": start, role: offsets_to_json(end_of_flow)}
+        elif is_dead_letters and is_known and _FLOW in entry:
+            # The flow's first micro-batch is not finished. It is repeated from its start, and may have bad records.
+            entry[role] = entry[_FLOW]
+        else:
+            # What the present declaration makes of it: without dead letters now, a later query for them is new.
+            roles = (_FLOW, _DEAD_LETTERS) if flow.writes_dead_letters else (_FLOW,)
+            starts[parameter] = {"start": start, **dict.fromkeys(roles, offsets_to_json(resolve(parameter)))}
+    return starts
 
 
 def stored_start(place: Place, flow: Flow, parameter: str) -> PartitionOffsets | None:
@@ -72,14 +104,14 @@ def stored_start(place: Place, flow: Flow, parameter: str) -> PartitionOffsets |
     Raises `OSError`.
     """
     entry = _stored(folder_at(place.flow_folder(flow.name)).read(_FILE)).get(parameter, {})
-    if entry.get("start") != str(flow.sources[parameter].start) or "flow" not in entry:
+    if entry.get("start") != str(flow.sources[parameter].start) or _FLOW not in entry:
         return None
-    return offsets_from_json(entry["flow"])
+    return offsets_from_json(entry[_FLOW])
 
 
 def stored_starts(place: Place, flow: Flow, *, is_dead_letters: bool) -> PartitionOffsets:
     """Returns the stored start of a query in each partition, the lowest one of several sources. Raises `OSError`."""
-    role = "dead_letters" if is_dead_letters else "flow"
+    role = _role(is_dead_letters=is_dead_letters)
     entries = _stored(folder_at(place.flow_folder(flow.name)).read(_FILE)).values()
     return lowest_offsets(offsets_from_json(entry[role]) for entry in entries if role in entry)
 
@@ -116,6 +148,10 @@ def _completed(place: Place, flow: Flow, parameter: str, known: PartitionOffsets
     """Returns an offset for every partition that exists now: the source refuses others, and fewer."""
     _, latest = log_of(place, flow, parameter)
     return {key: known.get(key, EARLIEST_OFFSET) for key in latest}
+
+
+def _role(*, is_dead_letters: bool) -> str:
+    return _DEAD_LETTERS if is_dead_letters else _FLOW
 
 
 def _stored(content: bytes | None) -> dict[str, dict[str, Any]]:
