@@ -38,17 +38,13 @@ def flights() -> pandas.DataFrame:
 
 @pytest.fixture
 def harness(spark: SparkSession, tmp_path: Path) -> Iterator[PipelineHarness]:
-    """Returns the pipeline with a broker of its own and a folder of its own for the files, in a session of UTC."""
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # the pipeline sets it for a session of its own
+    """Returns the pipeline with a broker of its own and a folder of its own for the files."""
     with Broker() as broker:
         made = PipelineHarness(spark, driver.PIPELINE_FILE, broker.bootstrap_servers, tmp_path)
         arrivals = made.pipeline.flows["arrivals"]
         sink = to_files(str(tmp_path / "arrivals"), partition_by="month")
         made.pipeline.flows["arrivals"] = dataclasses.replace(arrivals, sink=sink)
         yield made
-    assert zone is not None
-    spark.conf.set("spark.sql.session.timeZone", zone)
 
 
 def test_topic_files_and_dead_letters(harness: PipelineHarness, flights: pandas.DataFrame, tmp_path: Path) -> None:

@@ -42,9 +42,16 @@ class PipelineHarness:
     """A pipeline with a broker and a folder of checkpoints for one test."""
 
     def __init__(
-        self, spark: SparkSession, pipeline: Pipeline | str | Path, bootstrap_servers: str, folder: Path
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline | str | Path,
+        bootstrap_servers: str,
+        folder: Path,
+        environment: str | None = None,
     ) -> None:
-        """Takes a pipeline, or the file that declares it. Raises `PipelineError` for a wrong file."""
+        """Takes a pipeline, or the file that declares it, and the environment in which it runs.
+
+        Raises `PipelineError` for a wrong file or environment."""
         from klamm.pipelines import Pipeline
         from klamm.pipelines.declare.pipeline_file import load_pipeline
         from klamm.pipelines.run.place import Place
@@ -53,7 +60,10 @@ class PipelineHarness:
         self.bootstrap_servers: Final = bootstrap_servers
         self._spark = spark
         self._place = Place.at(
-            self.pipeline.name, bootstrap_servers=bootstrap_servers, checkpoints=str(folder / "checkpoints")
+            self.pipeline.name,
+            bootstrap_servers=bootstrap_servers,
+            checkpoints=str(folder / "checkpoints"),
+            environment=environment,
         )
 
     def produce(self, topic: str, values: Iterable[Any], *, key: str | bytes | None = None) -> None:
@@ -72,11 +82,15 @@ class PipelineHarness:
     def run(self, *flows: str) -> None:
         """Runs these flows, by default all, until they have read all records. The next run continues after them.
 
-        Raises `PipelineFailed` if a flow fails."""
+        The session has the settings of the pipeline meanwhile. Raises `PipelineFailed` if a flow fails."""
         from klamm.pipelines.run.pipeline_run import PipelineRun, chosen_flows
+        from klamm.testing.shared_session import settings_of_run, share_modules
 
-        run = PipelineRun(self._spark, self.pipeline, self._place, chosen_flows(self.pipeline, flows), once=True)
-        if not run.run():
+        share_modules(self._spark)
+        with settings_of_run(self._spark, self.pipeline.conf):
+            run = PipelineRun(self._spark, self.pipeline, self._place, chosen_flows(self.pipeline, flows), once=True)
+            has_succeeded = run.run()
+        if not has_succeeded:
             raise PipelineFailed("; ".join(flow.message for flow in run.flows if flow.message is not None))
 
     def records(self, topic: str) -> list[WrittenRecord]:

@@ -56,25 +56,36 @@ def klamm_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def klamm_spark() -> Iterator[SparkSession]:
-    """Provides a Spark session for the whole session of tests; its start takes several seconds, once."""
+    """Provides a Spark session for the whole session of tests; its start takes several seconds, once.
+
+    Its time zone is UTC, as in a run of a pipeline.
+    """
+    from klamm.pipelines.run.run_settings import RUN_SETTINGS
     from klamm.spark import session
+    from klamm.testing.shared_session import share_modules
 
     # A JVM that ends with the tests spends more on compiling for the long run than it wins.
-    settings = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.log.level": "OFF"}
+    java = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.log.level": "OFF"}
+    settings = {**RUN_SETTINGS, **java}
     spark = session("klamm tests", "local[2]", **settings)  # type: ignore[arg-type]  # none is `fast_checkpoints`
+    share_modules(spark)
     yield spark
     spark.stop()
 
 
 @pytest.fixture
-def klamm_pipeline(
-    klamm_spark: SparkSession, tmp_path: Path
-) -> Iterator[Callable[[Pipeline | str | Path], PipelineHarness]]:
-    """Returns a function that prepares a pipeline, or the file of one, for this test, with a broker of its own."""
+def klamm_pipeline(klamm_spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., PipelineHarness]]:
+    """Returns a function that prepares a pipeline, or the file of one, for this test, with a broker of its own.
+
+    The function takes the environment of the pipeline as `environment`, by default none."""
     from klamm.testing.embedded import Broker
     from klamm.testing.pipeline_harness import PipelineHarness
 
     with Broker() as broker:
-        yield lambda pipeline: PipelineHarness(klamm_spark, pipeline, broker.bootstrap_servers, tmp_path)
+
+        def prepare(pipeline: Pipeline | str | Path, *, environment: str | None = None) -> PipelineHarness:
+            return PipelineHarness(klamm_spark, pipeline, broker.bootstrap_servers, tmp_path, environment)
+
+        yield prepare
         for query in klamm_spark.streams.active:  # of a test that failed
             query.stop()

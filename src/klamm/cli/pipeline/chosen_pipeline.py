@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from klamm.cli.errors import UsageError
 from klamm.client.errors import ClientConfigError
@@ -16,6 +16,7 @@ from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.pipeline_run import chosen_flows
 from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.run_settings import RUN_SETTINGS
 from klamm.spark.checkpoints import is_built
 from klamm.spark.session_builder import CHECKPOINT_FILE_SYSTEM
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Chosen", "can_have_fast_checkpoints", "choose_pipeline", "session_for"]
 
-_UTC: Final = {"spark.sql.session.timeZone": "UTC"}
 # Prefixes of the properties that Spark's processes get; others are for librdkafka.
 _PASSED_ON = ("security.", "ssl.", "sasl.", "enable.ssl.")
 
@@ -59,7 +59,7 @@ def choose_pipeline(arguments: argparse.Namespace) -> Chosen:
 def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> SparkSession:
     """Returns a Spark session for the pipeline; its own settings override `conf`, those of spark-submit both.
 
-    Its time zone is UTC unless they say otherwise: the same records make the same rows on each machine.
+    Its time zone is UTC unless they say otherwise.
 
     Raises `PipelineError` if Spark does not start.
     """
@@ -71,7 +71,7 @@ def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> S
     name = f"klamm pipeline {chosen.place.pipeline}"
     try:
         submitted = _submitted()
-        settings: dict[str, Any] = {**_UTC, **conf, **chosen.pipeline.conf, **submitted}
+        settings: dict[str, Any] = {**RUN_SETTINGS, **conf, **chosen.pipeline.conf, **submitted}
         master = arguments.master or submitted.get("spark.master", "local[*]")
         has_fast_checkpoints = can_have_fast_checkpoints(master, settings, submitted)
         return session(name, master, fast_checkpoints=has_fast_checkpoints, **settings)
