@@ -80,11 +80,11 @@ class Place:
         return self.topic(flow.bad_records.topic or f"{self.pipeline}.{flow.name}.{_DEAD_LETTERS}")
 
     def path(self, path: str) -> str:
-        """Returns a sink's path; the environment is a folder above its last part. Raises `DeclarationError`."""
-        if self.environment is None:
-            return path
-        if _PLACEHOLDER in path:
-            return path.replace(_PLACEHOLDER, self.environment)
+        """Returns a sink's path; the environment is a folder above its last part, or where the path names it.
+
+        Raises `DeclarationError`."""
+        if self.environment is None or _PLACEHOLDER in path:
+            return self._named(path)
         scheme, separator, rest = path.partition("://")
         if separator and "/" not in rest.strip("/"):
             raise DeclarationError(
@@ -95,16 +95,21 @@ class Place:
         return f"{scheme}{separator}{own}" if separator else own
 
     def format_options(self, flow: Flow, sink: ToFormat) -> dict[str, str]:
-        """Returns the options of a sink. Raises `DeclarationError` if all environments would have the same."""
+        """Returns the options of a sink.
+
+        Raises `DeclarationError` if all environments would have the same, or if they name the environment and there is
+        none."""
         options = dict(sink.options)
-        if self.environment is None:
-            return {key: value.replace(_PLACEHOLDER, "") for key, value in options.items()}
-        if sink.path is None and not any(_PLACEHOLDER in value for value in options.values()):
+        if (
+            self.environment is not None
+            and sink.path is None
+            and not any(_PLACEHOLDER in value for value in options.values())
+        ):
             raise DeclarationError(
                 f"flow {flow.name}: in the environment {self.environment}, to_format({sink.format!r}) would write to "
                 f"the same place as in all others: give it a path, or write {_PLACEHOLDER} in one of its options"
             )
-        return {key: value.replace(_PLACEHOLDER, self.environment) for key, value in options.items()}
+        return {key: self._named(value) for key, value in options.items()}
 
     def files_path(self, sink: ToFiles | ToFormat) -> str | None:
         """Returns the path of a sink in this environment; None for a sink without a path."""
@@ -125,6 +130,17 @@ class Place:
     def stop_file(self, flow: str) -> str:
         """Returns the file that stops a flow. Its dead letters end after it."""
         return f"{self.flow_folder(flow)}/stop"
+
+    def _named(self, text: str) -> str:
+        """Returns the text with the environment's name in place of the placeholder. Raises `DeclarationError`."""
+        if self.environment is None:
+            if _PLACEHOLDER in text:
+                raise DeclarationError(
+                    f"{text!r} names {_PLACEHOLDER}, and there is no environment: choose one with --env, or in the "
+                    "context"
+                )
+            return text
+        return text.replace(_PLACEHOLDER, self.environment)
 
     def _own(self, name: str) -> str:
         return name if self.environment is None else f"{self.environment}.{name}"

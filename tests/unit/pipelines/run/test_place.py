@@ -80,6 +80,15 @@ def test_a_format_names_the_environment() -> None:
         place("test").format_options(flow(name="a"), shared)
 
 
+def test_a_sink_that_names_an_environment_needs_one() -> None:
+    """Without an environment there is no name to write, neither in a path nor in an option."""
+    for sink in (to_format("delta", path="/data/{environment}/late"), to_files("/data/{environment}/late")):
+        with pytest.raises(DeclarationError, match=r"'/data/\{environment\}/late' names .*choose one with --env"):
+            place().files_path(sink)
+    with pytest.raises(DeclarationError, match=r"'\{environment\}\.late' names"):
+        place().format_options(flow(name="a"), to_format("iceberg", table="{environment}.late"))
+
+
 @pytest.mark.parametrize("environment", ["", "a.b", "_", "a/b"])
 def test_what_is_no_environment(environment: str) -> None:
     """An environment is one word, because it begins the ids of groups and is a folder."""
