@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.datasource import DataSource
 from tests.spark.pipelines.conftest import Runs
 from tests.support.spark_topics import Topic
 
-from klamm.pipelines import Pipeline, json, to_batches, to_topic, topic
+from klamm.pipelines import Pipeline, json, to_batches, to_files, to_format, to_topic, topic
+from klamm.pipelines.declare.sinks import Sink
 from klamm.pipelines.run.flow_check import FlowCheck, check_flow
 
 if TYPE_CHECKING:
@@ -56,8 +58,8 @@ def test_a_flow_that_would_work(runs: Runs, name: str, new_topic: Callable[..., 
 
 
 def test_flows_that_would_fail(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
-    """A check finds a missing topic, a missing column, an option that does not exist, and an output mode that Spark
-    does not allow."""
+    """A check finds a missing topic, a missing column, an option that does not exist, an output mode that Spark does
+    not allow, a format whose jar is missing, and an interval that is none. A run fails at once, without restarts."""
     flights = new_topic()
     source = topic(flights.name, decode=json("dest string, delay int"))
     out = to_topic(f"{name}-out")
@@ -68,6 +70,9 @@ def test_flows_that_would_fail(runs: Runs, name: str, new_topic: Callable[..., T
         "its check uses rand()": {"source": source, "check": "delay IS NULL OR rand() > 0.5"},
         "unknown option": {"source": source, "sink": to_topic(f"{name}-out", options={"klamm.sink.stagin": "x"})},
         "complete": {"source": source, "output_mode": "complete"},
+        "Spark has no format 'delta'": {"source": source, "sink": to_format("delta", path=str(runs.folder / "delta"))},
+        "Spark has no format 'par'": {"source": source, "sink": to_files(str(runs.folder / "out"), format="par")},
+        "every='5 secnds' is no interval": {"source": source, "every": "5 secnds"},
     }
     for number, (text, arguments) in enumerate(cases.items()):
         pipeline = Pipeline(f"{name}{number}")
@@ -75,6 +80,34 @@ def test_flows_that_would_fail(runs: Runs, name: str, new_topic: Callable[..., T
         problems = check(runs, pipeline).problems
         assert len(problems) == 1, problems
         assert text in problems[0]
+        if text != "no such topic":  # a topic may come
+            run = runs.run(pipeline, once=False)
+            assert not run.run()
+            assert run.flows[0].status().figures.restarts == 0
+            assert text in (run.flows[0].message or "")
+
+
+def test_formats_that_spark_has(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """Formats of Spark, and a Python data source that is registered in the session, are found."""
+    source = topic(new_topic().name, decode=json("dest string, delay int"))
+    sinks: tuple[Sink, ...] = (to_format("console"), to_format("noop"), to_files(str(runs.folder), format="orc"))
+    for number, sink in enumerate(sinks):
+        pipeline = Pipeline(f"{name}{number}")
+        pipeline.flow(source=source, sink=sink, name="late", every="1 minute 30 seconds")(unchanged)
+        assert check(runs, pipeline).problems == []
+    runs.spark.dataSource.register(PythonSink)
+    pipeline = Pipeline(name)
+    pipeline.flow(source=source, sink=to_format(PythonSink.name()), name="late")(unchanged)
+
+    assert check(runs, pipeline).problems == []
+
+
+class PythonSink(DataSource):
+    """A sink in Python, as far as it is declared."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "klamm-test-sink"
 
 
 def test_a_function_without_an_environment_is_warned_of(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:

@@ -12,13 +12,15 @@ from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToOrigins, ToTopi
 from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
 from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_frames import flow_result
-from klamm.pipelines.run.flow_identity import refuse_changes, refuse_lost_records
-from klamm.pipelines.run.flow_queries import topic_options, written_rows
+from klamm.pipelines.run.flow_identity import refuse_changes, refuse_lost_records, refuse_other_order
+from klamm.pipelines.run.flow_queries import topic_options, use_in_this_thread, written_rows
 from klamm.pipelines.run.foreign_files import refuse_foreign_files
 from klamm.pipelines.run.judgement import Judgement
 from klamm.pipelines.run.operations_with_state import problem_of_state_store
 from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.plan_sources import order_of_sources
 from klamm.pipelines.run.starting_offsets import log_of, resolve_start, stored_start
+from klamm.pipelines.run.writer_checks import refuse_wrong_writer
 from klamm.pipelines.run.written_topics import topic_exists
 from klamm.protocol.types import Offset
 from klamm.spark.sink.sink_columns import SinkColumns
@@ -68,6 +70,8 @@ def check_flow(spark: SparkSession, place: Place, flow: Flow) -> FlowCheck:
     """Returns what a run of the flow would do. Writes nothing, and raises nothing: problems are in the result."""
     check = FlowCheck(flow.name)
     judgement = Judgement(spark, place, flow)
+    use_in_this_thread(spark)
+    _try(check, lambda: refuse_wrong_writer(spark, flow))
     _try(check, lambda: refuse_changes(place, flow))
     _try(check, lambda: refuse_foreign_files(spark, place, flow))
     _try(check, lambda: _describe_sink(check, place, flow))
@@ -103,9 +107,10 @@ def _check_offsets(source: SourceCheck, place: Place, flow: Flow, parameter: str
     starts: Mapping[Any, Offset]
     if read_state(place.checkpoint(flow.name)).finished is not None:
         source.starts_at, starts = _CHECKPOINT, end_of_finished(place.checkpoint(flow.name))
+    elif (stored := stored_start(place, flow, parameter)) is not None:
+        source.starts_at, starts = stored
     else:
-        source.starts_at = str(flow.sources[parameter].start)
-        starts = stored_start(place, flow, parameter) or resolve_start(place, flow, parameter)
+        source.starts_at, starts = str(flow.sources[parameter].start), resolve_start(place, flow, parameter)
     source.to_read = sum(max(0, end - starts.get(key, Offset(0))) for key, end in ends.items())
 
 
@@ -148,6 +153,7 @@ def _warn_of_missing(check: FlowCheck, place: Place, topic: str) -> None:
 
 def _check_rows(check: FlowCheck, spark: SparkSession, place: Place, flow: Flow, judgement: Judgement) -> None:
     result = flow_result(spark, place, flow, dict.fromkeys(flow.sources), judgement.decoders())
+    refuse_other_order(place, flow, order_of_sources(result, place, flow))
     rows = written_rows(result, flow)
     check.columns = _columns(rows.schema)
     if isinstance(flow.sink, ToTopic):

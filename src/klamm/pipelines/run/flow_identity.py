@@ -9,7 +9,7 @@ change: code without state, checks, decoders, options.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from klamm.pipelines.declare.flow import Flow
@@ -20,11 +20,20 @@ from klamm.pipelines.run.checkpoint_reader import read_state
 from klamm.pipelines.run.place import Place
 from klamm.spark.folders import folder_at
 
-__all__ = ["changes", "identity", "keep_identity", "refuse_changes", "refuse_lost_records"]
+__all__ = [
+    "changes",
+    "identity",
+    "keep_identity",
+    "keep_order_of_sources",
+    "refuse_changes",
+    "refuse_lost_records",
+    "refuse_other_order",
+]
 
 _FILE: Final = "identity.json"
 _DEAD_LETTERS: Final = "dead letters"
 _RULE: Final = "bad records"
+_ORDER: Final = "order of sources"
 _WHERE: Final = frozenset(
     (
         *("collection", "database", "dbtable", "es.resource", "index", "keyspace", "resource", "sfdatabase"),
@@ -73,6 +82,30 @@ def refuse_changes(place: Place, flow: Flow) -> None:
         )
 
 
+def refuse_other_order(place: Place, flow: Flow, order: Sequence[str]) -> None:
+    """Raises `DeclarationError` if the flow's function uses its sources in another order than its checkpoint has them.
+
+    Spark numbers the sources by their places in the plan, and would give each one the offsets of another. Raises
+    `OSError`.
+    """
+    before = _stored(place, flow).get(_ORDER)
+    if before is None or before == list(order) or read_state(place.checkpoint(flow.name)).planned is None:
+        return
+    raise DeclarationError(
+        f"flow {flow.name}: its function used its sources in the order {', '.join(before)}, and uses them in the order "
+        f"{', '.join(order)}. The checkpoint has the offsets of the sources in that order, for example of a union or a "
+        "join. Restore the order to go on, or give the flow another name to begin again at its start; to begin again "
+        f"with this name, delete the folder {place.flow_folder(flow.name)}"
+    )
+
+
+def keep_order_of_sources(place: Place, flow: Flow, order: Sequence[str]) -> None:
+    """Stores the order in which the flow's function uses its sources. Raises `OSError`."""
+    before = _stored(place, flow)
+    if before.get(_ORDER) != list(order):
+        _store(place, flow, {**before, _ORDER: list(order)})
+
+
 def refuse_lost_records(place: Place, flow: Flow, rule: Rule) -> None:
     """Raises `DeclarationError` if the present rule of what is bad may lose records that the flow has left out under
     the former one. Raises `OSError`."""
@@ -85,9 +118,13 @@ def keep_identity(place: Place, flow: Flow, rule: Rule) -> None:
     if flow.writes_dead_letters:
         now[_RULE] = rule
     # Dead letters that are not written now keep their checkpoint, and may be written again.
-    kept = {key: before[key] for key in (_DEAD_LETTERS, _RULE) if key in before}
+    kept = {key: before[key] for key in (_DEAD_LETTERS, _RULE, _ORDER) if key in before}
     if before != (wanted := kept | now):
-        folder_at(place.flow_folder(flow.name)).replace(_FILE, json.dumps(wanted, indent=2).encode())
+        _store(place, flow, wanted)
+
+
+def _store(place: Place, flow: Flow, wanted: Mapping[str, Any]) -> None:
+    folder_at(place.flow_folder(flow.name)).replace(_FILE, json.dumps(wanted, indent=2).encode())
 
 
 def _stored(place: Place, flow: Flow) -> dict[str, Any]:

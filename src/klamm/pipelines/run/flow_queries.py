@@ -10,13 +10,21 @@ from klamm.pipelines.declare.sinks import ToBatches, ToFiles, ToFormat, ToOrigin
 from klamm.pipelines.errors import DeclarationError
 from klamm.pipelines.run.dead_letter_headers import dead_letter_columns
 from klamm.pipelines.run.flow_frames import RECORD, bad_records, flow_result
-from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes, refuse_lost_records
+from klamm.pipelines.run.flow_identity import (
+    keep_identity,
+    keep_order_of_sources,
+    refuse_changes,
+    refuse_lost_records,
+    refuse_other_order,
+)
 from klamm.pipelines.run.foreign_files import refuse_foreign_files
 from klamm.pipelines.run.judgement import Judgement
 from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.plan_sources import order_of_sources
 from klamm.pipelines.run.record_columns import record_columns
 from klamm.pipelines.run.starting_offsets import starting_offsets
 from klamm.pipelines.run.unfinished_files import remove_unfinished_files
+from klamm.pipelines.run.writer_checks import refuse_wrong_writer
 from klamm.pipelines.run.written_topics import create_topic_for
 
 if TYPE_CHECKING:
@@ -33,6 +41,7 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, judgement: Judgeme
     """Starts the flow's query; `judgement` is that of the run. Raises what is wrong with the flow or the cluster, as
     soon as that is known."""
     use_in_this_thread(spark)
+    refuse_wrong_writer(spark, flow)
     refuse_changes(place, flow)
     rule = judgement.rule()
     refuse_lost_records(place, flow, rule)
@@ -43,6 +52,9 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, judgement: Judgeme
         # Stored before the flow moves on: its dead letters, which start later, begin where the flow is now.
         starting_offsets(place, flow, is_dead_letters=True)
     result = flow_result(spark, place, flow, starting_offsets(place, flow, is_dead_letters=False), judgement.decoders())
+    order = order_of_sources(result, place, flow)
+    refuse_other_order(place, flow, order)
+    keep_order_of_sources(place, flow, order)
     rows = written_rows(result, flow)
     if isinstance(flow.sink, ToTopic):
         create_topic_for(place, place.topic(flow.sink.topic))

@@ -98,15 +98,16 @@ def determined_starts(
     return starts
 
 
-def stored_start(place: Place, flow: Flow, parameter: str) -> PartitionOffsets | None:
-    """Returns the start that an earlier run has stored for the flow's query, if it is of the present declaration.
+def stored_start(place: Place, flow: Flow, parameter: str) -> tuple[str, PartitionOffsets] | None:
+    """Returns the start of the flow's query as an earlier run has declared and stored it.
 
-    Raises `OSError`.
+    Returns None without one, or if the present declaration replaces it. Raises `OSError`.
     """
     entry = _stored(folder_at(place.flow_folder(flow.name)).read(_FILE)).get(parameter, {})
-    if entry.get("start") != str(flow.sources[parameter].start) or _FLOW not in entry:
+    has_begun = read_state(place.checkpoint(flow.name)).planned is not None
+    if _FLOW not in entry or not (has_begun or entry.get("start") == str(flow.sources[parameter].start)):
         return None
-    return offsets_from_json(entry[_FLOW])
+    return str(entry.get("start")), offsets_from_json(entry[_FLOW])
 
 
 def stored_starts(place: Place, flow: Flow, *, is_dead_letters: bool) -> PartitionOffsets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ import pytest
 from klamm.pipelines import DeclarationError, Pipeline, dead_letters, to_batches, to_files, to_format, to_topic, topic
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.run.bad_record_rule import bad_record_rule
-from klamm.pipelines.run.flow_identity import keep_identity, refuse_changes
+from klamm.pipelines.run.flow_identity import (
+    keep_identity,
+    keep_order_of_sources,
+    refuse_changes,
+    refuse_other_order,
+)
 from klamm.pipelines.run.place import Place
 
 
@@ -86,6 +92,24 @@ def test_what_needs_a_new_checkpoint(tmp_path: Path, arguments: dict[str, Any], 
             run(tmp_path, **arguments)
 
     run(tmp_path / "fresh", **arguments)
+
+
+def test_another_order_of_the_sources(tmp_path: Path) -> None:
+    """Spark's checkpoint has the sources by their places in the plan: another order is refused with both, and the same
+    one goes on. An identity of an older version has no order, and counts as unchanged."""
+    run(tmp_path)
+    refuse_other_order(place(tmp_path), flow(), ["payments", "orders"])
+    keep_order_of_sources(place(tmp_path), flow(), ["orders", "payments"])
+    run(tmp_path)
+
+    refuse_other_order(place(tmp_path), flow(), ["orders", "payments"])
+    with pytest.raises(
+        DeclarationError, match="in the order orders, payments, and uses them in the order payments, orders"
+    ):
+        refuse_other_order(place(tmp_path), flow(), ["payments", "orders"])
+
+    shutil.rmtree(place(tmp_path).checkpoint("late"))
+    refuse_other_order(place(tmp_path), flow(), ["payments", "orders"])
 
 
 def test_dead_letters_that_were_off_for_a_while(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from klamm.pipelines import Pipeline, to_topic, topic
 from klamm.pipelines.declare.flow import Flow
-from klamm.pipelines.run.starting_offsets import Starts, determined_starts
+from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.starting_offsets import Starts, determined_starts, stored_start
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.offsets import PartitionOffsets
 
@@ -109,3 +112,17 @@ def test_another_declared_start(arguments: dict[str, Any]) -> None:
 def test_starts_that_are_gone() -> None:
     """Without the stored starts, a flow without a finished micro-batch begins at the declared start of now."""
     assert places(determined(flow(), {}, Log())) == {"flow": 10, "dead_letters": 10}
+
+
+def test_the_start_that_a_check_shows(tmp_path: Path) -> None:
+    """A check shows the stored start. Another declared one replaces it, unless a micro-batch is planned."""
+    place = Place.at("flights", bootstrap_servers="kafka:9092", checkpoints=str(tmp_path))
+    assert stored_start(place, flow(), "flights") is None
+    offsets_folder = Path(place.checkpoint("late"), "offsets")
+    offsets_folder.mkdir(parents=True)
+    Path(place.flow_folder("late"), "start.json").write_text(json.dumps(first_start(flow(), Log())))
+
+    assert stored_start(place, flow(), "flights") == ("latest", offsets(10))
+    assert stored_start(place, flow("earliest"), "flights") is None
+    (offsets_folder / "0").write_text("v1\n{}\n{}")
+    assert stored_start(place, flow("earliest"), "flights") == ("latest", offsets(10))
