@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.dataset as ds
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from tests.support.lost_commits import lose_newest_commit
 
 from klamm.testing import Broker
 from klamm.testing.pipeline_harness import PipelineHarness
@@ -67,9 +69,7 @@ def test_current_values(
     pipeline.produce("customers", [None], key="2")
     pipeline.produce("customers", [{"name": "Cid", "city": "Bonn"}], key="3")
     pipeline.run()
-    commits = tmp_path / "checkpoints" / "_" / "customers" / "current" / "checkpoint" / "commits"
-    for file in (commits / "1", commits / ".1.crc"):
-        file.unlink(missing_ok=True)
+    lose_newest_commit(tmp_path / "checkpoints" / "_" / "customers" / "current" / "checkpoint")
     pipeline.run()
 
     with closing(sqlite3.connect("customers-live.db")) as database:
@@ -77,14 +77,46 @@ def test_current_values(
     assert rows == [("1", "Ann", "Oslo"), ("2", None, None), ("3", "Cid", "Bonn")]
 
 
-def test_counts_to_topic(example: Callable[[str], PipelineHarness]) -> None:
-    """The topic has the count of each user and hour once, after the watermark has passed the hour."""
+def test_current_values_after_partitions_were_added(
+    example: Callable[[str], PipelineHarness], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that moves to a new partition, where offsets begin at 0, gets its new values, also if a micro-batch has
+    records of both partitions. A repeated micro-batch changes nothing."""
+    monkeypatch.chdir(tmp_path)
+    pipeline = example("current_values.py")
+    ids = [str(number) for number in range(20)]
+    for city in ("Rome", "Oslo"):
+        for each in ids:
+            pipeline.produce("customers", [{"name": "Ann", "city": city}], key=each)
+    pipeline.run()
+    admin = AdminClient({"bootstrap.servers": pipeline.bootstrap_servers})
+    for each in ids:
+        pipeline.produce("customers", [{"name": "Ann", "city": "Bonn"}], key=each)
+    admin.create_partitions([NewPartitions("customers", 4)])["customers"].result()
+    for each in ids:
+        pipeline.produce("customers", [{"name": "Ann", "city": "Kyiv"}], key=each)
+    pipeline.run()
+    lose_newest_commit(tmp_path / "checkpoints" / "_" / "customers" / "current" / "checkpoint")
+    pipeline.run()
+
+    with closing(sqlite3.connect("customers-live.db")) as database:
+        rows = database.execute("SELECT id, city, partition FROM customers").fetchall()
+    assert {identifier: city for identifier, city, _ in rows} == dict.fromkeys(ids, "Kyiv")
+    assert len({partition for _, _, partition in rows}) > 1
+
+
+def test_counts_to_topic(example: Callable[[str], PipelineHarness], tmp_path: Path) -> None:
+    """The topic has the count of each user and hour once, after the watermark has passed the hour, also if Spark loses
+    the commit of the micro-batch that has written them and repeats it."""
     pipeline = example("counts_to_topic.py")
     early = [event("2026-03-01T10:00:00Z", "ann"), event("2026-03-01T10:59:00Z", "ann")]
     pipeline.produce("events", [*early, event("2026-03-01T10:30:00Z", "bob"), event("2026-03-01T11:05:00Z", "bob")])
     pipeline.run()
     assert pipeline.records("events-by-hour") == []
     pipeline.produce("events", [event("2026-03-01T10:45:00Z", "ann"), event("2026-03-01T11:10:00Z", "bob")])
+    pipeline.run()
+    assert len(pipeline.records("events-by-hour")) == 2
+    lose_newest_commit(tmp_path / "checkpoints" / "_" / "activity" / "by_hour" / "checkpoint")
     pipeline.run()
     pipeline.produce("events", [event("2026-03-01T10:46:00Z", "ann")])  # too late
     pipeline.run()

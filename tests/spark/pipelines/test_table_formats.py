@@ -21,6 +21,7 @@ import pyarrow.dataset as ds
 import pyspark
 import pytest
 from tests.spark.pipelines.conftest import Runs
+from tests.support.lost_commits import lose_newest_commit
 from tests.support.page_code import page_code, write_pipeline
 from tests.support.patience import Limit
 from tests.support.short_lived_spark import SHORT_LIVED_JVM
@@ -50,15 +51,6 @@ def block(flow: str, names: dict[str, str]) -> list[str]:
 
 _JARS: Final = "spark.jars.packages"
 _WITH_JARS: Final = ("departures_in_delta_with_jar", "departures_in_iceberg_with_jar")
-
-
-def lose_newest_commit(checkpoint: Path) -> None:
-    """Removes the newest commit of a checkpoint, as if the driver had died between the sink's commit and Spark's."""
-    newest = max(
-        (each for each in (checkpoint / "commits").iterdir() if each.name.isdecimal()), key=lambda at: int(at.name)
-    )
-    newest.unlink()
-    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
 
 
 def parquet(folder: Path) -> list[int]:
