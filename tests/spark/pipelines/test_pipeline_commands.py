@@ -70,10 +70,12 @@ class Commands:
         )
 
     def test(self, *more: str) -> subprocess.CompletedProcess[str]:
-        """Runs `klamm pipeline test`."""
+        """Runs `klamm pipeline test` in another folder than that of the file."""
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir(exist_ok=True)
         return subprocess.run(
             [sys.executable, "-m", "klamm.cli", "pipeline", "test", str(self.file), *more],
-            cwd=self.folder,
+            cwd=elsewhere,
             env=self._environment(),
             capture_output=True,
             text=True,
@@ -323,11 +325,28 @@ def test_a_failure_is_raised(klamm_pipeline, monkeypatch):
 """
 
 
+_UDF = """
+from pyspark.sql.functions import udf
+
+from parity import is_even
+
+
+@udf("boolean")
+def kept(number: int) -> bool:
+    return is_even(number)
+
+
+@pipeline.flow("""
+
+
 def test_the_tests_of_a_pipeline(commands: Commands) -> None:
-    """The command runs the tests next to the file with klamm's fixtures: a flow as a function, and runs of the pipeline
-    with a broker for each test. Its status is that of pytest."""
+    """The command runs the tests next to the file with klamm's fixtures, wherever it is started: a flow as a function,
+    and runs of the pipeline with a broker for each test. Functions of the file, which use a module next to it, run in
+    Spark's workers. Its status is that of pytest."""
     content = commands.file.read_text().replace('"numbers", conf', '"numbers", max_restarts=0, conf')
+    content = content.replace("@pipeline.flow(", _UDF).replace('"number % 2 = 0"', 'kept("number")')
     commands.file.write_text(content)
+    (commands.folder / "parity.py").write_text("def is_even(number):\n    return number % 2 == 0\n", encoding="utf-8")
     (commands.folder / "test_counting.py").write_text(_TEST.format(topic=commands.topic.name), encoding="utf-8")
 
     passed = commands.test("--", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
