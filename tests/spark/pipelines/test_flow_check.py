@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource
 from tests.spark.pipelines.conftest import Runs
 from tests.support.spark_topics import Topic
 
-from klamm.pipelines import Pipeline, json, to_batches, to_files, to_format, to_topic, topic
+from klamm.pipelines import Pipeline, dead_letters, json, to_batches, to_files, to_format, to_topic, topic
 from klamm.pipelines.declare.sinks import Sink
 from klamm.pipelines.run.flow_check import FlowCheck, check_flow
 
@@ -69,6 +69,10 @@ def test_flows_that_would_fail(runs: Runs, name: str, new_topic: Callable[..., T
         "its check uses current_timestamp()": {"source": source, "check": "current_timestamp() > '2020-01-01'"},
         "its check uses rand()": {"source": source, "check": "delay IS NULL OR rand() > 0.5"},
         "unknown option": {"source": source, "sink": to_topic(f"{name}-out", options={"klamm.sink.stagin": "x"})},
+        "did you mean klamm.sink.first.batch?": {
+            "source": source,
+            "bad_records": dead_letters(options={"klamm.sink.first.batc": "0"}),
+        },
         "complete": {"source": source, "output_mode": "complete"},
         "Spark has no format 'delta'": {"source": source, "sink": to_format("delta", path=str(runs.folder / "delta"))},
         "Spark has no format 'par'": {"source": source, "sink": to_files(str(runs.folder / "out"), format="par")},

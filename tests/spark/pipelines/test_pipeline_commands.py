@@ -327,11 +327,12 @@ def test_a_failure_is_raised(klamm_pipeline, monkeypatch):
 
 _UDF = """
 from pyspark.sql.functions import udf
+from pyspark.sql.types import BooleanType
 
 from parity import is_even
 
 
-@udf("boolean")
+@udf(BooleanType())
 def kept(number: int) -> bool:
     return is_even(number)
 

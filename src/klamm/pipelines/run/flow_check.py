@@ -13,18 +13,17 @@ from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
 from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_frames import flow_result
 from klamm.pipelines.run.flow_identity import refuse_changes, refuse_lost_records, refuse_other_order
-from klamm.pipelines.run.flow_queries import topic_options, use_in_this_thread, written_rows
+from klamm.pipelines.run.flow_queries import letters_options, topic_sink_options, use_in_this_thread, written_rows
 from klamm.pipelines.run.foreign_files import refuse_foreign_files
 from klamm.pipelines.run.judgement import Judgement
 from klamm.pipelines.run.operations_with_state import problem_of_state_store
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.plan_sources import order_of_sources
 from klamm.pipelines.run.starting_offsets import log_of, resolve_start, stored_start
-from klamm.pipelines.run.writer_checks import refuse_wrong_writer
+from klamm.pipelines.run.writer_checks import refuse_wrong_topic_options, refuse_wrong_writer
 from klamm.pipelines.run.written_topics import topic_exists
 from klamm.protocol.types import Offset
 from klamm.spark.sink.sink_columns import SinkColumns
-from klamm.spark.sink.sink_options import SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,6 +140,7 @@ def _describe_sink(check: FlowCheck, place: Place, flow: Flow) -> None:
     if flow.writes_dead_letters:
         topic = place.dead_letters_topic(flow)
         check.bad_records = f"topic {topic}"
+        refuse_wrong_topic_options(letters_options(place, flow), place.dead_letters_checkpoint(flow.name))
         _warn_of_missing(check, place, topic)
     else:
         check.bad_records = "dropped and counted" if flow.bad_records == "drop" else "fail the flow"
@@ -157,9 +157,7 @@ def _check_rows(check: FlowCheck, spark: SparkSession, place: Place, flow: Flow,
     rows = written_rows(result, flow)
     check.columns = _columns(rows.schema)
     if isinstance(flow.sink, ToTopic):
-        options = {**flow.sink.options, **topic_options(place, place.topic(flow.sink.topic), flow.sink.semantics)}
-        # The query's checkpoint is known only when it runs.
-        SinkOptions.parse({**options, "checkpointLocation": place.checkpoint(flow.name)})
+        refuse_wrong_topic_options(topic_sink_options(place, flow.sink), place.checkpoint(flow.name))
         SinkColumns.of(rows.schema, place.topic(flow.sink.topic))
     _check_output_mode(rows, flow)
     if (problem := problem_of_state_store(rows, place.checkpoint(flow.name))) is not None:

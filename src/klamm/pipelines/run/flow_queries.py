@@ -24,14 +24,22 @@ from klamm.pipelines.run.plan_sources import order_of_sources
 from klamm.pipelines.run.record_columns import record_columns
 from klamm.pipelines.run.starting_offsets import starting_offsets
 from klamm.pipelines.run.unfinished_files import remove_unfinished_files
-from klamm.pipelines.run.writer_checks import refuse_wrong_writer
+from klamm.pipelines.run.writer_checks import refuse_wrong_topic_options, refuse_wrong_writer
 from klamm.pipelines.run.written_topics import create_topic_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-__all__ = ["start_dead_letters", "start_flow", "topic_options", "use_in_this_thread", "written_rows"]
+__all__ = [
+    "letters_options",
+    "start_dead_letters",
+    "start_flow",
+    "topic_options",
+    "topic_sink_options",
+    "use_in_this_thread",
+    "written_rows",
+]
 
 _LETTERS_LIMITS: Final = {"kafka.max.request.size": str(16 << 20)}
 """A record that its topic takes, with the headers of a dead letter: the limit is that of the topic of dead letters."""
@@ -57,6 +65,7 @@ def start_flow(spark: SparkSession, place: Place, flow: Flow, judgement: Judgeme
     keep_order_of_sources(place, flow, order)
     rows = written_rows(result, flow)
     if isinstance(flow.sink, ToTopic):
+        refuse_wrong_topic_options(topic_sink_options(place, flow.sink), place.checkpoint(flow.name))
         create_topic_for(place, place.topic(flow.sink.topic))
     writer = rows.writeStream.queryName(place.query_name(flow)).outputMode(flow.output_mode)
     return _start(_with_sink(writer, place, flow), place.checkpoint(flow.name), flow.every, once=once)
@@ -71,8 +80,9 @@ def start_dead_letters(
     refuse_lost_records(place, flow, judgement.rule())  # the flow has not started if it waits for the cluster
     starts = starting_offsets(place, flow, is_dead_letters=True)
     bad = bad_records(spark, place, flow, starts, judgement.decoders())
+    options = letters_options(place, flow)
+    refuse_wrong_topic_options(options, place.dead_letters_checkpoint(flow.name))
     create_topic_for(place, place.dead_letters_topic(flow))
-    options = _letters_options(flow) | topic_options(place, place.dead_letters_topic(flow), "exactly-once")
     letters = dead_letter_columns(bad, place.query_name(flow.replays or flow))
     writer = letters.writeStream.queryName(place.dead_letters_query_name(flow))
     writer = writer.format("klamm").options(**options)
@@ -99,15 +109,22 @@ def topic_options(place: Place, topic: str, semantics: str) -> dict[str, str]:
     return {**place.kafka_options, "topic": topic, "klamm.sink.semantics": semantics}
 
 
-def _letters_options(flow: Flow) -> dict[str, str]:
+def topic_sink_options(place: Place, sink: ToTopic) -> dict[str, str]:
+    """Returns all options of a flow's sink that writes to a topic, except for its checkpoint."""
+    return {**sink.options, **topic_options(place, place.topic(sink.topic), sink.semantics)}
+
+
+def letters_options(place: Place, flow: Flow) -> dict[str, str]:
+    """Returns all options of the sink of a flow's dead letters, except for its checkpoint."""
     declared = flow.bad_records.options if isinstance(flow.bad_records, DeadLetters) else {}
-    return {**_LETTERS_LIMITS, **declared}
+    own = topic_options(place, place.dead_letters_topic(flow), "exactly-once")
+    return {**_LETTERS_LIMITS, **declared, **own}
 
 
 def _with_sink(writer: DataStreamWriter, place: Place, flow: Flow) -> DataStreamWriter:
     sink = flow.sink
     if isinstance(sink, ToTopic):
-        options = {**sink.options, **topic_options(place, place.topic(sink.topic), sink.semantics)}
+        options = topic_sink_options(place, sink)
         if flow.output_mode == "update":
             from klamm.spark import write_topic
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.run.place import Place
@@ -20,17 +20,13 @@ _OTHER: Final = "another stream"
 def order_of_sources(result: DataFrame, place: Place, flow: Flow) -> list[str]:
     """Returns the parameters of the flow's sources in the order of the plan.
 
-    Spark has one source for equal relations, and several for a source that is joined with itself.
+    A source that the function uses twice is there twice, as in the checkpoint.
     """
     groups = {place.group(flow, parameter): parameter for parameter in flow.sources}
     leaves = result._jdf.queryExecution().analyzed().collectLeaves()
-    found: list[Any] = []
     order = []
-    for index in range(leaves.size()):
-        leaf = leaves.apply(index)
-        if not leaf.isStreaming() or any(leaf.equals(each) for each in found):
-            continue
-        found.append(leaf)
-        group = leaf.extraOptions().get("kafka.group.id") if leaf.nodeName() == _RELATION else None
-        order.append(groups.get(str(group), _OTHER))
+    for leaf in (leaves.apply(index) for index in range(leaves.size())):
+        if leaf.isStreaming():
+            group = leaf.extraOptions().get("kafka.group.id") if leaf.nodeName() == _RELATION else None
+            order.append(groups.get(str(group), _OTHER))
     return order

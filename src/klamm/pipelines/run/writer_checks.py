@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.declare.sinks import ToFiles, ToFormat
 from klamm.pipelines.errors import DeclarationError
 from klamm.pipelines.run.error_texts import one_line
+from klamm.spark.sink.sink_options import SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["refuse_wrong_writer"]
+__all__ = ["refuse_wrong_topic_options", "refuse_wrong_writer"]
 
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
 _BUILT_IN: Final = "memory"
@@ -28,6 +30,11 @@ def refuse_wrong_writer(spark: SparkSession, flow: Flow) -> None:
         _refuse_missing_format(spark, flow, flow.sink.format)
     if flow.every is not None:
         _refuse_wrong_interval(spark, flow, flow.every)
+
+
+def refuse_wrong_topic_options(options: Mapping[str, str], checkpoint: str) -> None:
+    """Raises `OptionError` for a wrong option of klamm's sink. The sink itself would raise it in each micro-batch."""
+    SinkOptions.parse({**options, "checkpointLocation": checkpoint})
 
 
 def _refuse_missing_format(spark: SparkSession, flow: Flow, name: str) -> None:
