@@ -7,6 +7,7 @@ import sys
 import time
 
 from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
+from klamm.cli.pipeline.stop_signals import end_while_spark_starts, stop_on_signals
 from klamm.insight.words import count
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.dead_letter_replay import refuse_state, replay_flow, return_flow
@@ -18,7 +19,10 @@ __all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replays the dead letters that no earlier replay has read; returns 1 if a replay has failed. Raises KlammError."""
+    """Replays the dead letters that no earlier replay has read; returns 1 if a replay has failed.
+
+    Signals end it as they end a run; the next replay goes on. Raises KlammError.
+    """
     chosen = choose_pipeline(arguments)
     # Without names, all flows that have dead letters.
     flows = [flow for flow in chosen.flows if arguments.flows or flow.writes_dead_letters]
@@ -33,12 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
             replays.remove(replay)
     if not replays:
         return 0
+    end_while_spark_starts()
     spark = session_for(arguments, chosen, **{"spark.log.level": "OFF"})
     try:
         if not arguments.to_source:
             for replay in replays:
                 refuse_state(spark, chosen.place, replay)
         running = PipelineRun(spark, chosen.pipeline, chosen.place, replays, once=True)
+        stop_on_signals(running)
         has_succeeded = running.run()
         for each in running.flows:
             name = each.flow.name.rpartition(".")[0]

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
-from types import FrameType
-from typing import Final
 
 from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
 from klamm.cli.pipeline.run_lines import lines_for
+from klamm.cli.pipeline.stop_signals import end_while_spark_starts, stop_on_signals
 from klamm.pipelines.run.pipeline_run import PipelineRun, RunReporter, refuse_run
 from klamm.pipelines.run.run_announcement import RunAnnouncement
 from klamm.pipelines.run.spark_jvm import stop_session
 from klamm.pipelines.status.flow_metrics import FlowMetrics
 
 __all__ = ["run"]
-
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     chosen = choose_pipeline(arguments)
     refuse_run(chosen.place, chosen.flows, time.time_ns() // 1_000_000)  # before Spark starts, which takes long
-    signal.signal(signal.SIGTERM, _end_before_spark)
+    end_while_spark_starts()
     metrics = FlowMetrics()
     lines = lines_for(as_json=arguments.json)
     reporters: list[RunReporter] = [lines]
@@ -55,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
                 reporters=reporters,
                 runner=announcement.runner,
             )
-            _stop_on_signals(running)
+            stop_on_signals(running)
         has_succeeded = running.run()
         lines.close()
         for flow in running.flows:
@@ -67,22 +63,3 @@ def run(arguments: argparse.Namespace) -> int:
         metrics.close()
         if spark is not None:
             stop_session(spark)
-
-
-def _end_before_spark(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(0)  # no micro-batch runs
-
-
-def _stop_on_signals(running: PipelineRun) -> None:
-    def stop(number: int, frame: FrameType | None) -> None:
-        running.request_stop()
-        print("klamm pipeline: stopping after the micro-batch; a second signal stops at once", file=sys.stderr)
-        for each in _SIGNALS:
-            signal.signal(each, _end_at_once)
-
-    for number in _SIGNALS:
-        signal.signal(number, stop)
-
-
-def _end_at_once(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
