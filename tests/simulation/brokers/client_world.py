@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +40,10 @@ __all__ = ["LATE_MS", "ClientWorld"]
 LATE_MS: Final = 2_000
 """Longest time that a request is on its way."""
 _END_MS: Final = 60_000
+_ABORT_MS: Final = 5_000
+"""Longest time that the coordinator needs to find a transaction that has timed out, and to write its markers."""
+_LOOK_MS: Final = 20.0
+"""How often a world looks whether all transactions have ended."""
 """Longest time that clients may need after the last fault."""
 
 
@@ -136,6 +140,7 @@ class ClientWorld(ABC):
                         is_committed=participant.is_committed,
                     )
         check_batches(self.model)
+        self._check_stable()
 
     def _has_all_markers(self) -> bool:
         self.read_transactions()
@@ -145,10 +150,10 @@ class ClientWorld(ABC):
         """Checks the markers and epochs of transactions that were written since the last call (I12, I13)."""
         if not self.plan.transactional:
             return
-        offsets = (TopicPartition(OFFSETS_TOPIC, PartitionIndex(index)) for index in range(self.offsets_partitions))
-        for where in (*self.partitions, *offsets):
+        for where in self._with_transactions():
             log = self.log_of(where)
-            if log is not None and not log.is_offline:
+            # A broker that stops closes its logs some time before it is gone.
+            if log is not None and not log.is_offline and log.state.segments.active is not None:
                 self._transaction_logs.read(where, log)
 
     def _wait_for(self, is_meant: Callable[[Participant], bool]) -> None:
@@ -158,6 +163,26 @@ class ClientWorld(ABC):
             raise Violation(26, f"{', '.join(late)} did not come to an end in {_END_MS} ms")
 
     # Steps
+    def _check_stable(self) -> None:
+        """Checks that transactions whose producers have died end in time (I14). No client writes any more."""
+        if not self.plan.transactional:
+            return
+        until_ms = self.loop.now_ms + self.plan.transaction_timeout_ms + _ABORT_MS
+        while held := [where for where in self._with_transactions() if not self._is_stable(where)]:
+            if self.loop.now_ms >= until_ms:
+                raise Violation(14, f"a transaction holds {held[0]} for longer than its timeout")
+            self._run(_LOOK_MS)
+
+    def _is_stable(self, where: TopicPartition) -> bool:
+        log = self.log_of(where)
+        return log is not None and log.last_stable_offset == log.log_end_offset
+
+    def _with_transactions(self) -> Iterator[TopicPartition]:
+        """Yields the partitions to which transactions write."""
+        yield from self.partitions
+        for index in range(self.offsets_partitions):
+            yield TopicPartition(OFFSETS_TOPIC, PartitionIndex(index))
+
 
     def _run(self, duration_ms: float, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Lets time pass; returns whether `is_over` became true."""
