@@ -36,21 +36,28 @@ PLANTED = {
     "keep leading": Planted(10, (1, 3, 5, 8, 9, 10, 12, 13, 17, 26)),
     "answer before the load": Planted(70, (13, 15, 17, 26, EXCEPTION)),
     "answer after the resignation": Planted(40, (12, 13, 15, 17, 26, EXCEPTION)),
-    "send no marker again": Planted(150, (11, 13, 26)),
-    "forget waiting markers": Planted(200, (26,)),
+    "send no marker again": Planted(150, (11, 13, 14, 26)),
+    "forget waiting markers": Planted(200, (14, 26)),
     "mark with the old epoch": Planted(20, (13,)),
     "repeat blindly": Planted(50, (10, 17, EXCEPTION)),
     "take unknown for done": Planted(120, (10, EXCEPTION)),
     "show parts": Planted(70, (OTHER,)),
     "serve any epoch": Planted(160, (6,)),
     "acknowledge without a session": Planted(150, (6,)),
+    "fence at the load": Planted(30, (15, 26)),
+    "rebalance at the load": Planted(170, (19,)),
+    "forget what is being revoked": Planted(150, (15,)),
+    "store no assignments": Planted(130, (15,)),
 }
 """What is expected of each planted bug."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_invariants_of_clusters_hold(seed: int) -> None:
-    """I1, I3 to I6, I8 to I18 and I26 hold for the clients of several brokers in the world of this seed."""
+    """I1, I3 to I6, I8 to I18 and I26 hold for the clients of several brokers in the world of this seed. During the
+    faults, I14 is checked only if no connection is cut or stalled. In some of the worlds the coordinator of the group
+    moves after the last fault, and I19 holds.
+    """
     outcome = run_seed(seed, kind="cluster")
     assert outcome.is_ok, outcome.failure
 

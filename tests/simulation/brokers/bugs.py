@@ -39,7 +39,7 @@ from klamm.storage.log.log_reader import LogReader
 from klamm.storage.log.stored_batches import StoredBatches
 from klamm.storage.segment.segment import Segment
 
-__all__ = ["BROKER_BUGS", "mark_with_the_old_epoch"]
+__all__ = ["BROKER_BUGS", "mark_with_the_old_epoch", "store_no_assignments"]
 
 
 @contextmanager
@@ -276,7 +276,7 @@ def _end_an_epoch_late() -> Iterator[None]:
 
 
 @contextmanager
-def _store_no_assignments() -> Iterator[None]:
+def store_no_assignments() -> Iterator[None]:
     """The assignment by the leader of a classic group is answered, but not written."""
     metadata_with = ClassicGroup.metadata_with
 
@@ -333,7 +333,7 @@ BROKER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "list what is unstable": _list_what_is_unstable,
     "find the next offset": _find_the_next_offset,
     "end an epoch late": _end_an_epoch_late,
-    "store no assignments": _store_no_assignments,
+    "store no assignments": store_no_assignments,
     "serve any warm read": _serve_any_warm_read,
     "send few bytes from files": _send_few_bytes_from_files,
 }

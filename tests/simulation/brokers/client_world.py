@@ -31,6 +31,7 @@ from klamm.protocol.types import Millis, PartitionIndex, TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from tests.simulation.brokers.clients.producer import ProducerIdentity
+    from tests.simulation.brokers.machine import Machine
 
     from klamm.client.config import Address, ClientConfig
     from klamm.storage.log.log import Log
@@ -39,11 +40,11 @@ __all__ = ["LATE_MS", "ClientWorld"]
 
 LATE_MS: Final = 2_000
 """Longest time that a request is on its way."""
-_END_MS: Final = 60_000
 _ABORT_MS: Final = 5_000
 """Longest time that the coordinator needs to find a transaction that has timed out, and to write its markers."""
 _LOOK_MS: Final = 20.0
 """How often a world looks whether all transactions have ended."""
+_END_MS: Final = 60_000
 """Longest time that clients may need after the last fault."""
 
 
@@ -53,10 +54,6 @@ class ClientWorld(ABC):
     plan: BrokerPlan
     markers_ms = 500.0
     """Without disk faults, the markers of an ended transaction are written within this time."""
-    has_slow_loads = False
-    """Whether coordinators take some time to load. A heartbeat of a classic group then succeeds without a check, as in
-    Kafka.
-    """
     offsets_partitions = 1
     """Number of partitions of `__consumer_offsets`."""
     addresses: tuple[Address, ...]
@@ -80,6 +77,8 @@ class ClientWorld(ABC):
         self.transactions = Transactions(self.model)
         self._transaction_logs = TransactionLogs(self.model, self.transactions, plan.producer_expiry_ms)
         self.topic_ids: dict[str, TopicId] = {}
+        self.is_calm = False
+        """Whether the members of the group do nothing but read, commit and send heartbeats."""
         self.is_ending = False
         """Whether the faults have ended: writers finish now."""
         self.is_quiet = False
@@ -109,6 +108,28 @@ class ClientWorld(ABC):
     def log_of(self, where: TopicPartition) -> Log | None:
         """Returns the log of the partition's leader; None if no broker leads it now."""
 
+    @abstractmethod
+    def machine_at(self, address: Address) -> Machine:
+        """Returns the machine whose broker has this address."""
+
+    @property
+    def compared_life(self) -> int:
+        """The life within which the answers of a group's coordinators can be compared.
+
+        All lives count as one unless acknowledged records may be lost. The next coordinator has all that its
+        predecessor acknowledged, and gives each member the full timeouts.
+        """
+        return self.life if self.plan.may_lose else 0
+
+    def coordinator_term(self, group_id: str, address: Address) -> object | None:
+        """Returns what identifies the present term of a group's coordinator at this address; None if the broker there
+        does not coordinate the group, or has not loaded it yet.
+
+        While a group loads, a heartbeat of the classic protocol succeeds without a check, as in Kafka.
+        """
+        context = self.machine_at(address).context
+        return None if context is None else context.groups._shard_of(group_id)
+
     # The end
 
     def _finish(self) -> None:
@@ -119,6 +140,7 @@ class ClientWorld(ABC):
         self._run(LATE_MS if self.plan.has_stalled_links else 4 * self.plan.latency_ms)
         self.is_quiet = True
         self.notes.add("nothing is written any more")
+        self._check_stable()
         self._wait_for(lambda participant: True)
         if not self._run(_END_MS, self._has_all_markers):
             raise Violation(12, f"a committed transaction has no marker after {_END_MS} ms")
@@ -140,7 +162,26 @@ class ClientWorld(ABC):
                         is_committed=participant.is_committed,
                     )
         check_batches(self.model)
-        self._check_stable()
+
+    def _check_stable(self) -> None:
+        """Checks that transactions whose producers have died end in time (I14). No client writes any more."""
+        if not self.plan.transactional:
+            return
+        until_ms = self.loop.now_ms + self.plan.transaction_timeout_ms + _ABORT_MS
+        while held := [where for where in self._with_transactions() if not self._is_stable(where)]:
+            if self.loop.now_ms >= until_ms:
+                raise Violation(14, f"a transaction holds {held[0]} for longer than its timeout")
+            self._run(_LOOK_MS)
+
+    def _is_stable(self, where: TopicPartition) -> bool:
+        log = self.log_of(where)
+        return log is not None and log.last_stable_offset == log.log_end_offset
+
+    def _with_transactions(self) -> Iterator[TopicPartition]:
+        """Yields the partitions to which transactions write."""
+        yield from self.partitions
+        for index in range(self.offsets_partitions):
+            yield TopicPartition(OFFSETS_TOPIC, PartitionIndex(index))
 
     def _has_all_markers(self) -> bool:
         self.read_transactions()
@@ -163,26 +204,6 @@ class ClientWorld(ABC):
             raise Violation(26, f"{', '.join(late)} did not come to an end in {_END_MS} ms")
 
     # Steps
-    def _check_stable(self) -> None:
-        """Checks that transactions whose producers have died end in time (I14). No client writes any more."""
-        if not self.plan.transactional:
-            return
-        until_ms = self.loop.now_ms + self.plan.transaction_timeout_ms + _ABORT_MS
-        while held := [where for where in self._with_transactions() if not self._is_stable(where)]:
-            if self.loop.now_ms >= until_ms:
-                raise Violation(14, f"a transaction holds {held[0]} for longer than its timeout")
-            self._run(_LOOK_MS)
-
-    def _is_stable(self, where: TopicPartition) -> bool:
-        log = self.log_of(where)
-        return log is not None and log.last_stable_offset == log.log_end_offset
-
-    def _with_transactions(self) -> Iterator[TopicPartition]:
-        """Yields the partitions to which transactions write."""
-        yield from self.partitions
-        for index in range(self.offsets_partitions):
-            yield TopicPartition(OFFSETS_TOPIC, PartitionIndex(index))
-
 
     def _run(self, duration_ms: float, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Lets time pass; returns whether `is_over` became true."""
@@ -213,6 +234,10 @@ class ClientWorld(ABC):
         """Waits as long as a client pauses between two requests."""
         patience = LATE_MS / 4 if self.is_ending and not self.is_quiet else self.plan.think_ms
         await asyncio.sleep(self.loop.random.random() * patience / 500)
+
+    @abstractmethod
+    async def revoking(self) -> None:
+        """Waits as long as a member of a consumer group works before it gives up partitions that it must revoke."""
 
     def begin(self, batch: Batch) -> None:
         """Records that a producer is about to write a batch."""

@@ -1,7 +1,7 @@
 """The ledger of the one group in a world of brokers: what its members were told, and what must hold for the group.
 
-A generation that was lost in a crash of the broker may occur again, with other members. So assignments are compared
-within one life of the broker. Written data are compared across all lives, unless the world may lose records.
+Assignments and commits are compared across all lives and all coordinators, unless the world may lose records: then a
+generation that was lost in a crash of the broker may occur again, with other members.
 """
 
 from __future__ import annotations
@@ -23,13 +23,25 @@ Shares = dict[str, frozenset[TopicPartition]]
 
 
 class _Holding(NamedTuple):
-    """The partitions that a member has, as far as the coordinator knows, and the round of their assignment."""
+    """The partitions that a member has, as far as the coordinator knows."""
 
-    round: tuple[int, int]
-    """Life and generation. The generation is 0 in a consumer group, where each member has an epoch of its own."""
+    life: int
+    """See `ClientWorld.compared_life`."""
+    generation: int
+    """0 in a consumer group, where each member has an epoch of its own."""
     partitions: frozenset[TopicPartition]
     safe_until_ms: float
-    """The coordinator cannot have taken the partitions away before this time."""
+    """No coordinator can have taken the partitions away before this time."""
+
+
+class _Grant(NamedTuple):
+    """The last owner of a partition, as far as members know."""
+
+    name: str
+    generation: int
+    """The generation, or the member's epoch, in which the owner got the partition."""
+    since_ms: float
+    """When the owner heard that it has the partition."""
 
 
 class GroupLedger:
@@ -42,6 +54,7 @@ class GroupLedger:
         """The owner of each partition, by life and generation, in a classic group."""
         self._holdings: dict[str, _Holding] = {}
         """The partitions of the current members, by member name."""
+        self._grants: dict[TopicPartition, _Grant] = {}
         self.generation = -1
         """The newest generation that is known to be written, because a member of a classic group got its assignment."""
         self._asked: dict[TopicPartition, set[int]] = {}
@@ -49,6 +62,10 @@ class GroupLedger:
         """The last offset whose commit was acknowledged, and the life in which it was acknowledged."""
         self.is_settled = False
         """Whether the members owned all partitions after the last fault."""
+        self.must_keep = False
+        """Whether no member may lose a partition (I19)."""
+        self._changed_ms = 0.0
+        """When the partitions of a member changed last."""
 
     # Classic groups
 
@@ -58,9 +75,17 @@ class GroupLedger:
             self._shared.setdefault((generation, member_id), []).append(partitions)
 
     def assigned(
-        self, name: str, member_id: str, life: int, generation: int, partitions: frozenset[TopicPartition]
+        self,
+        name: str,
+        member_id: str,
+        life: int,
+        generation: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        safe_until_ms: float,
     ) -> None:
-        """Records the assignment that a member received, and checks it (I15)."""
+        """Records the assignment that a member received, and checks it (I15): no other member has a partition of it,
+        neither in this generation nor, for certain, in another one."""
         if partitions not in self._shared.get((generation, member_id), ()):
             raise Violation(15, f"{name} was told what no leader of generation {generation} has given it")
         owners = self._owners.setdefault((life, generation), {})
@@ -68,8 +93,16 @@ class GroupLedger:
             owner = owners.setdefault(where, member_id)
             if owner != member_id:
                 raise Violation(15, f"{where} is {owner}'s in generation {generation}, and {name} was given it")
+        self._check_others(name, life, partitions, safe_until_ms)
         self.generation = max(self.generation, generation)
-        self._holdings[name] = _Holding((life, generation), partitions, 0.0)
+        self._grant(name, generation, partitions)
+        self._hold(name, _Holding(life, generation, partitions, safe_until_ms))
+
+    def is_safe_until(self, name: str, safe_until_ms: float) -> None:
+        """Records that a member, with all its partitions, can't be removed before this time."""
+        holding = self._holdings.get(name)
+        if holding is not None:
+            self._holdings[name] = holding._replace(safe_until_ms=safe_until_ms)
 
     # Consumer groups
 
@@ -77,10 +110,22 @@ class GroupLedger:
         """Removes the partitions that a member does not report any more to the coordinator."""
         holding = self._holdings.get(name)
         if holding is not None:
-            self._holdings[name] = holding._replace(partitions=holding.partitions.intersection(partitions))
+            self._hold(name, holding._replace(partitions=holding.partitions.intersection(partitions)))
 
-    def told(self, name: str, life: int, partitions: frozenset[TopicPartition], safe_until_ms: float) -> None:
-        """Records the partitions that a member received; no other member may have them (I15).
+    def told(
+        self, name: str, life: int, epoch: int, partitions: frozenset[TopicPartition], safe_until_ms: float
+    ) -> None:
+        """Records the partitions that a member received in an epoch; no other member may have them (I15)."""
+        self._check_others(name, life, partitions, safe_until_ms)
+        before = self._holdings.get(name)
+        kept = before.partitions if before is not None else frozenset()
+        self._grant(name, epoch, partitions - kept)
+        self._hold(name, _Holding(life, 0, partitions | kept, safe_until_ms))
+
+    # Both kinds of groups
+
+    def _check_others(self, name: str, life: int, partitions: frozenset[TopicPartition], safe_until_ms: float) -> None:
+        """Checks that no other member has one of the partitions that a member received (I15).
 
         The member can't lose the partitions before `safe_until_ms`. An answer that arrives after that time may have
         been true when it was sent.
@@ -88,27 +133,49 @@ class GroupLedger:
         now_ms = self._world.loop.now_ms
         for other, holding in self._holdings.items():
             common = holding.partitions & partitions
-            is_sure = holding.round == (life, 0) and now_ms < min(safe_until_ms, holding.safe_until_ms)
+            is_sure = holding.life == life and now_ms < min(safe_until_ms, holding.safe_until_ms)
             if other != name and common and is_sure:
                 raise Violation(15, f"{name} was given {min(common)}, which {other} has until it says otherwise")
-        before = self._holdings.get(name)
-        kept = before.partitions if before is not None else frozenset()
-        self._holdings[name] = _Holding((life, 0), partitions | kept, safe_until_ms)
 
-    # Both kinds of groups
+    def _grant(self, name: str, generation: int, partitions: Collection[TopicPartition]) -> None:
+        for where in partitions:
+            grant = self._grants.get(where)
+            if grant is None or generation >= grant.generation:  # A late answer tells nothing of the present.
+                self._grants[where] = _Grant(name, generation, self._world.loop.now_ms)
 
     def gives_up(self, name: str) -> None:
         """Records that a member has no partitions any more, as far as the member knows."""
-        self._holdings.pop(name, None)
+        self._hold(name, None)
+
+    def _hold(self, name: str, holding: _Holding | None) -> None:
+        before = self._holdings.pop(name, None)
+        if holding is not None:
+            self._holdings[name] = holding
+        if before is not None and holding is not None and before.partitions == holding.partitions:
+            return
+        self._changed_ms = self._world.loop.now_ms
+        lost = frozenset() if before is None else before.partitions - (holding.partitions if holding else frozenset())
+        if self.must_keep and lost:
+            raise Violation(19, f"{name} has to stop reading {min(lost)}, and nothing has happened to the group")
 
     def look_whether_settled(self, members: int) -> None:
-        """Sets `is_settled` if `members` members have all partitions, in one generation."""
+        """Sets `is_settled` if `members` members have all partitions after the last fault."""
+        self.is_settled = self.is_settled or (self._world.is_ending and self._have_all(members))
+
+    def rests(self, members: int, duration_ms: float) -> bool:
+        """Returns whether `members` members have all partitions, nothing has changed for so long, and each of them is
+        a member for certain."""
+        now_ms = self._world.loop.now_ms
+        is_certain = all(now_ms < holding.safe_until_ms for holding in self._holdings.values())
+        return is_certain and self._have_all(members) and now_ms >= self._changed_ms + duration_ms
+
+    def _have_all(self, members: int) -> bool:
+        """Returns whether `members` members have all partitions, in one generation."""
         holdings = self._holdings.values()
-        if not self._world.is_ending or len(holdings) < members or len({each.round[1] for each in holdings}) != 1:
-            return
+        if len(holdings) < members or len({each.generation for each in holdings}) != 1:
+            return False
         partitions = [where for each in holdings for where in each.partitions]
-        if len(partitions) == len(set(partitions)) == len(self._world.partitions):
-            self.is_settled = True
+        return len(partitions) == len(set(partitions)) == len(self._world.partitions)
 
     # Offsets
 
@@ -116,10 +183,26 @@ class GroupLedger:
         """Records an offset that a member is about to commit."""
         self._asked.setdefault(where, set()).add(offset)
 
-    def accepted(self, name: str, generation: int, newest: int) -> None:
-        """Checks an accepted commit (I16); `newest` is the newest generation that was known when it was sent."""
-        if generation < newest and not self._world.plan.may_lose:
+    def accepted(self, name: str, where: TopicPartition, generation: int, newest: int, asked_ms: float) -> None:
+        """Checks a commit that was sent at `asked_ms` and accepted (I15, I16).
+
+        `generation` is the generation, or the member epoch, in the request. `newest` is the newest generation that was
+        known when the request was sent.
+        """
+        if self._world.plan.may_lose:
+            return
+        if generation < newest:
             raise Violation(16, f"{name} has committed in generation {generation}, and {newest} was known")
+        grant = self._grants.get(where)
+        if grant is None or grant.name == name or grant.since_ms >= asked_ms:
+            return
+        if generation < grant.generation:
+            raise Violation(
+                16, f"{name} has committed {where} in {generation}, and {grant.name} got it in {grant.generation}"
+            )
+        holding = self._holdings.get(grant.name)
+        if holding is not None and where in holding.partitions and self._world.loop.now_ms < holding.safe_until_ms:
+            raise Violation(15, f"{name} has committed {where}, which {grant.name} has had since before")
 
     def committed(self, where: TopicPartition, offset: int, life: int) -> None:
         """Records the offset of an accepted commit."""

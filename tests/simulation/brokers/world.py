@@ -42,6 +42,7 @@ from tests.simulation.violation import Violation
 from klamm.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
+    from klamm.client.config import Address
     from klamm.metadata.metadata_store import MetadataStore
     from klamm.storage.log.log import Log
 
@@ -270,3 +271,9 @@ class BrokerWorld(ClientWorld):
 
     def log_of(self, where: TopicPartition) -> Log | None:
         return self.machine.logs.get(where)
+
+    async def revoking(self) -> None:
+        """Members give up partitions at once."""
+
+    def machine_at(self, address: Address) -> Machine:
+        return self.machine

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
-from tests.simulation.brokers.bugs import mark_with_the_old_epoch
+from tests.simulation.brokers.bugs import mark_with_the_old_epoch, store_no_assignments
 
 from klamm.broker.partitions.led_topic import LedTopic
 from klamm.broker.partitions.partition import Partition
@@ -15,6 +15,17 @@ from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.services.marker_delivery import MarkerDelivery
 from klamm.broker.services.peers import PeerUnavailable
 from klamm.broker.services.waiting_markers import WaitingMarkers
+from klamm.core.coordinator.shard_contract import Result
+from klamm.core.group.classic import classic_shard
+from klamm.core.group.classic import timers as classic_timers
+from klamm.core.group.classic.callbacks import on_classic_groups_loaded
+from klamm.core.group.classic.classic_groups import ClassicGroups
+from klamm.core.group.consumer import consumer_shard
+from klamm.core.group.consumer import timers as consumer_timers
+from klamm.core.group.consumer.callbacks import on_consumer_groups_loaded
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups
+from klamm.core.group.consumer.member import NO_PARTITIONS
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.txn.markers import TransactionMarker
 from klamm.metadata.entries import put_writer
 from klamm.metadata.image import MetadataImage, TopicImage
@@ -22,7 +33,7 @@ from klamm.metadata.metadata_store import Change, OutcomeUnknown
 from klamm.metadata.plan_writer import PlanWriter
 from klamm.metadata.topic_fold import TopicFold
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.types import BrokerId, PartitionIndex, TopicId, TopicPartition
+from klamm.protocol.types import BrokerId, Millis, PartitionIndex, TopicId, TopicPartition
 from klamm.runtime.coordinator_facade import CoordinatorFacade
 from klamm.runtime.led_partition import PartitionState
 from klamm.runtime.load_queue import LoadQueue
@@ -170,6 +181,53 @@ def _acknowledge_without_a_session() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _fence_at_the_load() -> Iterator[None]:
+    """A coordinator that loads a group gives each member a session of 1 ms."""
+
+    def hasty(steps: Callable[..., Iterator[Result]]) -> Callable[..., Iterator[Result]]:
+        def load(*arguments: Any) -> Iterator[Result]:
+            for result in steps(*arguments):
+                result.timers = [
+                    (key, 1 if key.kind in (classic_timers.SESSION, consumer_timers.SESSION) else delay_ms)
+                    for key, delay_ms in result.timers
+                ]
+                yield result
+
+        return load
+
+    with (
+        patch.object(classic_shard, "on_classic_groups_loaded", hasty(on_classic_groups_loaded)),
+        patch.object(consumer_shard, "on_consumer_groups_loaded", hasty(on_consumer_groups_loaded)),
+    ):
+        yield
+
+
+@contextmanager
+def _forget_what_is_being_revoked() -> Iterator[None]:
+    """A coordinator that loads a consumer group treats partitions as free that a member has not revoked yet."""
+
+    def forget(groups: ConsumerGroups, *arguments: Any) -> Iterator[Result]:
+        for group in groups.store.groups.values():
+            for member in list(group.members.values()):
+                group.put_member(member._replace(pending_revocation=NO_PARTITIONS))
+        yield from on_consumer_groups_loaded(groups, *arguments)
+
+    with patch.object(consumer_shard, "on_consumer_groups_loaded", forget):
+        yield
+
+
+@contextmanager
+def _rebalance_at_the_load() -> Iterator[None]:
+    """A coordinator that loads a classic group lets all members join again."""
+
+    def load(groups: ClassicGroups, config: GroupCoordinatorConfig, _: object, now: Millis) -> Iterator[Result]:
+        return on_classic_groups_loaded(groups, config, groups.store.groups, now)
+
+    with patch.object(classic_shard, "on_classic_groups_loaded", load):
+        yield
+
+
 CLUSTER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "keep leading": _keep_leading,
     "answer before the load": _answer_before_the_load,
@@ -182,5 +240,9 @@ CLUSTER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "show parts": _show_parts,
     "serve any epoch": _serve_any_epoch,
     "acknowledge without a session": _acknowledge_without_a_session,
+    "fence at the load": _fence_at_the_load,
+    "rebalance at the load": _rebalance_at_the_load,
+    "forget what is being revoked": _forget_what_is_being_revoked,
+    "store no assignments": store_no_assignments,
 }
 """Bugs that worlds of several brokers must find."""

@@ -72,18 +72,27 @@ class Moves:
     def begin(self) -> None:
         """Takes a partition from its leader. Any partition may move, of internal topics too."""
         world = self._world
-        image = self._image()
         moving = {move.where for move in self._moves}
         partitions = [
             (topic.topic_id, TopicPartition(topic.name, partition.index), partition)
-            for _, topic in sorted(image.topics.items())
+            for _, topic in sorted(self._image().topics.items())
             if topic.is_internal or topic.name in world.plan.topics
             for partition in topic.partitions
             if TopicPartition(topic.name, partition.index) not in moving
         ]
         if not partitions:
             return
-        topic_id, where, partition = world.loop.random.choice(partitions)
+        self._take(*world.loop.random.choice(partitions))
+
+    def begin_with(self, where: TopicPartition) -> None:
+        """Takes this partition from its leader, unless it is on its way already."""
+        if any(move.where == where for move in self._moves):
+            return
+        topic = self._image().topics[where.topic]
+        self._take(topic.topic_id, where, topic.partitions[where.partition])
+
+    def _take(self, topic_id: TopicId, where: TopicPartition, partition: PartitionImage) -> None:
+        world = self._world
         target = world.loop.random.choice(sorted(set(world.machines) - {partition.leader}))
         revision = self._write(topic_id, partition, NO_BROKER, partition.replicas)
         world.notes.add("%s has no leader, and goes from broker %d to %d", where, partition.leader, target)

@@ -40,6 +40,7 @@ from klamm.protocol.types import BrokerId, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
+    from klamm.client.config import Address
     from klamm.config.broker_config import BrokerConfig
     from klamm.storage.log.log import Log
 
@@ -131,9 +132,8 @@ class ReplicaWorld(ClusterWorld):
         plan, cluster = without_limit(self._of_mode, *plans) if self._faults == UNLIMITED else plans
         return plan, cluster._replace(has_unregistrations=self._has_unregistrations)
 
+    moves_calmly = False
     administrator: ReplicaAdministrator | None = None
-    has_healed = False
-    """Whether the faults are over."""
     has_settled = True
     """False if brokers and replicas were not in order again some time after unlimited faults had ended."""
     max_lag_ms: int
@@ -279,7 +279,6 @@ class ReplicaWorld(ClusterWorld):
         self._due[number] = self.loop.now_ms + after_ms
 
     def _heal(self) -> None:
-        self.has_healed = True
         super()._heal()
         for machine in self.machines.values():
             machine.go_on()
@@ -297,10 +296,20 @@ class ReplicaWorld(ClusterWorld):
 
     def coordinator_of_committer(self) -> BrokerId | None:
         """Returns the broker that coordinates the group of the committer, according to the metadata."""
+        found = None if self.committer_group is None else self._offsets_partition(self.committer_group)
+        return None if found is None else found.leader
+
+    def _offsets_partition(self, group_id: str) -> PartitionImage | None:
+        """Returns a group's partition of `__consumer_offsets`, according to the metadata."""
         topic = self._image().topics.get(GROUP_METADATA_TOPIC)
-        if self.committer_group is None or topic is None:
+        return None if topic is None else topic.partitions[partition_for(group_id, len(topic.partitions))]
+
+    def coordinator_term(self, group_id: str, address: Address) -> object | None:
+        """A former coordinator may still answer from its memory, so the term also has the leader epoch."""
+        found, term = self._offsets_partition(group_id), super().coordinator_term(group_id, address)
+        if found is None or term is None or self.addresses.index(address) + 1 != found.leader:
             return None
-        return topic.partitions[partition_for(self.committer_group, len(topic.partitions))].leader
+        return term, found.leader_epoch
 
     def _replicated(self) -> Iterator[tuple[TopicPartition, PartitionImage]]:
         for topic in self._image().topics.values():

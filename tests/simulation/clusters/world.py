@@ -26,6 +26,7 @@ from tests.simulation.brokers.clients.classic_member import ClassicMember
 from tests.simulation.brokers.clients.committer import Committer
 from tests.simulation.brokers.clients.consumer_member import ConsumerMember
 from tests.simulation.brokers.clients.lookups import Lookups
+from tests.simulation.brokers.clients.member import GROUP
 from tests.simulation.brokers.clients.offset_reader import OffsetReader
 from tests.simulation.brokers.clients.producer import Producer
 from tests.simulation.brokers.clients.reader import Reader
@@ -34,7 +35,7 @@ from tests.simulation.brokers.clients.topics import create_topics
 from tests.simulation.brokers.clients.transactional import TransactionalProducer
 from tests.simulation.brokers.groups import GroupLedger
 from tests.simulation.brokers.machine import Machine, replaced
-from tests.simulation.brokers.plan import BrokerPlan
+from tests.simulation.brokers.plan import MEMBER_TIMEOUT_MS, BrokerPlan
 from tests.simulation.brokers.surroundings import listening, undisturbed
 from tests.simulation.clusters.client import ClusterClient
 from tests.simulation.clusters.clients.commit_reader import CommitReader
@@ -48,14 +49,16 @@ from tests.simulation.logs.device import Device, Strike
 from tests.simulation.loop import EventLoop
 from tests.simulation.violation import Violation
 
+from klamm.core.coordinator.java_hash import partition_for
 from klamm.core.replication.run_mark import PageCache
 from klamm.metadata.metadata_store import MetadataStoreError
+from klamm.metadata.topic_name import GROUP_METADATA_TOPIC
 from klamm.protocol.errors import KafkaError
-from klamm.protocol.types import BrokerId, TopicPartition
+from klamm.protocol.types import BrokerId, PartitionIndex, TopicPartition
 from klamm.storage.directory import run_record
 
 if TYPE_CHECKING:
-    from klamm.client.config import ClientConfig
+    from klamm.client.config import Address, ClientConfig
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.metadata_store import MetadataStore
     from klamm.storage.log.log import Log
@@ -65,6 +68,8 @@ __all__ = ["ClusterWorld"]
 _MEMORY: Final = Path("/dev/shm")
 _START_MS: Final = 30_000
 """Longest duration of a start, of a stop, and of a move without faults."""
+_CALM_CHANCE: Final = 0.15
+_CALM_MOVES: Final = 3
 _AWAY_MS: Final = 200
 """Longest time from the end of a broker's process to the next start."""
 _LOOK_MS: Final = 7.0
@@ -73,6 +78,9 @@ _LOOK_MS: Final = 7.0
 
 class ClusterWorld(ClientWorld):
     """The world of one seed."""
+
+    has_healed = False
+    """Whether the faults are over."""
 
     def __init__(self, seed: int, *, listener: Callable[[str], None] | None = None, sums: bool = False) -> None:
         loop, sizes = EventLoop(seed), Random(f"sizes of {seed}")
@@ -89,7 +97,6 @@ class ClusterWorld(ClientWorld):
         self.offsets_partitions = cluster.internal_partitions
         self.new_topics = NewTopicsLedger()
         self.markers_ms = 1e9 if plan.has_stalled_links or plan.has_cut_links or cluster.has_cuts else 3_000.0
-        self.has_slow_loads = cluster.load_step_ms > 0
         self._sessions: dict[BrokerId, Session] = {}
         self._last_acknowledged: dict[tuple[Session, TopicPartition], int] = {}
         """The high watermarks when brokers heard that their sessions were over."""
@@ -100,6 +107,8 @@ class ClusterWorld(ClientWorld):
         """When brokers that are away start again."""
         self._stopping: set[BrokerId] = set()
         self._commit_reader: CommitReader | None = None
+        self._ledger = GroupLedger(self)
+        self._revocations = Random(f"revocations of {seed}")
 
     def make_plans(self, random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
         """Draws the plans."""
@@ -184,6 +193,9 @@ class ClusterWorld(ClientWorld):
                     return partition.log
         return None
 
+    def machine_at(self, address: Address) -> Machine:
+        return self.machines[BrokerId(self.addresses.index(address) + 1)]
+
     def has_folder(self, machine: Machine, where: TopicPartition) -> bool:
         """Returns whether the machine's disk has the log of a partition."""
         image = machine.device.image
@@ -239,9 +251,9 @@ class ClusterWorld(ClientWorld):
             kind(self, f"reader-{number}", "read_committed" if is_committed else "read_uncommitted")
         for number in range(plan.streams):
             StreamReader(self, f"stream-{number}", "read_committed" if self.loop.chance(0.5) else "read_uncommitted")
-        ledger, member = GroupLedger(self), ConsumerMember if plan.has_consumer_protocol else ClassicMember
+        member = ConsumerMember if plan.has_consumer_protocol else ClassicMember
         for number in range(plan.members):
-            member(self, f"member-{number}", ledger)
+            member(self, f"member-{number}", self._ledger)
         if self.cluster.has_new_topics:
             NewTopics(self, "new-topics")
             TopicWatcher(self, "topic-watcher")
@@ -272,8 +284,41 @@ class ClusterWorld(ClientWorld):
         if not self._run(_START_MS, lambda: self._all_serve() and self.is_settled()):
             away = sorted(number for number, machine in self.machines.items() if not machine.is_serving)
             raise Violation(26, f"brokers {away} do not serve after {_START_MS} ms, or {self.why_unsettled()}")
+        if self.moves_calmly:
+            self._move_calmly()
         self._finish()
         self.new_topics.check_end()
+
+    @property
+    def moves_calmly(self) -> bool:
+        """Whether the coordinator of the group moves after the last fault, while its members only read, commit and send
+        heartbeats. A stalled request of a member could still arrive then, and cause a rebalance."""
+        has_members = bool(self.plan.members) and not self.plan.has_stalled_links
+        return has_members and Random(f"calm moves of {self.seed}").random() < _CALM_CHANCE
+
+    def _move_calmly(self) -> None:
+        """Moves the coordinator of the group, and checks that no member loses a partition (I19)."""
+        self.is_calm = True
+        self.notes.add("the members only read, commit and send heartbeats")
+        if not self._run(_START_MS, lambda: self._ledger.rests(self.plan.members, 2 * MEMBER_TIMEOUT_MS)):
+            raise Violation(26, f"the members do not have all partitions after {_START_MS} ms")
+        self._ledger.must_keep = True
+        for _ in range(_CALM_MOVES):
+            self._moves.begin_with(self._place_of_group)
+            if not self._run(_START_MS, self.is_settled):
+                raise Violation(26, f"{self._place_of_group} has no leader after {_START_MS} ms")
+            self._run(2 * MEMBER_TIMEOUT_MS)
+        self._ledger.must_keep = self.is_calm = False
+
+    async def revoking(self) -> None:
+        """Sometimes moves the coordinator of the group: the next one does not hear at once of the revocation."""
+        if self.cluster.has_moves and not self.has_healed and self._revocations.random() < 0.5:
+            self._moves.begin_with(self._place_of_group)
+            await asyncio.sleep(self._revocations.random() * MEMBER_TIMEOUT_MS / 2_000)
+
+    @property
+    def _place_of_group(self) -> TopicPartition:
+        return TopicPartition(GROUP_METADATA_TOPIC, PartitionIndex(partition_for(GROUP, self.offsets_partitions)))
 
     def is_settled(self) -> bool:
         """Returns whether all partitions are where they should be after the last fault."""
@@ -453,6 +498,7 @@ class ClusterWorld(ClientWorld):
         return self.loop.random.choice(strikes) if strikes else None
 
     def _heal(self) -> None:
+        self.has_healed = True
         self.network.heal()
         self.faults.unknown_rate = 0.0
         self.metadata.heal()

@@ -49,6 +49,7 @@ class ClassicMember(Member):
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name=_PROTOCOL, metadata=encode_subscription(subscription))],
         )
+        asked_ms = self.world.loop.now_ms
         answer = await self.ask(request, JoinGroupResponse)
         code = error_code(answer.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
@@ -61,7 +62,7 @@ class ClassicMember(Member):
         self.note("is %s in generation %d", answer.member_id, answer.generation_id)
         shares = self._share(answer) if answer.leader == answer.member_id else {}
         self.ledger.shares(answer.generation_id, shares)
-        await self._sync(shares)
+        await self._sync(shares, asked_ms if self.heard_ms is not None else None)
 
     def _share(self, answer: JoinGroupResponse) -> Shares:
         member_ids = sorted(member.member_id for member in answer.members)
@@ -71,7 +72,11 @@ class ClassicMember(Member):
             member_id: frozenset(partitions[place :: len(member_ids)]) for place, member_id in enumerate(member_ids)
         }
 
-    async def _sync(self, shares: Shares) -> None:
+    async def _sync(self, shares: Shares, joined_ms: float | None) -> None:
+        """Asks for the assignment. The member's session began at `joined_ms` or later; None if that is not certain.
+
+        Only the answer shows that the generation was written, so that the next coordinator has the member, too.
+        """
         request = SyncGroupRequest(
             group_id=GROUP,
             generation_id=self.generation,
@@ -90,20 +95,25 @@ class ClassicMember(Member):
             return
         assigned = _decode(answer.assignment)
         self.note("has %s", sorted(map(str, assigned)))
-        self.ledger.assigned(self.name, self.member_id, self.life, self.generation, assigned)
+        self.safe_until_ms = 0.0
+        if joined_ms is not None and self.heard_ms is not None:
+            self.safe_until_ms = joined_ms + MEMBER_TIMEOUT_MS
+        self.ledger.assigned(
+            self.name, self.member_id, self.life, self.generation, assigned, safe_until_ms=self.safe_until_ms
+        )
         await self.begin_reading(assigned)
 
     async def beat(self) -> None:
-        asked_ms, life = self.world.loop.now_ms, self.life
         request = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
         answer = await self.ask(request, HeartbeatResponse)
         code = error_code(answer.error_code)
         if code is ErrorCode.NONE:
-            if not self.world.has_slow_loads:
-                self.safe_until_ms = asked_ms + MEMBER_TIMEOUT_MS
+            if self.heard_ms is not None:
+                self.safe_until_ms = self.heard_ms + MEMBER_TIMEOUT_MS
+                self.ledger.is_safe_until(self.name, self.safe_until_ms)
             return
-        is_safe = self.life == life and self.world.loop.now_ms < self.safe_until_ms
-        if code is ErrorCode.UNKNOWN_MEMBER_ID and is_safe:
+        is_out = code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+        if is_out and self.world.loop.now_ms < self.safe_until_ms:
             raise Violation(15, f"{self.name} was taken out, and had until {self.safe_until_ms:.0f} ms to be heard")
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             await self.commit()

@@ -63,6 +63,7 @@ class ClientConnection:
         loop: ProcessLoop | None = None,
     ) -> None:
         """Creates the connection. `loop`: the loop of the client's process, by default that of all clients."""
+        self.address = address
         self.peer = f"{address[0]}:{address[1]}"
         self.is_closed = False
         self._network = network

@@ -50,17 +50,19 @@ class ConsumerMember(Member):
         request.subscribed_topic_names = sorted(self.world.plan.topics)
         request.topic_partitions = self._owned()
         self.ledger.says(self.name, self.positions.keys())
-        asked_ms, life = self.world.loop.now_ms, self.life
+        asked_ms = self.world.loop.now_ms
         answer = await self.ask(request, ConsumerGroupHeartbeatResponse)
         code = error_code(answer.error_code)
         if code is ErrorCode.NONE:
-            self.safe_until_ms = asked_ms + MEMBER_TIMEOUT_MS
+            if self.heard_ms is not None:
+                # An earlier attempt may have begun the time within which the member must revoke partitions.
+                self.safe_until_ms = asked_ms + MEMBER_TIMEOUT_MS
             self.generation = answer.member_epoch
             if answer.assignment is not None:
                 await self._carry_out(self._decode(answer.assignment))
             return
         self.note("is told %s", code.name)
-        if code is ErrorCode.UNKNOWN_MEMBER_ID and self.life == life and self.world.loop.now_ms < self.safe_until_ms:
+        if code is ErrorCode.UNKNOWN_MEMBER_ID and self.world.loop.now_ms < self.safe_until_ms:
             raise Violation(15, f"{self.name} was taken out, and had until {self.safe_until_ms:.0f} ms to be heard")
         is_lost = code is ErrorCode.GROUP_ID_NOT_FOUND and self.world.plan.may_lose
         if not is_lost and code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
@@ -69,13 +71,14 @@ class ConsumerMember(Member):
         self.generation = -1
 
     async def _carry_out(self, assigned: frozenset[TopicPartition]) -> None:
+        self.note("has %s in epoch %d", sorted(map(str, assigned)), self.generation)
+        self.ledger.told(self.name, self.life, self.generation, assigned, self.safe_until_ms)
         revoked = self.positions.keys() - assigned
         if revoked:
+            await self.world.revoking()
             await self.commit()
         for where in revoked:
             del self.positions[where]
-        self.note("has %s in epoch %d", sorted(map(str, assigned)), self.generation)
-        self.ledger.told(self.name, self.life, assigned, self.safe_until_ms)
         await self.begin_reading(assigned - self.positions.keys())
 
     def _lose_all(self) -> None:

@@ -8,10 +8,12 @@ before.
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tests.simulation.brokers.client_world import LATE_MS
 from tests.simulation.brokers.clients.base import PASSING, Participant, error_code_of
 from tests.simulation.brokers.clients.client import Coordinator, Leader
 from tests.simulation.brokers.groups import GroupLedger
@@ -70,10 +72,15 @@ class Member(Participant, ABC):
         self.generation = -1
         """The generation or the member epoch; -1 if the process is not a member."""
         self.life = 0
-        """The life of the broker that sent the last answer."""
+        """The life of the broker that sent the last answer, if lives must not be compared; else 0."""
+        self.heard_ms: float | None = None
+        """When the last answered request was sent, if the group's coordinator has handled it for certain, and as the
+        last request of this member so far."""
+        self._late_until_ms = 0.0
+        """Until this time, a request that the member has given up may still arrive."""
         self.positions: dict[TopicPartition, int] = {}
         self.safe_until_ms = 0.0
-        """The coordinator can't have removed the member before this time."""
+        """No coordinator can have removed the member before this time."""
         self.ledger.gives_up(self.name)
 
     async def live(self) -> None:
@@ -93,7 +100,7 @@ class Member(Participant, ABC):
 
     async def _go_on(self) -> None:
         """Runs one round of a member."""
-        draw = 1.0 if self.world.is_ending else self.random.random()
+        draw = 1.0 if self._is_calm else self.random.random()
         if draw < 0.03:
             self.note("dies")
             self.client.disconnect()
@@ -117,8 +124,13 @@ class Member(Participant, ABC):
 
     async def _pause(self) -> None:
         for _ in range(self.random.randint(1, 15)):
-            if not self.world.is_ending:
+            if not self._is_calm:
                 await self.world.think()
+
+    @property
+    def _is_calm(self) -> bool:
+        """Whether the member must not die, leave or pause any more."""
+        return self.world.is_calm or self.world.is_ending
 
     @abstractmethod
     async def join(self) -> None:
@@ -136,13 +148,17 @@ class Member(Participant, ABC):
 
     async def ask(self, request: Message, answer: type[M]) -> M:
         """Repeats a request until the answer has no temporary error."""
-        to = Coordinator(_KEY_TYPE, GROUP)
+        to, world = Coordinator(_KEY_TYPE, GROUP), self.world
         while True:
+            asked_ms = math.inf
             try:
                 connection = await self.client.connection(to)
-                life = self.world.life
+                asked_ms, life = world.loop.now_ms, world.compared_life
+                term = world.coordinator_term(GROUP, connection.address)
                 found = await connection.ask(request, answer)
             except ConnectionFailed as error:
+                if world.loop.now_ms - asked_ms >= world.plan.request_timeout_ms:
+                    self._late_until_ms = world.loop.now_ms + LATE_MS
                 self.client.forget(to)
                 await self.rest(error)
                 continue
@@ -150,6 +166,8 @@ class Member(Participant, ABC):
             if error_code(code) not in PASSING:
                 if life != self.life:
                     self.life, self.safe_until_ms = life, 0.0
+                is_certain = term is not None and term == world.coordinator_term(GROUP, connection.address)
+                self.heard_ms = asked_ms if is_certain and asked_ms >= self._late_until_ms else None
                 return found
             self.client.forget(to)
             await self.rest(error_code(code))
@@ -195,7 +213,7 @@ class Member(Participant, ABC):
         )
         try:
             connection = await self.client.connection(Coordinator(_KEY_TYPE, GROUP))
-            life = self.world.life
+            asked_ms, life = self.world.loop.now_ms, self.world.life
             answer = await connection.ask(request, OffsetCommitResponse)
         except ConnectionFailed as error:
             self.client.forget(Coordinator(_KEY_TYPE, GROUP))
@@ -207,7 +225,7 @@ class Member(Participant, ABC):
                 where = TopicPartition(found.name, PartitionIndex(partition.partition_index))
                 codes.add(error_code(partition.error_code))
                 if partition.error_code == ErrorCode.NONE:
-                    self.ledger.accepted(self.name, generation, newest)
+                    self.ledger.accepted(self.name, where, generation, newest, asked_ms)
                     self.ledger.committed(where, positions[where], life)
         self.note("has committed in %d: %s", generation, ", ".join(sorted(code.name for code in codes)))
 
