@@ -291,6 +291,10 @@ class ClientWorld(ABC):
         """Returns whether data that was acknowledged in that life may be lost."""
         return self.plan.may_lose and self.life > life
 
+    def newest_epoch_at(self, where: TopicPartition, address: Address) -> int:
+        """Returns the newest leader epoch of a partition of which the broker at this address must know."""
+        return self.model.partitions[where].newest_epoch
+
     def first_undecided(self, where: TopicPartition) -> int | None:
         """Returns the first known offset of an open transaction that has not timed out, or None."""
         offsets = (

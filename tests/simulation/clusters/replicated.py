@@ -304,6 +304,13 @@ class ReplicaWorld(ClusterWorld):
         topic = self._image().topics.get(GROUP_METADATA_TOPIC)
         return None if topic is None else topic.partitions[partition_for(group_id, len(topic.partitions))]
 
+    def newest_epoch_at(self, where: TopicPartition, address: Address) -> int:
+        """A leader that does not hear of the next one, because it has no session, say, answers reads until it does."""
+        context = self.machine_at(address).context
+        topic = None if context is None else context.metadata.image.topics.get(where.topic)
+        known = -1 if topic is None else topic.partitions[where.partition].leader_epoch
+        return min(known, super().newest_epoch_at(where, address))
+
     def coordinator_term(self, group_id: str, address: Address) -> object | None:
         """A former coordinator may still answer from its memory, so the term also has the leader epoch."""
         found, term = self._offsets_partition(group_id), super().coordinator_term(group_id, address)

@@ -108,7 +108,7 @@ class Reader(Participant):
         return await self.client.connections(self.positions)
 
     def check_epoch(self, where: TopicPartition, epoch: int, newest: int) -> None:
-        """Checks that no leader answers in a leader epoch before the newest one that a broker knew."""
+        """Checks that no leader answers in a leader epoch before the newest one that it must know."""
         if 0 <= epoch < newest:
             raise Violation(6, f"a fetch from {where} was answered in leader epoch {epoch}, and {newest} was known")
 
@@ -130,7 +130,7 @@ class Reader(Participant):
             self._is_paused.clear()
             return
         request = self._request(place, wanted, session.told)
-        newest = {where: world.model.partitions[where].newest_epoch for where in wanted}
+        newest = {where: world.newest_epoch_at(where, connection.address) for where in wanted}
         body = encode_fetch_request(version, request)
         pending = connection.send_body(_FETCH, version, body, flexible=version >= _FLEXIBLE_FROM)
         answer = read_answer(connection, pending, await connection.receive(pending))
