@@ -383,6 +383,9 @@ class FetchRead:
         if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= 5:
             # Clients of these versions don't know the code. The other code makes them look for the leader again.
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE and led is not None and led.may_be_outdated(wanted.index):
+            # The next leader may have this offset. A consumer would go to the beginning or the end of the log.
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         leader = None
         if self._version >= _FIRST_VERSION_WITH_LEADERS and error.code in _CODES_WITH_LEADER and led is not None:
             leader = led.leader(wanted.index)

@@ -67,6 +67,12 @@ class LedTopic:
             raise refusal(f"{self.name}-{index}", image, self._node_id, current_leader_epoch)
         return partition
 
+    def may_be_outdated(self, index: int) -> bool:
+        """Returns whether another broker may lead a partition that this one leads, because its session with the
+        metadata store may have ended."""
+        partition = self.partitions[index]
+        return partition is not None and partition.may_commit is not None and not partition.may_commit()
+
     def role(self, index: int) -> Role:
         """Returns the role of this broker in an existing partition."""
         partition = self.partitions[index]

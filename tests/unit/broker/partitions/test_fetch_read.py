@@ -1,0 +1,43 @@
+"""Tests how one read of a Fetch answers for a leader whose session with the metadata store may have ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.support.log_folder import LogFolder
+
+from klamm.broker.partitions.fetch_read import FetchRead
+from klamm.broker.partitions.fetch_sessions import CachedPartition
+from klamm.broker.partitions.partition_registry import PartitionRegistry
+from klamm.broker.partitions.warm_reads import WarmReads
+from klamm.config.topic_config import TopicConfig
+from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_messages import FetchPartition, FetchRequest
+from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+
+ONE = BrokerId(1)
+TOPIC_ID = TopicId(bytes(range(16)))
+MAX_BYTES = 1_000_000
+CONSUMER = -1
+NOT_HERE = 5
+
+
+@pytest.mark.parametrize(
+    ("has_session", "code"), [(True, ErrorCode.OFFSET_OUT_OF_RANGE), (False, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+)
+def test_a_leader_without_a_session_denies_no_offset(tmp_path: Path, has_session: bool, code: ErrorCode) -> None:
+    """Another broker may lead the partition and have the offset: a consumer that is told OFFSET_OUT_OF_RANGE would read
+    from the beginning or the end of the log (I17)."""
+    folder = LogFolder(tmp_path)
+    registry = PartitionRegistry(ONE, folder.directory, lambda topic: TopicConfig())
+    topic = TopicImage("orders", TOPIC_ID, (PartitionImage(PartitionIndex(0), ONE, LeaderEpoch(0), (ONE,), (ONE,)),))
+    registry.apply(None, MetadataImage(topics={"orders": topic}, topics_by_id={TOPIC_ID: topic}))
+    registry.get("orders", 0).may_commit = lambda: has_session
+    request = FetchRequest(CONSUMER, 0, 1, MAX_BYTES, 0, 1, 1, [], [])
+    wanted = CachedPartition((TOPIC_ID, 0), FetchPartition(0, -1, NOT_HERE, -1, 0, MAX_BYTES))
+    answers = FetchRead(registry, cast(WarmReads, None), request, 18, MAX_BYTES).read([wanted]).answers
+    assert [answer.error_code for _, answer in answers] == [code]
+    folder.close()
