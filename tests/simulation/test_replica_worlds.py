@@ -17,10 +17,13 @@ SEEDS = range(1, 13)
 EVENTFUL_UNLIMITED = (
     *("do not reach brokers [", "does not reach the metadata store", "stands still"),
     *("the power goes", "the session of broker 1 ends", "as the metadata tell", "does not start"),
+    *("is about to lose the log", "is in order"),
 )
 EVENTFUL = (
     *("is led in epoch 3", "the power goes", "the process is killed", "has lost its session", "does not reach broker"),
     *("NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "is told to stop"),
+    *("is about to lose the log", "is almost full", "refuses writes", "has lost the folder", "KAFKA_STORAGE_ERROR"),
+    *("the disk of broker 1 is in order", "is unaware", "stands still"),
 )
 """Texts that must occur in the notes of these worlds, with unlimited faults and with faults that leave a majority."""
 
@@ -43,6 +46,11 @@ PLANTED = {
     "show uncommitted records": Planted(20, (5, 11)),
     "forget the boot": Planted(80, (3,)),
     "append damaged batches": Planted(60, (2, 7)),
+    "remember an earlier epoch": Planted(180, (3, 4)),
+    "commit after the lease": Planted(170, (2, 6)),
+    "coordinate after the lease": Planted(250, (17,)),
+    "keep a place after the failure": Planted(130, (8,)),
+    "shrink without a log": Planted(230, (8,)),
 }
 """What is expected of each planted bug."""
 

@@ -287,6 +287,10 @@ class ClientWorld(ABC):
         log = self.log_of(where)
         return 1 << 62 if log is None else log.log_end_offset
 
+    def may_be_outdated(self, address: Address) -> bool:
+        """Returns whether the broker at this address may not know that it leads nothing any more."""
+        return False
+
     def may_have_lost_since(self, life: int) -> bool:
         """Returns whether data that was acknowledged in that life may be lost."""
         return self.plan.may_lose and self.life > life

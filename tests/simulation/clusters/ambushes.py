@@ -17,7 +17,7 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.simulation.clusters.metadata_store import Session
     from tests.simulation.clusters.replicated import ReplicaWorld
 
-__all__ = ["Ambushes"]
+__all__ = ["Ambushes", "changed_by", "joining_in"]
 
 _MOST: Final = 4
 """Number of ambushes in a world, in addition to those at proposals and at commits, which are as many."""
@@ -69,7 +69,7 @@ class Ambushes:
         self._is_busy = False
         self._back: BrokerId | None = None
         """The broker that comes back at once after a failure."""
-        self._holds_until_ms = 0.0
+        self._holds_until_ms = self._reserved_until_ms = 0.0
 
     @property
     def is_busy(self) -> bool:
@@ -79,7 +79,11 @@ class Ambushes:
     @property
     def is_under_way(self) -> bool:
         """Whether an ambush waits for a broker. No other faults strike then."""
-        return self._is_busy or self._world.loop.now_ms < self._holds_until_ms
+        return self._is_busy or self._world.loop.now_ms < max(self._holds_until_ms, self._reserved_until_ms)
+
+    def hold(self, duration_ms: float) -> None:
+        """Lets no other fault strike for some time, and no ambush begin."""
+        self._reserved_until_ms = self._world.loop.now_ms + duration_ms
 
     def written(self, before: MetadataImage, after: MetadataImage) -> None:
         """Looks at a commit of the metadata store."""
@@ -111,12 +115,12 @@ class Ambushes:
         A proposal that adds replicas may arrive late, while the leader is killed or a replica starts again. Or the
         leader may learn its outcome late, while the replicas that have joined get no records.
         """
-        found = self._proposal(changes)
+        found = joining_in(self._world.checks.image, changes)
         if found is None:
             return None
         where, leader, joining = found
         world = self._world
-        if session.name != f"broker {leader}" or not self._proposals_left or not self._is_calm(leader):
+        if session.name != f"broker {leader}" or not self._proposals_left or not self.is_calm(leader):
             return None
         if not world.loop.chance(1.0 if self._back in joining else _PROPOSAL_CHANCE):
             return None
@@ -149,23 +153,6 @@ class Ambushes:
             return True
         return False
 
-    def _proposal(self, changes: Sequence[Change]) -> tuple[TopicPartition, BrokerId, frozenset[BrokerId]] | None:
-        """Returns a partition, the leader and the added replicas of a proposal; None for another transaction."""
-        image = self._world.checks.image
-        entries = {
-            change.key: Versioned(change.value, 0, 0)
-            for change in changes
-            if change.value is not None and change.key.startswith("partitions/")
-        }
-        if not entries:
-            return None
-        after = apply(image, image.revision, entries)
-        for where, old, new in changed_partitions(image, after):
-            joining = frozenset(new.isr) - set(() if old is None else old.isr)
-            if old is not None and old.leader == new.leader and joining:
-                return where, old.leader, joining
-        return None
-
     def _take_power_of(self, number: BrokerId) -> None:
         if self._world.machines[number].is_alive and not self._world.has_lone_replicas:
             self._world.die(number, Strike.POWER)
@@ -177,7 +164,7 @@ class Ambushes:
         """Kills a leader that has just committed records: its followers have not heard of that. Or cuts it off from the
         metadata store, while its followers and clients reach it."""
         world = self._world
-        if self._commits_left and self._is_calm(leader) and world.loop.chance(_COMMIT_CHANCE):
+        if self._commits_left and self.is_calm(leader) and world.loop.chance(_COMMIT_CHANCE):
             self._commits_left -= 1
             world.notes.add("broker %d has committed records, and is ambushed", leader)
             if world.loop.chance(0.5):
@@ -255,12 +242,14 @@ class Ambushes:
                 world.come_back(number, draw.random() * (_BACK_MS if number in dark else _LATER_MS))
 
     def _may_begin(self, leader: BrokerId) -> bool:
-        return self._left > 0 and self._is_calm(leader)
+        return self._left > 0 and self.is_calm(leader)
 
-    def _is_calm(self, leader: BrokerId) -> bool:
+    def is_calm(self, leader: BrokerId) -> bool:
         """Returns whether a leader may be killed soon."""
         world = self._world
-        if self._is_busy or world.has_healed or leader == NO_BROKER or world.lacks_power:
+        if self._is_busy or world.loop.now_ms < self._reserved_until_ms:
+            return False
+        if world.has_healed or leader == NO_BROKER or world.lacks_power:
             return False
         return world.machines[leader].is_serving and not world.is_stopping(leader)
 
@@ -288,3 +277,29 @@ class Ambushes:
         self._is_busy = False
         for cut in [each for each in world.network.cuts if each[1] == machine.address]:
             world.network.cuts.discard(cut)
+
+
+def changed_by(
+    image: MetadataImage, changes: Sequence[Change]
+) -> Iterator[tuple[TopicPartition, PartitionImage, PartitionImage]]:
+    """Yields the partitions that a transaction changes, with their state before and after. `image` is the newest."""
+    entries = {
+        change.key: Versioned(change.value, 0, 0)
+        for change in changes
+        if change.value is not None and change.key.startswith("partitions/")
+    }
+    if entries:
+        for where, old, new in changed_partitions(image, apply(image, image.revision, entries)):
+            if old is not None:
+                yield where, old, new
+
+
+def joining_in(
+    image: MetadataImage, changes: Sequence[Change]
+) -> tuple[TopicPartition, BrokerId, frozenset[BrokerId]] | None:
+    """Returns a partition, the leader and the added replicas of a proposal; None for another transaction."""
+    for where, old, new in changed_by(image, changes):
+        joining = frozenset(new.isr) - set(old.isr)
+        if old.leader == new.leader and joining:
+            return where, old.leader, joining
+    return None

@@ -139,6 +139,10 @@ class SharedMetadata:
             if session.name == name and not session.is_dead:
                 session.lose_store(timeout_ms)
 
+    def is_out_of_reach(self) -> bool:
+        """Returns whether some process does not reach the store now."""
+        return any(until_ms > self.events.now_ms for until_ms in self.faults.unreachable.values())
+
     def heal(self) -> None:
         """Lets all processes reach the store."""
         self.faults.unreachable.clear()

@@ -51,6 +51,8 @@ class ClusterPlan(NamedTuple):
     has_min_isr_changes: bool = False
     has_unregistrations: bool = False
     """Whether live brokers are removed from the cluster, and join it again."""
+    has_disk_faults: bool = False
+    """Whether the disk of one broker at a time fails."""
     damage_rate: float = 0.0
     """Probability that an answer from one broker to another holds a damaged batch."""
     trouble_ms: int = 60

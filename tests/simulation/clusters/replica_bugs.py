@@ -15,6 +15,8 @@ from klamm.broker.partitions.followers import Followers, ReplicationPort
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.partitions.replica_logs import FollowedLog
+from klamm.broker.replication.failed_logs import FailedLogs
+from klamm.broker.replication.in_sync_proposals import InSyncProposals, _Begun
 from klamm.broker.replication.leader_fetcher import LeaderFetcher
 from klamm.broker.replication.replica_fetchers import ReplicaFetchers
 from klamm.core.replication import in_sync_replicas, run_mark
@@ -149,8 +151,8 @@ def _skip_the_broker_epoch() -> Iterator[None]:
 
 @contextmanager
 def _remember_an_earlier_epoch() -> Iterator[None]:
-    """A leader keeps what it knows of its followers when it leads in another leader epoch. A replica that was removed
-    and added again meanwhile has an empty log."""
+    """A leader keeps what it knows of its followers when it leads in another leader epoch. A follower may have
+    truncated its log meanwhile."""
     replicate = Partition.replicate
 
     def keep(partition: Partition, followers: Followers | None) -> None:
@@ -265,6 +267,38 @@ def _forget_the_boot() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _keep_a_place_after_the_failure() -> Iterator[None]:
+    """A replica whose log has failed keeps the place that it gets afterwards, because its leader proposed it before."""
+
+    def ignore(failed_logs: FailedLogs, old: MetadataImage, new: MetadataImage) -> None:
+        return
+
+    with patch.object(FailedLogs, "on_metadata_update", ignore):
+        yield
+
+
+@contextmanager
+def _shrink_without_a_log() -> Iterator[None]:
+    """A leader whose log is offline removes its followers from the in-sync replicas, because they do not fetch."""
+    begin_waiting = InSyncProposals._begin_waiting
+
+    def begin_offline(proposals: InSyncProposals) -> Iterator[_Begun]:
+        for partition in [each for each in proposals._waiting if each.log.is_offline and each.accepts_writes]:
+            del proposals._waiting[partition]
+            followers, topic_id, image = partition.followers, proposals._topic_ids(partition.topic), partition.image
+            members = None if followers is None else followers.begin_proposal(partition)
+            if followers is not None and topic_id is not None and members is not None:
+                epochs = partition.leader_epoch, image.partition_epoch
+                yield _Begun(
+                    partition, followers, IsrProposal(topic_id, image.index, proposals.node_id, *epochs, members)
+                )
+        yield from begin_waiting(proposals)
+
+    with patch.object(InSyncProposals, "_begin_waiting", begin_offline):
+        yield
+
+
 REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "truncate to the high watermark": _truncate_to_the_high_watermark,
     "truncate whole epochs": _truncate_whole_epochs,
@@ -284,7 +318,9 @@ REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "keep the eligible": _keep_the_eligible,
     "append damaged batches": _append_damaged_batches,
     "forget the boot": _forget_the_boot,
+    "keep a place after the failure": _keep_a_place_after_the_failure,
+    "shrink without a log": _shrink_without_a_log,
     "repeat blindly": CLUSTER_BUGS["repeat blindly"],
     "acknowledge without a session": CLUSTER_BUGS["acknowledge without a session"],
 }
-"""Bugs of replication. `test_replica_worlds.py` names those that its few seeds must find."""
+"""Bugs that worlds of replicas must find."""

@@ -22,6 +22,7 @@ from tests.simulation.clusters.metadata_rules import (
     check_sets,
     is_unclean,
 )
+from tests.simulation.clusters.replica_states import ReplicaStates
 from tests.simulation.clusters.truncations import TruncationChecks
 from tests.simulation.violation import Violation
 
@@ -49,6 +50,7 @@ class ReplicaChecks:
 
     def __init__(self, world: ReplicaWorld) -> None:
         self._world = world
+        self.machines = world.machines
         self.image: MetadataImage = EMPTY_IMAGE
         """The metadata at the newest revision."""
         self.observers: list[Committed] = []
@@ -64,7 +66,7 @@ class ReplicaChecks:
         """Partitions whose next leader may lack committed records, as the metadata have recorded."""
         self._has_lost: set[TopicPartition] = set()
         """Partitions that have lost committed records as recorded."""
-        self._seen_images: dict[BrokerId, tuple[int, str]] = {}
+        self.states = ReplicaStates(self)
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -95,6 +97,15 @@ class ReplicaChecks:
                 self._report(lambda: self._check_candidates(truncation._log.topic_partition, "a log was truncated"))
             return is_cut
 
+        begin_proposal = Followers.begin_proposal
+
+        def watched_proposal(followers: Followers, partition: Partition) -> Any:
+            members = begin_proposal(followers, partition)
+            if members is not None and partition.log.is_offline:
+                self._report(lambda: self._check_usable(partition))
+            return members
+
+        stack.enter_context(patch.object(Followers, "begin_proposal", watched_proposal))
         stack.enter_context(patch.object(Partition, "_raise_high_watermark", watched_rise))
         stack.enter_context(patch.object(Followers, "fetched", watched_fetch))
         stack.enter_context(patch.object(LogTruncation, "truncate_to", watched_truncation))
@@ -110,6 +121,7 @@ class ReplicaChecks:
     def written(self, revision: int, entries: Mapping[str, Versioned | None]) -> None:
         """Checks a commit of the metadata store."""
         before, self.image = self.image, apply(self.image, revision, entries)
+        self.states.written(self.image)
         self._report(lambda: self._check_commit(before, self.image))
         for observer in self.observers:
             observer(before, self.image)
@@ -142,6 +154,13 @@ class ReplicaChecks:
                 f"broker {number} joins the in-sync replicas of {where} in leader epoch {before.leader_epoch}:"
                 f" its run {present} has not fetched, the last fetch was of run {run}",
             )
+
+    def _check_usable(self, partition: Partition) -> None:
+        """Fails, because a leader proposes in-sync replicas although its log is offline (I8).
+
+        No follower can fetch from this log, so all of them lag. If the leader removes them, no other replica may lead.
+        """
+        raise Violation(8, f"the leader of {partition} proposes in-sync replicas, and its log is offline")
 
     def _committed_batches(self, where: TopicPartition) -> Iterable[StoredBatch]:
         """Returns the committed batches that no recorded election may lose."""
@@ -219,7 +238,7 @@ class ReplicaChecks:
         partition = topic.partitions[where.partition]
         for number in (*partition.isr, *partition.elr):
             machine = self._world.machines[number]
-            if not self._runs(number, machine):
+            if not self.runs(number, machine):
                 continue
             log = self._log_of(number, where)
             end = int(log.log_end_offset) if log is not None and _is_of(log, topic) else -1
@@ -230,7 +249,7 @@ class ReplicaChecks:
                     f" in sync are {list(partition.isr)}, eligible {list(partition.elr)}",
                 )
 
-    def _runs(self, number: BrokerId, machine: Machine) -> bool:
+    def runs(self, number: BrokerId, machine: Machine) -> bool:
         """Returns whether the broker's process is the run that the metadata know."""
         live, services = self.image.live.get(number), machine.services
         if live is None or services is None or not machine.is_serving or services.context is None:
@@ -239,7 +258,7 @@ class ReplicaChecks:
 
     def _log_of(self, number: BrokerId, where: TopicPartition) -> Log | None:
         machine = self._world.machines[number]
-        return machine.logs.get(where) if self._runs(number, machine) else None
+        return machine.logs.get(where) if self.runs(number, machine) else None
 
     def begins_to_lead(self, partition: Partition) -> None:
         """Checks that a new leader holds all committed records (`LeaderCompleteness`, `ConsistentRead`)."""
@@ -288,27 +307,21 @@ class ReplicaChecks:
             self._world.model.cut(where, end)
 
     def look(self) -> None:
-        """Compares the committed parts of the replicas (`LogMatching`), and the brokers' metadata with the store's
-        (`MetadataLogMatching`)."""
+        """Compares the committed parts of the replicas (`LogMatching`), and checks the states of the brokers."""
+        self.states.look()
         for number, machine in self._world.machines.items():
-            if not self._runs(number, machine):
+            if not self.runs(number, machine):
                 continue
             for where in self._batches:
                 log = machine.logs.get(where)
-                if log is not None and where not in self._has_lost and where not in self._recovering:
+                if log is None or log.is_offline:
+                    continue  # A log that is offline can't be read. It is compared when its broker has started again.
+                if where not in self._has_lost and where not in self._recovering:
                     bound = min(int(log.high_watermark), self.committed[where])
                     start = self._matched.get(log, int(log.log_start_offset))
                     if bound > start:
                         self._compare(log, where, start, bound)
                         self._matched[log] = bound
-            context = machine.context
-            assert context is not None
-            image = context.metadata.image
-            seen = image.revision, context.metadata.incarnation
-            if image.revision == self.image.revision and self._seen_images.get(number) != seen:
-                self._seen_images[number] = seen
-                if image.topics != self.image.topics or image.configs != self.image.configs:
-                    raise Violation(6, f"broker {number} has other metadata than the store at revision {seen[0]}")
 
     def _compare(self, log: Log, where: TopicPartition, start: int, end: int) -> None:
         own = [each for each in batches_of(log, start, end) if each.base_offset >= start]

@@ -7,13 +7,16 @@ in an ambush, when the broker that has lost power serves again. So an eligible r
 acknowledged record may be lost (I3), the replicas must agree (I2), and the high watermark may not fall within a leader
 epoch (I5). At the end all replicas are in sync again, and hold the same bytes.
 
+In some worlds of both modes, single disks fail. The disk of one broker fails at a time, and the budget is that of a
+power failure: until all replicas are in sync again, no other broker loses records.
+
 With unlimited faults, any number of brokers fail at once. Only safety is checked: records may be lost only where a
 power failure takes unsynced ones and the metadata record the unclean election. Nothing needs to make progress.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -25,6 +28,9 @@ from tests.simulation.clusters.ambushes import Ambushes
 from tests.simulation.clusters.clients.administrator import ReplicaAdministrator
 from tests.simulation.clusters.clients.follower_reader import FollowerReader
 from tests.simulation.clusters.damage import damaging
+from tests.simulation.clusters.detours import SHORTEST_LAG_MS
+from tests.simulation.clusters.disk_faults import DiskFaults
+from tests.simulation.clusters.lapses import COMMITS, COORDINATES, REMEMBERS, Lapses
 from tests.simulation.clusters.plan import MAJORITY, UNLIMITED, ClusterPlan, cluster_config, make_cluster_plan
 from tests.simulation.clusters.replica_checks import ReplicaChecks
 from tests.simulation.clusters.unlimited import UnlimitedFaults
@@ -34,11 +40,14 @@ from tests.simulation.violation import Violation
 
 from klamm.core.coordinator.java_hash import partition_for
 from klamm.metadata.image import MetadataImage, PartitionImage
+from klamm.metadata.metadata_store import Change
 from klamm.metadata.topic_name import GROUP_METADATA_TOPIC
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import BrokerId, Offset, TopicPartition
 
 if TYPE_CHECKING:
+    from tests.simulation.clusters.metadata_store import Session
+
     from klamm.broker.partitions.partition import Partition
     from klamm.client.config import Address
     from klamm.config.broker_config import BrokerConfig
@@ -53,6 +62,17 @@ _SHORTEST_TIMEOUT_MS: Final = 40
 """The shortest timeout of sessions."""
 _UNLIMITED_CHANCE: Final = 0.4
 _UNREGISTRATION_CHANCE: Final = 0.3
+_DISK_CHANCE: Final = 0.3
+_DISKS_MS: Final = 2_500
+"""How long disks fail: each fault ends only when all replicas are in sync again."""
+_LAPSES_MS: Final = 3_500
+"""How long faults occur in worlds with lapses: a broker may stand still for almost a second."""
+_LAPSES_TROUBLE_MS: Final = 500
+"""The longest time from one other fault to the next there."""
+_LAPSE_CHANCE: Final = 0.4
+_SLOW_LAG_MS: Final = 5_000
+"""A time after which followers lag that is longer than a world. Then a replica whose log has failed leaves the in-sync
+replicas only if its broker gives up its place."""
 _SETTLE_MS: Final = 10_000
 """How long a world with unlimited faults waits at the end for all replicas."""
 
@@ -100,10 +120,42 @@ def without_limit(random: Random, plan: BrokerPlan, cluster: ClusterPlan) -> tup
     )
     if plan.fsync == "ack" or not plan.has_power_failures:
         return plan, cluster
+    return _with_losses(plan, cluster)
+
+
+def _with_losses(plan: BrokerPlan, cluster: ClusterPlan) -> tuple[BrokerPlan, ClusterPlan]:
     plan = plan._replace(
         transactional=(), readers=0, streams=0, members=0, producers=3, has_lookups=False, has_committer=False
     )
     return plan, cluster._replace(has_new_topics=False)
+
+
+def with_disk_faults(plan: BrokerPlan, cluster: ClusterPlan) -> tuple[BrokerPlan, ClusterPlan]:
+    """Returns the plans with faults of disks.
+
+    A reassignment could leave a partition to the replica whose log has just failed, and an unregistered broker loses
+    its places: then no replica has the records. With unlimited faults, a failed sync takes unsynced records as a power
+    failure does.
+    """
+    cluster = cluster._replace(
+        has_disk_faults=True, has_reassignments=False, has_unregistrations=False, duration_ms=_DISKS_MS
+    )
+    has_losses = cluster.faults == UNLIMITED and plan.fsync != "ack"
+    return _with_losses(plan, cluster) if has_losses else (plan, cluster)
+
+
+def with_lapses(plan: BrokerPlan, cluster: ClusterPlan, kind: str) -> tuple[BrokerPlan, ClusterPlan]:
+    """Returns the plans of a world in which leaders or coordinators go on after their sessions."""
+    cluster = cluster._replace(has_ambushes=True, duration_ms=_LAPSES_MS, trouble_ms=_LAPSES_TROUBLE_MS)
+    if kind == REMEMBERS:
+        # The administrator orders the replicas and elects the first one.
+        return plan, cluster._replace(has_reassignments=True)
+    if kind == COORDINATES:
+        # A commit that arrives late may restore an earlier offset. A broker that stands still tells no metadata. The
+        # client must reach the broker when it goes on.
+        plan = plan._replace(has_committer=True, has_stalled_links=False, has_cut_links=False)
+        return plan, cluster._replace(has_new_topics=False, has_lost_sessions=False)
+    return plan, cluster
 
 
 class ReplicaWorld(ClusterWorld):
@@ -121,16 +173,33 @@ class ReplicaWorld(ClusterWorld):
         self._of_mode = Random(f"faults of {seed}")
         drawn = UNLIMITED if self._of_mode.random() < _UNLIMITED_CHANCE else MAJORITY
         self._faults = faults or drawn
+        self._of_disks = Random(f"disks of {seed}")
+        self._has_disk_faults = self._of_disks.random() < _DISK_CHANCE
+        self._of_lapses = Random(f"lapses of {seed}")
+        self._lapse: str | None = None
         self._has_unregistrations = Random(f"unregistrations of {seed}").random() < _UNREGISTRATION_CHANCE
         super().__init__(seed, listener=listener, sums=sums)
         self.is_unlimited = self.cluster.faults == UNLIMITED
-        self.may_lose = self.is_unlimited and self.plan.fsync != "ack" and self.plan.has_power_failures
+        takes_records = self.plan.has_power_failures or self.cluster.has_disk_faults
+        self.may_lose = self.is_unlimited and self.plan.fsync != "ack" and takes_records
         """Whether acknowledged records may be lost, if the metadata record it."""
 
     def make_plans(self, random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
         plans = make_replica_plan(random, sizes)
         plan, cluster = without_limit(self._of_mode, *plans) if self._faults == UNLIMITED else plans
-        return plan, cluster._replace(has_unregistrations=self._has_unregistrations)
+        cluster = cluster._replace(has_unregistrations=self._has_unregistrations)
+        if self._has_disk_faults:
+            return with_disk_faults(plan, cluster)
+        self._lapse = self._draw_lapse(plan)
+        return (plan, cluster) if self._lapse is None else with_lapses(plan, cluster, self._lapse)
+
+    def _draw_lapse(self, plan: BrokerPlan) -> str | None:
+        draw = self._of_lapses
+        if draw.random() >= _LAPSE_CHANCE:
+            return None
+        # A world that may lose records has no committer.
+        has_committer = self._faults != UNLIMITED or plan.fsync == "ack" or not plan.has_power_failures
+        return draw.choice((COMMITS, COORDINATES if has_committer else COMMITS, REMEMBERS))
 
     moves_calmly = False
     administrator: ReplicaAdministrator | None = None
@@ -141,6 +210,10 @@ class ReplicaWorld(ClusterWorld):
     def config_of(self, number: BrokerId, folder: str) -> BrokerConfig:
         draw = Random(f"replication of {self.seed}")
         self.max_lag_ms = draw.choice((60, 300, 2_000))
+        if self.cluster.has_disk_faults and self.max_lag_ms > 1_000:
+            self.max_lag_ms = _SLOW_LAG_MS
+        if self._lapse == REMEMBERS:
+            self.max_lag_ms = max(self.max_lag_ms, SHORTEST_LAG_MS)
         return replace(
             cluster_config(self.plan, self.cluster, folder, number),
             offsets_topic_replication_factor=_REPLICAS,
@@ -217,6 +290,8 @@ class ReplicaWorld(ClusterWorld):
     def _look(self) -> None:
         super()._look()
         self.checks.look()
+        self._disks.look()
+        self._lapses.strike()
         for where in self.partitions:
             for partition in self._copies(where):
                 if partition.leads:
@@ -234,19 +309,27 @@ class ReplicaWorld(ClusterWorld):
     def run(self) -> None:
         self._high_watermarks: dict[tuple[TopicPartition, int], Offset] = {}
         self._has_lost_power = False
-        self._ambushes = Ambushes(self)
-        self._unlimited = UnlimitedFaults(self)
+        self.ambushes = Ambushes(self)
+        self.unlimited = UnlimitedFaults(self)
+        self._disks = DiskFaults(self, self._of_disks)
+        self._lapses = Lapses(self, self._lapse, self._of_lapses)
         self.checks = ReplicaChecks(self)
         self.metadata.watcher = self.checks.written
         if self.cluster.has_ambushes:
-            self.checks.observers.append(self._ambushes.written)
-            self.metadata.courier = self._ambushes.sent
+            self.checks.observers.append(self.ambushes.written)
+        self.metadata.courier = self._sent
         draw = Random(f"damage of {self.seed}")
         with (
             damaging(draw, self.notes.add, lambda: 0.0 if self.has_healed else self.cluster.damage_rate),
             self.checks.attached(),
         ):
             super().run()
+
+    def _sent(self, session: Session, changes: Sequence[Change]) -> Callable[[], bool] | None:
+        held = self._disks.sent(session, changes) if self.cluster.has_disk_faults else None
+        if held is None and self.cluster.has_ambushes:
+            return self.ambushes.sent(session, changes)
+        return held
 
     def _make_clients(self) -> None:
         super()._make_clients()
@@ -257,20 +340,55 @@ class ReplicaWorld(ClusterWorld):
     def _trouble(self) -> None:
         super()._trouble()
         if self.cluster.has_ambushes and self.cluster.has_min_isr_changes and self.max_lag_ms < 1_000:
-            self._ambushes.lower()
+            self.ambushes.lower()
         if self.cluster.has_blackouts and self._all_serve() and self._has_records() and self._has_all_logs():
-            self._ambushes.black_out(self._most_dark())
+            self.ambushes.black_out(self._most_dark())
         if self.cluster.has_ambushes and self.cluster.has_reassignments:
-            self._ambushes.return_replica()
+            self.ambushes.return_replica()
         if self.cluster.has_ambushes:
-            self._ambushes.restart_one()
-        if self.is_unlimited and not self._ambushes.is_under_way:
-            self._unlimited.strike()
+            self.ambushes.restart_one()
+        if self.is_unlimited and not self.ambushes.is_under_way:
+            self.unlimited.strike()
+        if self.cluster.has_disk_faults:
+            self._disks.strike()
 
     @property
     def lacks_power(self) -> bool:
-        """Whether a broker that has lost records in a power failure does not serve yet, and a majority must remain."""
-        return not self.is_unlimited and self._has_lost_power and not self._all_serve()
+        """Whether a broker that has lost records in a power failure does not serve yet, and a majority must remain.
+
+        A broker whose disk fails serves. If a leader without another copy is killed meanwhile, the broker may be the
+        only one that is still in sync, so that no replica with a usable log may lead.
+        """
+        if self.is_unlimited:
+            return False
+        lacks_disk = self._disks.is_under_way and not self._survives_kills
+        return lacks_disk or (self._has_lost_power and not self._all_serve())
+
+    def may_lose_disk(self, number: BrokerId) -> bool:
+        """Returns whether a broker may lose what is on its disk: all other brokers serve, and their replicas are in
+        sync."""
+        others = [other for other in self.machines if other != number]
+        serve = all(self.has_session(other) and not self.is_stopping(other) for other in others)
+        lack_none = all(set(partition.replicas) - set(partition.isr) <= {number} for _, partition in self._replicated())
+        is_calm = not self.ambushes.is_under_way and not self._lacks_records() and not self.has_healed
+        return serve and lack_none and is_calm and self._has_all_logs() and not self.is_stopping(number)
+
+    def has_session(self, number: BrokerId) -> bool:
+        """Returns whether a broker serves, and the other brokers see it."""
+        return self.machines[number].is_serving and not self._sessions[number].is_over
+
+    def is_in_order(self) -> bool:
+        """Returns whether all brokers serve and all replicas are in sync."""
+        return self._all_serve() and self.is_settled()
+
+    def disarm(self) -> None:
+        """Lets no process die of a strike that was armed."""
+        for machine in self.machines.values():
+            machine.device.disarm()
+
+    def stop(self, number: BrokerId) -> None:
+        """Stops a broker in order."""
+        self._stop(number)
 
     def come_back(self, number: BrokerId, after_ms: float) -> None:
         """Ends the session of a broker that is dead, and starts it again soon."""
@@ -282,6 +400,7 @@ class ReplicaWorld(ClusterWorld):
         super()._heal()
         for machine in self.machines.values():
             machine.go_on()
+        self._disks.heal()
 
     def break_watch(self, number: BrokerId, duration_ms: float) -> None:
         """Breaks a broker's watch of the metadata store."""
@@ -347,27 +466,31 @@ class ReplicaWorld(ClusterWorld):
         return f"not all replicas are in sync: {behind}"
 
     def _is_recovering(self) -> bool:
-        """Returns whether a replica has lost records in a power failure and is not in sync again: until then, another
-        fault would leave no majority of replicas."""
-        if self._has_lost_power and self._all_serve() and self.is_settled():
+        """Returns whether a replica has lost records in a power failure or on its disk, and is not in sync again: until
+        then, another fault would leave no majority of replicas."""
+        return not self.is_unlimited and (self._lacks_records() or self._disks.is_under_way)
+
+    def _lacks_records(self) -> bool:
+        if self._has_lost_power and self.is_in_order():
             self._has_lost_power = False
-        return self._has_lost_power and not self.is_unlimited
+        return self._has_lost_power
 
     def _die(self, number: BrokerId, strike: Strike | None) -> None:
         if strike is Strike.POWER and self.plan.fsync != "ack" and not self.is_unlimited:
             self._has_lost_power = True
-            for machine in self.machines.values():
-                machine.device.disarm()
+            self.disarm()
         if strike is Strike.POWER and self.may_lose:
             self.checks.may_lose(where for where, broker in self._alone() if broker == number)
         super()._die(number, strike)
+        self._disks.ended(number)
 
-    def cut_off(self, number: BrokerId, duration_ms: float) -> None:
-        """Lets a broker not reach the metadata store for some time."""
-        self.metadata.cut_off(f"broker {number}", duration_ms, max(self.cluster.lease_ms, _SHORTEST_TIMEOUT_MS))
+    def cut_off(self, number: BrokerId, duration_ms: float, timeout_ms: float | None = None) -> None:
+        """Lets a broker not reach the metadata store for some time. `timeout_ms`: after which time its session ends."""
+        timeout_ms = max(self.cluster.lease_ms, _SHORTEST_TIMEOUT_MS) if timeout_ms is None else timeout_ms
+        self.metadata.cut_off(f"broker {number}", duration_ms, timeout_ms)
 
     def heal_links(self) -> None:
-        if not self._ambushes.is_under_way:
+        if not self.ambushes.is_under_way:
             super().heal_links()
 
     def lose_session(self, number: BrokerId) -> None:
@@ -375,7 +498,7 @@ class ReplicaWorld(ClusterWorld):
             super().lose_session(number)
 
     def _some_strike(self) -> Strike | None:
-        if self._ambushes.is_under_way or not self._has_all_logs():
+        if self.ambushes.is_under_way or not self._has_all_logs():
             return None
         if self._is_recovering():
             return Strike.KILL if self._survives_kills and self.plan.has_kills else None
@@ -423,28 +546,30 @@ class ReplicaWorld(ClusterWorld):
         """Returns whether a broker that is about to join in-sync replicas may lose power."""
         if not self.machines[number].is_alive or not self.plan.has_power_failures:
             return False
-        if self.is_unlimited or self.plan.fsync == "ack":
+        if self.is_unlimited:
             return True
+        if self.plan.fsync == "ack":
+            return not self._disks.is_under_way
         # Another replica of each partition holds all committed records.
         has_others = all(set(partition.isr) - {number} for _, partition in self._replicated())
-        return has_others and self._all_serve() and not self._ambushes.is_busy and not self._is_recovering()
+        return has_others and self._all_serve() and not self.ambushes.is_busy and not self._is_recovering()
 
     def may_leave(self, number: BrokerId) -> bool:
         """Returns whether an administrator may remove a running broker: all replicas are in sync. The next run of a
         removed broker has no places, so a power failure of the only other replica in sync could take records."""
-        is_safe = self._all_serve() and self.is_settled() and not self._ambushes.is_busy
+        is_safe = self._all_serve() and self.is_settled() and not self.ambushes.is_busy
         return self.machines[number].is_serving and is_safe and not self._is_recovering() and not self.has_healed
 
     def has_committed(self, leader: BrokerId) -> None:
         """Notes that a leader has raised its high watermark."""
         if self.cluster.has_ambushes:
-            self._ambushes.committed(leader)
+            self.ambushes.committed(leader)
 
     def _may_lose_power(self) -> bool:
         if self.is_unlimited:
             return self.plan.has_power_failures
         # A broker that is unregistered loses its places, as in Kafka, also that of an eligible leader replica.
-        is_safe = self._all_serve() and not self._ambushes.is_busy and not self.cluster.has_unregistrations
+        is_safe = self._all_serve() and not self.ambushes.is_busy and not self.cluster.has_unregistrations
         is_safe = is_safe and not self.has_lone_replicas
         return self.plan.has_power_failures and is_safe and self.is_settled()
 
@@ -456,16 +581,24 @@ class ReplicaWorld(ClusterWorld):
     def _end(self) -> None:
         if self.is_unlimited and not self._settles():
             return
+        if not self.is_unlimited:
+            self._heal()
+            self._disks.check_given_up(self._run)
+            self._disks.restart()
         super()._end()
         if not self._run(_REPLICATE_MS, self._is_copied):
             raise Violation(26, f"the replicas do not end at the same offset after {_REPLICATE_MS} ms")
         for where in self.partitions:
             self._compare(where)
+        if not self._run(_REPLICATE_MS, lambda: self.checks.states.why_diverging() is None):
+            raise Violation(26, f"the metadata do not converge: {self.checks.states.why_diverging()}")
+        self.checks.look()
 
     def _settles(self) -> bool:
         """Ends all faults, and returns whether all brokers and replicas are in order again some time later."""
         self._heal()
-        self.has_settled = self._run(_SETTLE_MS, lambda: self._all_serve() and self.is_settled())
+        self._disks.restart()
+        self.has_settled = self._run(_SETTLE_MS, self.is_in_order)
         if not self.has_settled:
             self.notes.add("the world does not settle: %s", self.why_unsettled())
         return self.has_settled

@@ -45,7 +45,7 @@ class UnlimitedFaults:
         alive = [number for number, machine in world.machines.items() if machine.is_alive]
         some = self._some(alive)
         if some:
-            strikes = (self._fail, self._fail, self._cut_links, self._lose_store, self._pause, self._pause_coordinator)
+            strikes = (self._fail, self._fail, self._cut_links, self._lose_store, self._pause, self.pause_coordinator)
             world.loop.random.choice(strikes)(some)
 
     def _some(self, numbers: Sequence[BrokerId]) -> Sequence[BrokerId]:
@@ -84,7 +84,7 @@ class UnlimitedFaults:
         """Stops processes for a while. The store does not hear of them meanwhile."""
         self._pause_for(numbers, self._world.loop.random.choice(_PAUSE_MS))
 
-    def _pause_coordinator(self, numbers: Sequence[BrokerId]) -> None:
+    def pause_coordinator(self, numbers: Sequence[BrokerId]) -> None:
         """Stops the coordinator of the committer for so long that another broker coordinates it meanwhile."""
         coordinator = self._world.coordinator_of_committer()
         if coordinator is not None and coordinator in numbers:

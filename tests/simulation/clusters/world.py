@@ -219,6 +219,14 @@ class ClusterWorld(ClientWorld):
         """Returns whether a broker is about to stop."""
         return number in self._stopping
 
+    def may_be_outdated(self, address: Address) -> bool:
+        """See `ClientWorld.may_be_outdated`. A broker whose session has ended answers reads until its process ends. A
+        real one closes all connections as soon as it hears of that."""
+        return any(
+            machine.address == address and (not machine.is_alive or self._sessions[number].is_over)
+            for number, machine in self.machines.items()
+        )
+
     # The course of events
 
     def _begin(self) -> None:
@@ -262,6 +270,11 @@ class ClusterWorld(ClientWorld):
     def committer_group(self) -> str | None:
         """The group of the committer, if there is one."""
         return None if self._commit_reader is None else self._commit_reader.group_id
+
+    @property
+    def has_committed_offsets(self) -> bool:
+        """Whether a commit was acknowledged to the committer, if there is one."""
+        return self._commit_reader is not None and self._commit_reader.acknowledged > 0
 
     def ask_for_commits(self, number: BrokerId) -> None:
         """Asks one broker for the offsets of the committer, if there is one."""

@@ -143,7 +143,8 @@ class Reader(Participant):
         session.told = wanted if answer.session_id else {}
         for where, partition in self._partitions_of(answer):
             epoch = wanted[where].current_leader_epoch
-            if partition.error_code == ErrorCode.NONE and version >= _WITH_EPOCH:
+            is_answered = partition.error_code == ErrorCode.NONE and version >= _WITH_EPOCH
+            if is_answered and not world.may_be_outdated(connection.address):
                 self.check_epoch(where, epoch, newest[where])
         errors = [error for each in self._partitions_of(answer) if (error := self._take(*each)) is not None]
         if errors:

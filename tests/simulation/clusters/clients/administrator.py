@@ -70,6 +70,8 @@ class ReplicaAdministrator(Participant):
         """Topics whose `min.insync.replicas` are lowered to 1 next."""
         self.assigned: list[tuple[TopicPartition, list[BrokerId]]] = []
         """Replicas that partitions get next, in order."""
+        self.elected: list[TopicPartition] = []
+        """Partitions whose preferred leaders are elected next."""
 
     async def live(self) -> None:
         changes = [self._reassign, self._elect, self._cancel] * self.world.cluster.has_reassignments
@@ -81,6 +83,8 @@ class ReplicaAdministrator(Participant):
                 await self._set_min_isr(ResourceType.TOPIC, self.lowered.pop(), 1)
             while self.assigned:
                 await self._assign(*self.assigned.pop(0))
+            while self.elected:
+                await self._elect_in(self.elected.pop())
             await self.random.choice(changes)()
         self.is_finished = True
 
@@ -108,7 +112,9 @@ class ReplicaAdministrator(Participant):
             self._check("reassignment", codes, _REASSIGNED)
 
     async def _elect(self) -> None:
-        where = self._some_partition()
+        await self._elect_in(self._some_partition())
+
+    async def _elect_in(self, where: TopicPartition) -> None:
         self.note("elects the preferred leader of %s", where)
         request = ElectLeadersRequest(
             election_type=_PREFERRED,

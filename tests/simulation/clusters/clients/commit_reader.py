@@ -44,6 +44,11 @@ class CommitReader(Participant):
         """The group of the committer."""
         return self._committer.name
 
+    @property
+    def acknowledged(self) -> int:
+        """The last offset that was acknowledged to the committer."""
+        return self._committer.acknowledged
+
     def ceilings(self) -> dict[int, int]:
         return {9: 9}
 
