@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ import pytest
 from examples.flights import comparison, data, driver, expected, outcome
 
 from klamm import Broker
-from klamm.pipelines import to_files
 from klamm.testing.pipeline_harness import PipelineHarness
 
 if TYPE_CHECKING:
@@ -38,23 +36,21 @@ def flights() -> pandas.DataFrame:
 
 @pytest.fixture
 def harness(spark: SparkSession, tmp_path: Path) -> Iterator[PipelineHarness]:
-    """Returns the pipeline with a broker of its own and a folder of its own for the files."""
+    """Returns the pipeline with a broker of its own."""
     with Broker() as broker:
-        made = PipelineHarness(spark, driver.PIPELINE_FILE, broker.bootstrap_servers, tmp_path)
-        arrivals = made.pipeline.flows["arrivals"]
-        sink = to_files(str(tmp_path / "arrivals"), partition_by="month")
-        made.pipeline.flows["arrivals"] = dataclasses.replace(arrivals, sink=sink)
-        yield made
+        yield PipelineHarness(spark, driver.PIPELINE_FILE, broker.bootstrap_servers, tmp_path)
 
 
 def test_topic_files_and_dead_letters(harness: PipelineHarness, flights: pandas.DataFrame, tmp_path: Path) -> None:
-    """The pipeline writes what pandas computes from the same flights, and the damaged records as dead letters."""
+    """The pipeline writes what pandas computes from the same flights, and the damaged records as dead letters. The
+    files are below the test's folder."""
     harness.produce("flights", [record.value for record in data.records_of(flights)])
     harness.run()
 
     delays = outcome.read_delays(harness.bootstrap_servers, "delays")
     assert comparison.compare("topic", "rows", delays, expected.expected_delays(flights))
-    arrivals = outcome.read_arrivals(tmp_path / "arrivals")
+    assert harness.files("arrivals").is_relative_to(tmp_path)
+    arrivals = outcome.read_arrivals(harness.files("arrivals"))
     assert comparison.compare("files", "rows", arrivals, expected.expected_arrivals(flights))
     letters = outcome.read_dead_letters(harness.bootstrap_servers, "flights.delays.dead-letters")
     damaged = data.damaged_copies(data.encode_flights(flights))

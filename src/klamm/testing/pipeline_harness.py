@@ -64,6 +64,7 @@ class PipelineHarness:
             bootstrap_servers=bootstrap_servers,
             checkpoints=str(folder / "checkpoints"),
             environment=environment,
+            files_below=str(folder / "files"),
         )
 
     def produce(self, topic: str, values: Iterable[Any], *, key: str | bytes | None = None) -> None:
@@ -139,6 +140,18 @@ class PipelineHarness:
         with closing(TransactionsClient(cluster)) as client:
             if not client.wait_for_markers(_TIMEOUT_S):
                 raise KlammError("the markers of a transaction are not written")
+
+    def files(self, flow: str) -> Path:
+        """Returns the folder to which a flow with `to_files`, or `to_format` with a path, writes in this test.
+
+        Raises `KlammError` for a flow with another sink."""
+        from klamm.pipelines.declare.sinks import ToFiles, ToFormat
+
+        sink = self.pipeline.flows[flow].sink
+        path = self._place.files_path(sink) if isinstance(sink, ToFiles | ToFormat) else None
+        if path is None:
+            raise KlammError(f"the flow {flow} writes to no path")
+        return Path(path)
 
     def dead_letters(self, flow: str) -> list[WrittenRecord]:
         """Returns the dead letters of a flow; their headers say why and from where."""

@@ -77,7 +77,8 @@ def klamm_spark() -> Iterator[SparkSession]:
 def klamm_pipeline(klamm_spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., PipelineHarness]]:
     """Returns a function that prepares a pipeline, or the file of one, for this test, with a broker of its own.
 
-    The function takes the environment of the pipeline as `environment`, by default none."""
+    The function takes the environment of the pipeline as `environment`, by default none. Files that the pipeline writes
+    are below the test's temporary folder."""
     from klamm.testing.embedded import Broker
     from klamm.testing.pipeline_harness import PipelineHarness
 

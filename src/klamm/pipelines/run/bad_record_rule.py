@@ -102,7 +102,7 @@ def refuse_changed_rule(place: Place, flow: Flow, before: Rule | None, now: Rule
     former, present = before.get(_PYTHON), now[_PYTHON]
     python = "" if former == present else f" (the last run had Python {former}, this one has {present})"
     folder = place.flow_folder(flow.name)
-    command = "run --once" if flow.replays is None else "replay --dead-letters"
+    command = "run FILE --once" if flow.replays is None else "replay FILE --dead-letters"
     former_schema = ""
     if _changed_schemas(before, now):
         of_schema = place.flow_folder((flow.replays or flow).name)

@@ -36,6 +36,8 @@ class Place:
     environment: str | None = None
     client_options: Mapping[str, str] = field(default_factory=dict)
     """Options `kafka.…` of sources and sinks: TLS and SASL."""
+    files_below: str | None = None
+    """A folder for everything that sinks write to paths, in a test; None: the paths are those of the sinks."""
 
     @classmethod
     def at(
@@ -46,11 +48,12 @@ class Place:
         checkpoints: str,
         environment: str | None = None,
         client_options: Mapping[str, str] | None = None,
+        files_below: str | None = None,
     ) -> Place:
         """Returns the place with an absolute folder. Raises `PipelineError` for an invalid environment."""
         check_environment(environment)
         folder = absolute_location(checkpoints.rstrip("/") or "/")
-        return cls(pipeline, bootstrap_servers, folder, environment, dict(client_options or {}))
+        return cls(pipeline, bootstrap_servers, folder, environment, dict(client_options or {}), files_below)
 
     @property
     def kafka_options(self) -> dict[str, str]:
@@ -83,6 +86,12 @@ class Place:
         """Returns a sink's path; the environment is a folder above its last part, or where the path names it.
 
         Raises `DeclarationError`."""
+        own = self._path_in_environment(path)
+        if self.files_below is None:
+            return own
+        return f"{self.files_below.rstrip('/')}/{own.replace('://', '/').lstrip('/')}"
+
+    def _path_in_environment(self, path: str) -> str:
         if self.environment is None or _PLACEHOLDER in path:
             return self._named(path)
         scheme, separator, rest = path.partition("://")

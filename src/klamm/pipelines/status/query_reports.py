@@ -107,14 +107,13 @@ class QueryReports:
     def figures(self, now: float) -> QueryFigures:
         """Returns the figures; `now` is in seconds since the epoch."""
         lag = self._lags[-1][1] if self._lags else None
-        rate = lag_of("", self._recent_minute(now)).records_per_second if self._recent else None
         last = self._last
         return QueryFigures(
             batch_id=None if last is None else last.batch_id,
             records=self._records,
             bad_records=self._bad_records,
             late_rows=self._late_rows,
-            records_per_second=rate,
+            records_per_second=_rate(self._recent_minute(now)) if self._recent else None,
             lag_records=lag,
             lag_seconds=_lag_seconds(lag, last, now),
             remaining_seconds=self._remaining(),
@@ -171,6 +170,18 @@ def batch_report(progress: Mapping[str, Any]) -> BatchReport | None:
         late_rows=sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in progress.get("stateOperators", ())),
         newest_ms=max(newest, default=None),
     )
+
+
+def _rate(recent: Sequence[Mapping[str, Any]]) -> float:
+    """Returns the records per second from the first trigger to the end of the last one.
+
+    Counts records: the first micro-batch of a checkpoint has no start offsets.
+    """
+    last = recent[-1]
+    ended = _moment(last["timestamp"]) + last.get("durationMs", {}).get("triggerExecution", 0) / 1000
+    seconds = ended - _moment(recent[0]["timestamp"])
+    records = sum(report.records for each in recent if (report := batch_report(each)) is not None)
+    return records / seconds if seconds > 0 else 0.0
 
 
 def _lag(progress: Mapping[str, Any]) -> int | None:

@@ -114,3 +114,18 @@ def test_the_options_of_a_source() -> None:
         "klamm.follow.checkpointLocation": "/checkpoints/_/flights/delays/checkpoint",
     }
     assert source_options(place(), flow(name="a"), "flights", starting_offsets=None)["maxOffsetsPerTrigger"] == "9"
+
+
+@pytest.mark.parametrize(
+    ("path", "environment", "expected"),
+    [
+        ("data/orders", None, "/test/files/data/orders"),
+        ("/data/orders", None, "/test/files/data/orders"),
+        ("data/orders", "dev", "/test/files/data/dev/orders"),
+        ("s3://bucket/data/orders", None, "/test/files/s3/bucket/data/orders"),
+    ],
+)
+def test_the_files_of_a_test_are_below_its_folder(path: str, environment: str | None, expected: str) -> None:
+    """No path that a pipeline names is written to, on no file system."""
+    here = Place.at("p", bootstrap_servers="b:1", checkpoints="/c", environment=environment, files_below="/test/files/")
+    assert here.path(path) == expected

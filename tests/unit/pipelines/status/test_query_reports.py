@@ -54,6 +54,23 @@ def test_a_micro_batch() -> None:
     }
 
 
+def test_the_first_micro_batch_has_a_rate() -> None:
+    """Spark reports no start offsets for the first micro-batch of a checkpoint. The rate counts its records, also when
+    the query has nothing more to read."""
+    first = progress(3, 0, 0, 50, 50)
+    first["durationMs"]["triggerExecution"] = 10_000
+    first["sources"][0]["startOffset"] = None
+    reports = QueryReports()
+    reports.add(first)
+    assert reports.figures(now=14.0).records_per_second == 5.0
+
+    idle = progress(22, 0, 50, 50, 50)
+    del idle["durationMs"]["addBatch"]
+    idle["durationMs"]["triggerExecution"] = 1_000
+    reports.add(idle)
+    assert reports.figures(now=23.0).records_per_second == 2.5
+
+
 def test_an_idle_query_has_no_micro_batch() -> None:
     """A report without `addBatch` is of a query that waits for data."""
     idle = progress(3, 7, 10, 10, 10)

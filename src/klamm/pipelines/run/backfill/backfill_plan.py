@@ -98,7 +98,8 @@ def _refuse_unfinished_batch(place: Place, flow: Flow) -> None:
     if not is_settled(place.checkpoint(flow.name)):
         raise PipelineError(
             f"flow {flow.name} has a micro-batch that is not finished: its rows may be in the files already, and Spark "
-            "would not write them again. Finish it with `klamm pipeline run --once`, then run the same command again"
+            "would not write them again. Finish it with `klamm pipeline run FILE --once`, then run the same command "
+            "again"
         )
 
 
