@@ -242,7 +242,7 @@ def test_the_advice_for_a_replay(tmp_path: Path) -> None:
     start(tmp_path)
     changed = replace(flow(check="true"), replays=flow())
 
-    with pytest.raises(DeclarationError, match=r"former code with `klamm pipeline replay --dead-letters`"):
+    with pytest.raises(DeclarationError, match=r"former code with `klamm pipeline replay FILE --dead-letters`"):
         start_with(tmp_path, changed, bad_record_rule(changed))
 
 
