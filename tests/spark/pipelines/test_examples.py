@@ -26,23 +26,16 @@ _EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 @pytest.fixture
 def example(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[str], PipelineHarness]]:
-    """Returns a function that loads an example whose files lie in the test's folder."""
+    """Returns a function that loads an example."""
     with Broker() as broker:
-
-        def load(name: str) -> PipelineHarness:
-            text = (_EXAMPLES / name).read_text(encoding="utf-8")
-            file = tmp_path / name
-            file.write_text(text.replace('to_files("', f'to_files("{tmp_path}/'), encoding="utf-8")
-            return PipelineHarness(spark, file, broker.bootstrap_servers, tmp_path)
-
-        yield load
+        yield lambda name: PipelineHarness(spark, _EXAMPLES / name, broker.bootstrap_servers, tmp_path)
 
 
 def event(at: str, user: str, **more: object) -> dict[str, object]:
     return {"at": at, "user": user, **more}
 
 
-def test_events_by_day(example: Callable[[str], PipelineHarness], tmp_path: Path) -> None:
+def test_events_by_day(example: Callable[[str], PipelineHarness]) -> None:
     """Each event lies once in the folder of its day, with its place in the topic; others are dead letters."""
     pipeline = example("events_by_day.py")
     first = [event("2026-03-01T23:59:59Z", "ann", action="login", ms=12), event("2026-03-02T00:00:00Z", "bob")]
@@ -51,7 +44,7 @@ def test_events_by_day(example: Callable[[str], PipelineHarness], tmp_path: Path
     pipeline.produce("events", [event("2026-03-02T12:00:00Z", "ann")], key="k")
     pipeline.run()
 
-    table = ds.dataset(tmp_path / "data" / "events", partitioning="hive", exclude_invalid_files=True).to_table()
+    table = ds.dataset(pipeline.files("by_day"), partitioning="hive", exclude_invalid_files=True).to_table()
     rows = sorted((str(row["day"]), row["user"], row["ms"], row["kafka_offset"]) for row in table.to_pylist())
     assert rows == [("2026-03-01", "ann", 12, 0), ("2026-03-02", "ann", None, 5), ("2026-03-02", "bob", None, 1)]
     assert len(pipeline.dead_letters("by_day")) == 3
