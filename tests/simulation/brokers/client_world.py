@@ -295,6 +295,10 @@ class ClientWorld(ABC):
         """Returns whether data that was acknowledged in that life may be lost."""
         return self.plan.may_lose and self.life > life
 
+    def has_outdated_leader(self, where: TopicPartition) -> bool:
+        """Returns whether a broker leads the partition in its own metadata only, and may be asked for offsets."""
+        return False
+
     def newest_epoch_at(self, where: TopicPartition, address: Address) -> int:
         """Returns the newest leader epoch of a partition of which the broker at this address must know."""
         return self.model.partitions[where].newest_epoch

@@ -423,6 +423,12 @@ class ReplicaWorld(ClusterWorld):
         topic = self._image().topics.get(GROUP_METADATA_TOPIC)
         return None if topic is None else topic.partitions[partition_for(group_id, len(topic.partitions))]
 
+    def has_outdated_leader(self, where: TopicPartition) -> bool:
+        """See `ClientWorld.has_outdated_leader`. A leader that has not heard of its successor tells where its own log
+        ends, as Kafka's does."""
+        epoch = self._image().topics[where.topic].partitions[where.partition].leader_epoch
+        return any(partition.leads and partition.leader_epoch < epoch for partition in self._copies(where))
+
     def newest_epoch_at(self, where: TopicPartition, address: Address) -> int:
         """A leader that does not hear of the next one, because it has no session, say, answers reads until it does."""
         context = self.machine_at(address).context

@@ -86,8 +86,9 @@ class Lookups(Participant):
         partition = self.world.model.partitions[where]
         high_watermark = partition.high_watermark
         asked_ms = self.world.loop.now_ms
+        is_outdated = self.world.has_outdated_leader(where)
         found = await self._ask(where, LATEST, is_committed=is_committed)
-        if found is None or self._life != self.world.life:
+        if found is None or self._life != self.world.life or is_outdated:
             return
         if not is_committed and found.offset < high_watermark:
             raise Violation(5, f"{where} ends at {found.offset}, and a reader was told of {high_watermark}")
