@@ -110,6 +110,12 @@ def _first_protocol(connection: Connection) -> Offers:
     return connection._conversation.offers._replace(finalized_features={"transaction.version": 1})
 
 
+@pytest.fixture(autouse=True)
+def no_losses_of_the_test_before(site: Site) -> None:
+    """A test may end before all of its planned losses have happened."""
+    site.proxy.lose_nothing()
+
+
 @pytest.fixture
 def config(site: Site) -> ClientConfig:
     # Short backoffs, because most of these tests lose many requests in a row.
