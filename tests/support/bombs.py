@@ -8,8 +8,9 @@ from klamm.protocol.compression import Compression, compress
 from klamm.protocol.record_batch import BatchHeader, pack_header
 from klamm.protocol.records import frame_records
 from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId
+from klamm.protocol.varint import encode_varint
 
-__all__ = ["KEYED_RECORD", "SMALLEST_RECORD", "batch_of", "records_in_sequence"]
+__all__ = ["KEYED_RECORD", "SMALLEST_RECORD", "batch_of", "record_in_sequence", "records_in_sequence"]
 
 SMALLEST_RECORD = b"\x0c\x00\x00\x00\x01\x01\x00"
 """A record without key, value and headers, with the base timestamp and base offset of its batch."""
@@ -20,6 +21,12 @@ KEYED_RECORD = b"\x0e\x00\x00\x00\x02k\x01\x00"
 def records_in_sequence(count: int) -> bytes:
     """Returns `count` records with a key each and consecutive offsets, as a client writes them."""
     return frame_records([(b"k", None)] * count).payload
+
+
+def record_in_sequence(number: int) -> bytes:
+    """Returns the record that follows `records_in_sequence(number)`."""
+    body = b"\x00\x00" + encode_varint(number) + KEYED_RECORD[4:]
+    return encode_varint(len(body)) + body
 
 
 def batch_of(

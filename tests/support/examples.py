@@ -13,6 +13,6 @@ __all__ = ["examples"]
 _DIVISOR: Final = int(os.environ.get("TEST_EXAMPLES_DIVISOR", "1"))
 
 
-def examples(count: int) -> int:
+def examples(count: int, *, least: int = 5) -> int:
     """Returns the number of examples to try: `count`, or a part of it if TEST_EXAMPLES_DIVISOR is set."""
-    return max(5, count // _DIVISOR)
+    return max(least, count // _DIVISOR)

@@ -17,6 +17,7 @@ def test_objects_are_frozen_again_after_the_second_fourth_and_eighth_task(monkey
     freezes: list[int] = []
     monkeypatch.setattr(frozen_objects, "_calls", itertools.count(1))
     monkeypatch.setattr(gc, "freeze", lambda: freezes.append(tasks[-1]))
+    monkeypatch.setattr(gc, "collect", int)  # it scans all that the tests have loaded
 
     for number in range(1, 21):
         tasks.append(number)

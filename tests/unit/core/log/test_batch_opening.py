@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.bombs import KEYED_RECORD, SMALLEST_RECORD, batch_of, records_in_sequence
+from tests.support.bombs import KEYED_RECORD, SMALLEST_RECORD, batch_of, record_in_sequence, records_in_sequence
 from tests.support.examples import examples
 from tests.support.log_folder import NOW_MS, ORDERS, batch
 
@@ -242,8 +242,9 @@ def test_more_records_than_a_leader_looks_at_are_too_many() -> None:
     """A batch with too many records to open is MESSAGE_TOO_LARGE, at which Java's producers split it. A higher
     `max.message.bytes` raises the limit."""
     count = MAXIMUM_OPENED_RECORDS
-    _store(batch_of(records_in_sequence(count), count), COMPACT)
-    too_many = batch_of(records_in_sequence(count + 1), count + 1)
+    records = records_in_sequence(count)
+    _store(batch_of(records, count), COMPACT)
+    too_many = batch_of(records + record_in_sequence(count), count + 1)
     with pytest.raises(KafkaError, match="send smaller batches") as refused:
         _store(too_many, COMPACT)
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
