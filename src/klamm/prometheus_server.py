@@ -1,6 +1,6 @@
 """Serves figures for Prometheus from a program that uses klamm: a pipeline, a worker.
 
-A broker has its own page (`broker/services/metrics_page.py`), because its event loop gathers the figures.
+A broker has its own page (`broker/services/metrics/metrics_page.py`), because its event loop gathers the figures.
 """
 
 from __future__ import annotations

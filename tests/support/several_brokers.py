@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.broker.server import BrokerServer
-from klamm.broker.services.peers import PeerConnection
+from klamm.broker.services.peers.peers import PeerConnection
 from klamm.client.config import Address
 from klamm.client.errors import ConnectionFailed
 from klamm.config.broker_config import BrokerConfig

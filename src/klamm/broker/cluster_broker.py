@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.server import BrokerServer
-from klamm.broker.services.directory_of_cluster import known_store, record_store
+from klamm.broker.services.cluster.directory_of_cluster import known_store, record_store
 from klamm.broker.workers.end_with_supervisor import end_soon
 from klamm.metadata.entries import CLUSTER_KEY
 from klamm.metadata.etcd.opening import open_etcd_store

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.partitions.transaction_markers import TransactionMarkers
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
-    from klamm.broker.services.peer_identity import IdentityCheck
-    from klamm.broker.services.transaction_verifier import AddsPartitions
+    from klamm.broker.services.coordinators.transaction_verifier import AddsPartitions
+    from klamm.broker.services.peers.peer_identity import IdentityCheck
     from klamm.config.broker_config import BrokerConfig
     from klamm.core.group.history.change import UnderWay
     from klamm.metadata.service import MetadataService

@@ -21,7 +21,7 @@ from klamm.broker.network.listener import Listener
 from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.broker.network.request_memory import RequestMemory
 from klamm.broker.services.broker_services import BrokerServices
-from klamm.broker.services.directory_of_cluster import refuse_cluster_directory
+from klamm.broker.services.cluster.directory_of_cluster import refuse_cluster_directory
 from klamm.broker.start_failure import address_failure, directory_failure
 from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
@@ -33,7 +33,7 @@ from klamm.storage.directory.worker_directories import WORKERS_FOLDER
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
-    from klamm.broker.services.peers import OpenPeerConnection
+    from klamm.broker.services.peers.peers import OpenPeerConnection
     from klamm.client.config import Address
     from klamm.config.listeners import Listener as ListenerAddress
     from klamm.metadata.image import MetadataImage
@@ -227,11 +227,11 @@ class BrokerServer:
 
     def _serve_metrics(self, address: str, context: BrokerContext) -> None:
         from klamm.broker.replication.replication_metrics import replication_figures
-        from klamm.broker.services.cleaner_metrics import cleaner_figures
-        from klamm.broker.services.controller_metrics import gather_controller_figures
-        from klamm.broker.services.coordinator_metrics import coordinator_figures
-        from klamm.broker.services.group_metrics import gather_group_figures
-        from klamm.broker.services.metrics import Figure, MetricsListener, parse_address
+        from klamm.broker.services.metrics.cleaner_metrics import cleaner_figures
+        from klamm.broker.services.metrics.controller_metrics import gather_controller_figures
+        from klamm.broker.services.metrics.coordinator_metrics import coordinator_figures
+        from klamm.broker.services.metrics.group_metrics import gather_group_figures
+        from klamm.broker.services.metrics.metrics import Figure, MetricsListener, parse_address
 
         async def gather() -> Sequence[Figure]:
             cleaner = cleaner_figures(context.log_directory.cleaner.state(), self._clock())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from klamm._version import __version__
-from klamm.broker.services.allocator import keep_freed_buffers
+from klamm.broker.services.memory.allocator import keep_freed_buffers
 from klamm.cli.arguments import key_value, listen_address, natural_number
 from klamm.cli.errors import UsageError
 from klamm.config.broker_config import BrokerConfig
@@ -264,7 +264,7 @@ async def _started(server: BrokerServer | ClusterBroker, place: str) -> bool:
 
 
 async def _until(stopped: asyncio.Event) -> None:
-    from klamm.broker.services.garbage_collection import GarbageCollection
+    from klamm.broker.services.memory.garbage_collection import GarbageCollection
 
     collection = GarbageCollection()
     collection.start()

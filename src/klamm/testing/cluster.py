@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 
 from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.broker.server import BrokerServer
-from klamm.broker.services.internal_topics import OFFSETS_TOPIC
+from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC
 from klamm.client.config import Address
 from klamm.errors import KlammError
 from klamm.metadata.image import MetadataImage

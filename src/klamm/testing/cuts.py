@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from klamm.broker.network.peer_connections import TcpPeerConnections
-from klamm.broker.services.peers import PeerConnection
+from klamm.broker.services.peers.peers import PeerConnection
 from klamm.client.config import Address
 from klamm.client.errors import ConnectionFailed
 

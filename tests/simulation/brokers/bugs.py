@@ -18,7 +18,7 @@ from klamm.broker.partitions.partition import Partition
 from klamm.broker.partitions.transaction_markers import TransactionMarkers
 from klamm.broker.partitions.transaction_verification import TransactionVerification
 from klamm.broker.partitions.warm_reads import WarmRead
-from klamm.broker.services.coordinator_ports import PartitionLogs
+from klamm.broker.services.coordinators.coordinator_ports import PartitionLogs
 from klamm.client.fetch_exchange import FetchedBatches
 from klamm.client.partition_stream import PartitionStream
 from klamm.core.group.classic.classic_group import ClassicGroup

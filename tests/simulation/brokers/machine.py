@@ -24,8 +24,9 @@ from tests.simulation.loop import EventLoop, Process
 from klamm.broker.network.dispatch import Dispatcher
 from klamm.broker.network.listener import Listener
 from klamm.broker.partitions import fsync_batcher
-from klamm.broker.services import coordinator_ports, log_cleaning
 from klamm.broker.services.broker_services import BrokerServices
+from klamm.broker.services.coordinators import coordinator_ports
+from klamm.broker.services.logs import log_cleaning
 from klamm.client.config import ClientConfig
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata import service
@@ -34,7 +35,7 @@ from klamm.storage.directory import log_directory, log_opening
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
-    from klamm.broker.services.peers import PeerConnection
+    from klamm.broker.services.peers.peers import PeerConnection
     from klamm.client.config import Address
     from klamm.metadata.metadata_store import MetadataStore
     from klamm.storage.log.log import Log

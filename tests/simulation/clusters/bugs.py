@@ -12,9 +12,9 @@ from tests.simulation.brokers.bugs import mark_with_the_old_epoch, store_no_assi
 from klamm.broker.partitions.led_topic import LedTopic
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.partitions.partition_registry import PartitionRegistry
-from klamm.broker.services.marker_delivery import MarkerDelivery
-from klamm.broker.services.peers import PeerUnavailable
-from klamm.broker.services.waiting_markers import WaitingMarkers
+from klamm.broker.services.coordinators.marker_delivery import MarkerDelivery
+from klamm.broker.services.coordinators.waiting_markers import WaitingMarkers
+from klamm.broker.services.peers.peers import PeerUnavailable
 from klamm.core.coordinator.shard_contract import Result
 from klamm.core.group.classic import classic_shard
 from klamm.core.group.classic import timers as classic_timers

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.support.metadata_brokers import ENDPOINTS, brokers, connect
 
-from klamm.broker.services.coordinator_ports import certainty_to_coordinate
+from klamm.broker.services.coordinators.coordinator_ports import certainty_to_coordinate
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.brokers import BrokerIsLive
 from klamm.metadata.config_changes import ConfigDecision

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.services.internal_topics import OFFSETS_TOPIC
+from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC
 from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.txn.additions import topics_of
 from klamm.protocol.errors import ErrorCode

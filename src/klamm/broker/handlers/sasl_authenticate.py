@@ -1,7 +1,7 @@
 """SaslAuthenticate: authenticates a client (KIP-152).
 
 Versions 0 to 2: v1 the session lifetime (KIP-368), v2 flexible. No listener uses SASL yet, so the broker refuses this
-request; only other brokers have a mechanism (`services/peer_identity.py`).
+request; only other brokers have a mechanism (`services/peers/peer_identity.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from klamm.broker.services.peer_identity import NotProven
+from klamm.broker.services.peers.peer_identity import NotProven
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.sasl_authenticate_request import SaslAuthenticateRequest
 from klamm.protocol.schema.sasl_authenticate_response import SaslAuthenticateResponse

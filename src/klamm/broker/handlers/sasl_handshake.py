@@ -1,14 +1,14 @@
 """SaslHandshake: selects the SASL mechanism for authentication (KIP-43).
 
 Versions 0 to 1: v1 the client authenticates with SaslAuthenticate. No listener uses SASL yet, so the broker refuses
-this request; only other brokers have a mechanism (`services/peer_identity.py`).
+this request; only other brokers have a mechanism (`services/peers/peer_identity.py`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.services.peer_identity import MECHANISM, IdentityCheck
+from klamm.broker.services.peers.peer_identity import MECHANISM, IdentityCheck
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.sasl_handshake_request import SaslHandshakeRequest
 from klamm.protocol.schema.sasl_handshake_response import SaslHandshakeResponse

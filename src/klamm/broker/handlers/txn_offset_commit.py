@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.partitions.transaction_verification import TransactionVerification
-from klamm.broker.services.internal_topics import OFFSETS_TOPIC
+from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC
 from klamm.broker.time_slices import Work, answer_of, free_later, wait_for
 from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.log.transaction_verification import NO_GUARD

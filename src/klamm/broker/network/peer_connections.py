@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.services.peers import PeerConnection
+from klamm.broker.services.peers.peers import PeerConnection
 from klamm.client.aio import AsyncConnection
 from klamm.client.config import Address, ClientConfig
 

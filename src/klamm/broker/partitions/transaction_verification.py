@@ -20,7 +20,7 @@ from klamm.protocol.types import Millis, ProducerEpoch, ProducerId, TopicPartiti
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
     from klamm.broker.partitions.partition_registry import PartitionRegistry
-    from klamm.broker.services.transaction_verifier import AddsPartitions
+    from klamm.broker.services.coordinators.transaction_verifier import AddsPartitions
     from klamm.protocol.produce import ProduceTopic
     from klamm.protocol.record_batch import BatchHeader
 

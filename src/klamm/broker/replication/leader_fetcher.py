@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.services.peers import Peers, PeerUnavailable
+from klamm.broker.services.peers.peers import Peers, PeerUnavailable
 from klamm.broker.time_slices import STEP_S
 from klamm.core.replication.follower_fetch import FetchLimits, FetchPosition, FollowerFetch, PartitionKey
 from klamm.protocol.errors import ErrorCode, KafkaError

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from klamm.broker.replication.leader_fetcher import LeaderFetcher
-from klamm.broker.services.peer_identity import prove_identity
-from klamm.broker.services.peers import OpenPeerConnection, PeerConnection, Peers
+from klamm.broker.services.peers.peer_identity import prove_identity
+from klamm.broker.services.peers.peers import OpenPeerConnection, PeerConnection, Peers
 from klamm.core.replication.follower_fetch import FetchLimits
 
 if TYPE_CHECKING:

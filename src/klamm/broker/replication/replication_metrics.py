@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.partitions.role import Role
-from klamm.broker.services.metrics import Figure
+from klamm.broker.services.metrics.metrics import Figure
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition_registry import PartitionRegistry

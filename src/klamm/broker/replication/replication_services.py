@@ -11,14 +11,14 @@ from klamm.broker.replication.in_sync_proposals import InSyncProposals
 from klamm.broker.replication.lag_check import LagCheck
 from klamm.broker.replication.replica_fetchers import ReplicaFetchers
 from klamm.broker.replication.unclean_leaderships import UncleanLeaderships
-from klamm.broker.services.controller import Controller
+from klamm.broker.services.cluster.controller import Controller
 from klamm.metadata.image import EMPTY_IMAGE
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
-    from klamm.broker.services.peers import OpenPeerConnection
+    from klamm.broker.services.peers.peers import OpenPeerConnection
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
     from klamm.protocol.types import Millis, TopicId, TopicPartition

@@ -25,19 +25,19 @@ from klamm.broker.handler_context import BrokerContext
 from klamm.broker.partitions.fetch_sessions import FetchSessionCache
 from klamm.broker.replication.replication_quotas import ReplicationQuotas
 from klamm.broker.replication.replication_services import ReplicationServices
-from klamm.broker.services.broker_registration import register_broker, watch_registration
-from klamm.broker.services.coordinator_services import CoordinatorServices
+from klamm.broker.services.cluster.broker_registration import register_broker, watch_registration
+from klamm.broker.services.cluster.other_brokers import refuse_other_brokers
+from klamm.broker.services.coordinators.coordinator_services import CoordinatorServices
+from klamm.broker.services.coordinators.internal_topics import InternalTopics
+from klamm.broker.services.coordinators.transaction_services import LoopTasks
 from klamm.broker.services.dynamic_broker_config import DynamicBrokerConfig
-from klamm.broker.services.housekeeping import Housekeeping
-from klamm.broker.services.internal_topics import InternalTopics
-from klamm.broker.services.log_cleaning import LogCleaning
-from klamm.broker.services.log_directory_opening import open_log_directory
-from klamm.broker.services.log_failure_handler import LogFailureHandler
-from klamm.broker.services.other_brokers import refuse_other_brokers
-from klamm.broker.services.partition_services import PartitionServices
-from klamm.broker.services.peers import OpenPeerConnection, no_connection
-from klamm.broker.services.traffic_meter import TrafficMeter
-from klamm.broker.services.transaction_services import LoopTasks
+from klamm.broker.services.logs.housekeeping import Housekeeping
+from klamm.broker.services.logs.log_cleaning import LogCleaning
+from klamm.broker.services.logs.log_directory_opening import open_log_directory
+from klamm.broker.services.logs.log_failure_handler import LogFailureHandler
+from klamm.broker.services.logs.partition_services import PartitionServices
+from klamm.broker.services.logs.traffic_meter import TrafficMeter
+from klamm.broker.services.peers.peers import OpenPeerConnection, no_connection
 from klamm.errors import KlammError
 from klamm.exchange.data_directory_owner import refuse_kafka_directory
 from klamm.metadata.image import EMPTY_IMAGE

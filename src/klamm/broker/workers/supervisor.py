@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from klamm._version import __version__
-from klamm.broker.services.directory_of_cluster import refuse_cluster_directory
+from klamm.broker.services.cluster.directory_of_cluster import refuse_cluster_directory
 from klamm.broker.workers.redistribution import redistribute
 from klamm.broker.workers.supervisor_version import OTHER_VERSION_STATUS
 from klamm.broker.workers.worker_place import socket_path

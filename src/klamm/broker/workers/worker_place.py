@@ -42,7 +42,7 @@ def _ports(config: BrokerConfig) -> list[int]:
     ports = [listener.port for listener in (*config.listeners, *config.advertised_listeners)]
     if not config.klamm_metrics_listener:
         return ports
-    from klamm.broker.services.metrics import MetricsUnavailable, parse_address
+    from klamm.broker.services.metrics.metrics import MetricsUnavailable, parse_address
 
     try:
         _, port = parse_address(config.klamm_metrics_listener)

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.partitions.warm_reads import PAGES_BYTES, WarmRead
 from klamm.broker.server import BrokerServer
-from klamm.broker.services.warm_handover import WarmHandover
+from klamm.broker.services.coordinators.warm_handover import WarmHandover
 from klamm.core.group.events import GroupType, PartitionMove, TargetChosen
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex

@@ -13,13 +13,13 @@ import pytest
 
 from klamm.broker.network.listener import Listener
 from klamm.broker.partitions.partition_registry import PartitionRegistry
-from klamm.broker.services.coordinator_services import CoordinatorServices
-from klamm.broker.services.housekeeping import Housekeeping
-from klamm.broker.services.log_cleaning import LogCleaning
-from klamm.broker.services.log_failure_handler import LogFailureHandler
-from klamm.broker.services.metrics import MetricsListener
-from klamm.broker.services.partition_services import PartitionServices
-from klamm.broker.services.traffic_meter import TrafficMeter
+from klamm.broker.services.coordinators.coordinator_services import CoordinatorServices
+from klamm.broker.services.logs.housekeeping import Housekeeping
+from klamm.broker.services.logs.log_cleaning import LogCleaning
+from klamm.broker.services.logs.log_failure_handler import LogFailureHandler
+from klamm.broker.services.logs.partition_services import PartitionServices
+from klamm.broker.services.logs.traffic_meter import TrafficMeter
+from klamm.broker.services.metrics.metrics import MetricsListener
 from klamm.errors import KlammError
 from klamm.metadata.service import MetadataService
 from klamm.storage.directory.directory_owner import DirectoryOwner

@@ -1,0 +1,1 @@
+"""Requests to other brokers, and the proof of which broker sends them."""
