@@ -17,7 +17,7 @@ from klamm.protocol.compression import Compression
 from klamm.protocol.record_scanner import IS_COMPILED
 from klamm.protocol.records import encode_batch
 from klamm.protocol.types import Offset
-from klamm.spark.source.tables import TableBuilder
+from klamm.spark.source.tasks.tables import TableBuilder
 
 __all__ = ["main"]
 

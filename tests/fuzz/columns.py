@@ -24,8 +24,8 @@ _CODEC_OR_CONTROL: Final = 0x27
 
 def _fillers() -> list[Any]:
     # Only this target needs pyarrow, a dependency of the Spark source.
-    from klamm.spark.source.columns import CompiledColumnFiller
-    from klamm.spark.source.numpy_columns import NumpyColumnFiller
+    from klamm.spark.source.tasks.columns import CompiledColumnFiller
+    from klamm.spark.source.tasks.numpy_columns import NumpyColumnFiller
 
     forms: list[Any] = [NumpyColumnFiller, CompiledColumnFiller][: len(LOOPS)]
     return [form(_ROWS, _BYTES, include_headers=True) for form in forms]

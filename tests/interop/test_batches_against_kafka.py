@@ -17,7 +17,7 @@ from tests.interop.client_process import ClientProcess
 from tests.interop.java_client import driver_command
 from tests.support.scanner_loops import each_loops
 from tests.unit.protocol.test_record_scanner import seen
-from tests.unit.spark.source.test_columns import MakeFiller, each_form, rows_of
+from tests.unit.spark.source.tasks.test_columns import MakeFiller, each_form, rows_of
 
 from klamm.client.fetch import FetchedBatches
 from klamm.protocol import record_scanner
@@ -26,7 +26,7 @@ from klamm.protocol.record_batch import BatchHeader, batch_crc_is_valid, iterate
 from klamm.protocol.record_scanner import rewrite_batch, scan_records
 from klamm.protocol.records import UnstampedRecord, decode_batch, decode_records, encode_batch
 from klamm.protocol.types import Millis, Offset
-from klamm.spark.source.tables import TableBuilder
+from klamm.spark.source.tasks.tables import TableBuilder
 
 pytestmark = pytest.mark.java
 

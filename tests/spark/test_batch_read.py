@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from tests.support.spark_topics import Topic
 
-from klamm.spark.source.arrow_schema import arrow_schema
 from klamm.spark.source.schema import spark_schema
+from klamm.spark.source.tasks.arrow_schema import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

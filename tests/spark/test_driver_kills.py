@@ -22,7 +22,7 @@ from tests.support.spark_topics import Topic
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.group_description import ClassicDescription, GroupDescriptions
-from klamm.spark.source.exclusive_assignor import owner_in
+from klamm.spark.source.group.exclusive_assignor import owner_in
 
 KILLS = int(os.environ.get("KLAMM_SPARK_KILLS", "3"))
 _PATIENCE_S = 240.0

@@ -15,7 +15,7 @@ from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.group_description import ClassicDescription, GroupDescriptions
 from klamm.client.group_membership import ClassicMember, GroupProtocol
-from klamm.spark.source.exclusive_assignor import owner_in
+from klamm.spark.source.group.exclusive_assignor import owner_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from tests.support.spark_topics import Topic
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.group_description import ClassicDescription, GroupDescriptions
-from klamm.spark.source.exclusive_assignor import owner_in
+from klamm.spark.source.group.exclusive_assignor import owner_in
 
 pytestmark = pytest.mark.timeout(300)
 

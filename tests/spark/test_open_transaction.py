@@ -9,9 +9,9 @@ from tests.support.spark_topics import Topic
 from klamm.client.errors import GaveUp
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.errors import LossPolicy
-from klamm.spark.source.options import SourceOptions
-from klamm.spark.source.partition_reader import read_range
-from klamm.spark.source.planner import OffsetRange
+from klamm.spark.source.offsets import OffsetRange
+from klamm.spark.source.options.options import SourceOptions
+from klamm.spark.source.tasks.partition_reader import read_range
 
 _PATIENCE_S = 30
 

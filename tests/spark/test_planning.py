@@ -12,10 +12,10 @@ from tests.support.spark_topics import Topic
 
 from klamm.client.cluster import Cluster
 from klamm.client.connection import Connection
-from klamm.spark.source.group_commits import GroupCommits
-from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
-from klamm.spark.source.options import SourceOptions
-from klamm.spark.source.progress import StreamProgress
+from klamm.spark.source.group.group_commits import GroupCommits
+from klamm.spark.source.options.options import SourceOptions
+from klamm.spark.source.planning.log_offsets import SubscribedOffsets, planner_for
+from klamm.spark.source.planning.progress import StreamProgress
 
 PARTITIONS = 1_000
 

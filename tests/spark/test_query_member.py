@@ -22,8 +22,8 @@ from klamm.client.group_membership import ClassicMember, GroupProtocol, Joined
 from klamm.insight.group.group_picture import picture_of
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.errors import QueryFenced
-from klamm.spark.source.exclusive_assignor import ASSIGNOR, MemberData, assign, encode_member_data
-from klamm.spark.source.group_member import QueryMember
+from klamm.spark.source.group.exclusive_assignor import ASSIGNOR, MemberData, assign, encode_member_data
+from klamm.spark.source.group.group_member import QueryMember
 from klamm.testing import Broker
 
 _PATIENCE_S = 60.0

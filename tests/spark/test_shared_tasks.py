@@ -20,10 +20,10 @@ from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.errors import DataLoss, LossPolicy
 from klamm.spark.source.offsets import OffsetRange
-from klamm.spark.source.options import SourceOptions
-from klamm.spark.source.partition_reader import read_range, shared_cluster
+from klamm.spark.source.options.options import SourceOptions
 from klamm.spark.source.stream_reader import KlammStreamReader
-from klamm.spark.source.task_reader import read_task
+from klamm.spark.source.tasks.partition_reader import read_range, shared_cluster
+from klamm.spark.source.tasks.task_reader import read_task
 
 _FETCH = 1
 _PATIENCE_S = 30
@@ -234,7 +234,7 @@ def test_a_damaged_batch_is_named_with_its_partition(topic: Topic, monkeypatch: 
     for partition in range(3):
         topic.produce(range(5), partition)
     monkeypatch.setattr("klamm.protocol.record_batch.crc32c", lambda *_: 0)
-    monkeypatch.setattr("klamm.spark.source.columns.crc32c", lambda *_: 0)
+    monkeypatch.setattr("klamm.spark.source.tasks.columns.crc32c", lambda *_: 0)
     task = [the_range(topic, partition, 0, 5) for partition in (2, 1)]
 
     with pytest.raises(Exception, match=f"CORRUPT_MESSAGE: {topic.name}-2: the CRC of the batch at offset 0"):
@@ -260,7 +260,7 @@ def test_a_time_that_is_none_is_named_with_its_partition(
     Without the compiled module, the timestamp is checked when the table is built, which has rows of several partitions.
     """
     if not is_compiled:
-        monkeypatch.setattr("klamm.spark.source.columns.IS_COMPILED", False)
+        monkeypatch.setattr("klamm.spark.source.tasks.columns.IS_COMPILED", False)
     task = [the_range(nanoseconds, 1, 0, 11), the_range(nanoseconds, 0, 0, 10)]
 
     with pytest.raises(KafkaError, match=f"{nanoseconds.name}-1: the record at offset 10 has the timestamp"):
@@ -271,7 +271,7 @@ def test_what_spark_has_of_a_task_that_fails_is_not_brought_again(
     nanoseconds: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failing task returns no row twice, even if its last table ended in the middle of a range."""
-    monkeypatch.setattr("klamm.spark.source.tables._ROWS", 7)
+    monkeypatch.setattr("klamm.spark.source.tasks.tables._ROWS", 7)
     task = [the_range(nanoseconds, 0, 0, 10), the_range(nanoseconds, 1, 0, 11)]
     batches = read_task(options_of(nanoseconds).reading_client, task, LossPolicy(fail=True), include_headers=False)
     rows: list[Row] = []

@@ -1,5 +1,5 @@
 # The interface of the compiled module: the same as its counterpart in Python, which documents it; and columns, whose
-# counterpart is in klamm.spark.source.numpy_columns.
+# counterpart is in klamm.spark.source.tasks.numpy_columns.
 from collections.abc import Callable
 from typing import TypeAlias
 

@@ -5,7 +5,7 @@ the positions where each record, its key, its value and its headers begin and en
 of a decompressed batch and returns only those that match a `RecordQuery`. `rewrite_batch` encodes the batch again with
 only some of its records, as a cleaner does. `OffsetTable` stores the latest offset of each key of many batches in
 bounded memory. All of them process whole batches at a time. The compiled form also writes records into the columns of a
-table, for `klamm.spark.source.columns`.
+table, for `klamm.spark.source.tasks.columns`.
 
 The loops exist twice: compiled (`_record_scanner.pyx`), which also lets other threads run meanwhile, and in Python
 (`_record_scanner_py.py`) for installations without a compiler. `KLAMM_PURE_PYTHON=1` in the environment selects the

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.source.errors import OptionError
-from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.options.options import SourceOptions
 from klamm.spark.source.plain_errors import without_traceback
 from klamm.spark.source.schema import spark_schema
 from klamm.spark.worker_daemon import end_quietly

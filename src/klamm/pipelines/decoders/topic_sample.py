@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from klamm.client.cluster import Cluster
 from klamm.protocol.types import Offset
-from klamm.spark.source.log_offsets import SubscribedOffsets
 from klamm.spark.source.offsets import offsets_to_json
-from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.options.options import SourceOptions
+from klamm.spark.source.planning.log_offsets import SubscribedOffsets
 
 __all__ = ["sample_values"]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.folders import Folder, absolute_location, folder_at
-from klamm.spark.source.finished_offsets import lowest_offsets, newest_batch, offsets_in_line, planned_end
+from klamm.spark.source.checkpoint.finished_offsets import lowest_offsets, newest_batch, offsets_in_line, planned_end
 from klamm.spark.source.offsets import PartitionOffsets
 
 __all__ = ["CheckpointState", "PlannedBatch", "end_of_finished", "is_settled", "read_state", "unfinished_batch"]

@@ -16,8 +16,8 @@ from klamm.pipelines.errors import DeclarationError
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.source_options import source_options
 from klamm.spark.folders import folder_at
-from klamm.spark.source.log_offsets import SubscribedOffsets
-from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.options.options import SourceOptions
+from klamm.spark.source.planning.log_offsets import SubscribedOffsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,11 +19,11 @@ from klamm.pipelines.run.checkpoint_reader import end_of_finished, read_state
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.source_options import source_options
 from klamm.spark.folders import folder_at
-from klamm.spark.source.finished_offsets import lowest_offsets
-from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
+from klamm.spark.source.checkpoint.finished_offsets import lowest_offsets
 from klamm.spark.source.offsets import EARLIEST_OFFSET, PartitionOffsets, offsets_from_json, offsets_to_json
-from klamm.spark.source.options import SourceOptions
-from klamm.spark.source.positions import AtTimestamp
+from klamm.spark.source.options.options import SourceOptions
+from klamm.spark.source.options.positions import AtTimestamp
+from klamm.spark.source.planning.log_offsets import SubscribedOffsets, planner_for
 
 __all__ = ["determined_starts", "log_of", "resolve_start", "starting_offsets", "stored_start", "stored_starts"]
 
@@ -39,8 +39,8 @@ def starting_offsets(place: Place, flow: Flow, *, is_dead_letters: bool) -> dict
     """Returns the option `startingOffsets` for each source of a query; None if its checkpoint has the position.
 
     A checkpoint has the position only after its first micro-batch. Spark repeats an unfinished one from the start,
-    which the checkpoint may lack (`klamm.spark.source.initial_offsets`). A query for dead letters that is new next to a
-    flow with a history starts where the flow is now. Raises what the cluster raises, and `OSError`.
+    which the checkpoint may lack (`klamm.spark.source.checkpoint.initial_offsets`). A query for dead letters that is
+    new next to a flow with a history starts where the flow is now. Raises what the cluster raises, and `OSError`.
     """
     of_flow, of_letters = read_state(place.checkpoint(flow.name)), read_state(place.dead_letters_checkpoint(flow.name))
     if (of_letters if is_dead_letters else of_flow).finished is not None:

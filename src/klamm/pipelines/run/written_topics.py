@@ -7,7 +7,7 @@ from contextlib import closing
 from klamm.client.cluster import Cluster
 from klamm.client.topic_creation import create_missing_topic
 from klamm.pipelines.run.place import Place
-from klamm.spark.source.kafka_options import parse_kafka_options
+from klamm.spark.source.options.kafka_options import parse_kafka_options
 
 __all__ = ["create_topic_for", "topic_exists"]
 

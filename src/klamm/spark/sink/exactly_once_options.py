@@ -8,7 +8,7 @@ from typing import Final
 
 from klamm.spark.sink.first_batch import FIRST_BATCH_OPTION, FirstBatch
 from klamm.spark.source.errors import OptionError
-from klamm.spark.source.option_values import parse_truth, parse_whole
+from klamm.spark.source.options.option_values import parse_truth, parse_whole
 
 __all__ = ["EXACTLY_ONCE_OPTIONS", "ExactlyOnceOptions"]
 

@@ -13,8 +13,8 @@ from klamm.client.errors import ClientConfigError
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.compression import Compression
 from klamm.spark.source.errors import OptionError
-from klamm.spark.source.kafka_options import KAFKA_PREFIX
-from klamm.spark.source.option_values import parse_truth
+from klamm.spark.source.options.kafka_options import KAFKA_PREFIX
+from klamm.spark.source.options.option_values import parse_truth
 
 __all__ = ["HONOURED_PRODUCER_KEYS", "parse_producer_options"]
 

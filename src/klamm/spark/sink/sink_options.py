@@ -15,10 +15,10 @@ from klamm.config.nearest import nearest
 from klamm.spark.sink.exactly_once_options import EXACTLY_ONCE_OPTIONS, ExactlyOnceOptions
 from klamm.spark.sink.producer_options import parse_producer_options
 from klamm.spark.source.errors import OptionError
-from klamm.spark.source.kafka_options import KAFKA_PREFIX
-from klamm.spark.source.klamm_options import KLAMM_PREFIX
-from klamm.spark.source.option_values import parse_truth, parse_whole, parse_word
-from klamm.spark.source.options import SOURCE_OPTIONS
+from klamm.spark.source.options.kafka_options import KAFKA_PREFIX
+from klamm.spark.source.options.klamm_options import KLAMM_PREFIX
+from klamm.spark.source.options.option_values import parse_truth, parse_whole, parse_word
+from klamm.spark.source.options.options import SOURCE_OPTIONS
 
 __all__ = ["BATCH_ID_OPTION", "QUERY_ID_OPTION", "MicroBatch", "SinkOptions"]
 

@@ -11,14 +11,14 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from klamm.client.cluster import Cluster
 from klamm.spark.source.errors import LossPolicy
-from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
+from klamm.spark.source.group.query_group import commits_of
 from klamm.spark.source.offsets import OffsetRange
-from klamm.spark.source.options import SourceOptions
-from klamm.spark.source.partition_reader import read_range
+from klamm.spark.source.options.options import SourceOptions
 from klamm.spark.source.plain_errors import without_traceback
-from klamm.spark.source.planner import committed_start
-from klamm.spark.source.pushed_filters import Restriction
-from klamm.spark.source.query_group import commits_of
+from klamm.spark.source.planning.log_offsets import SubscribedOffsets, planner_for
+from klamm.spark.source.planning.planner import committed_start
+from klamm.spark.source.planning.pushed_filters import Restriction
+from klamm.spark.source.tasks.partition_reader import read_range
 
 __all__ = ["FilteringBatchReader", "KlammBatchReader"]
 

@@ -23,19 +23,19 @@ from pyspark.sql.streaming.datasource import (
 
 from klamm.client.cluster import Cluster
 from klamm.spark.query_checkpoints import ask_driver
+from klamm.spark.source.checkpoint.followed_checkpoint import FollowedCheckpoint
+from klamm.spark.source.checkpoint.initial_offsets import InitialOffsets
 from klamm.spark.source.errors import LossPolicy
-from klamm.spark.source.followed_checkpoint import FollowedCheckpoint
-from klamm.spark.source.initial_offsets import InitialOffsets
-from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
+from klamm.spark.source.group.query_group import QueryGroup, named_client
 from klamm.spark.source.offsets import OffsetRange, offsets_from_json, offsets_to_json
-from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.options.options import SourceOptions
 from klamm.spark.source.plain_errors import without_traceback
+from klamm.spark.source.planning.log_offsets import SubscribedOffsets, planner_for
+from klamm.spark.source.planning.progress import StreamProgress
+from klamm.spark.source.planning.range_division import share_tasks
+from klamm.spark.source.planning.stop_file import StopFile
 from klamm.spark.source.planning_process import is_the_end
-from klamm.spark.source.progress import StreamProgress
-from klamm.spark.source.query_group import QueryGroup, named_client
-from klamm.spark.source.range_division import share_tasks
-from klamm.spark.source.stop_file import StopFile
-from klamm.spark.source.task_reader import read_task
+from klamm.spark.source.tasks.task_reader import read_task
 
 __all__ = ["KlammStreamReader"]
 

@@ -14,9 +14,9 @@ from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.source_options import source_options
 from klamm.protocol.types import Millis, Offset, TopicPartition
-from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
 from klamm.spark.source.offsets import EARLIEST_OFFSET, LATEST_OFFSET, PartitionOffsets, offsets_to_json
-from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.options.options import SourceOptions
+from klamm.spark.source.planning.log_offsets import SubscribedOffsets, planner_for
 
 __all__ = ["EARLIEST", "LATEST", "Border", "SourceRange", "batch_options", "log_borders", "resolve_range"]
 

@@ -14,9 +14,9 @@ from klamm.pipelines.declare.sinks import ToFiles, ToFormat, ToTopic
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.place import Place
 from klamm.spark.folders import absolute_location
-from klamm.spark.source.kafka_options import parse_kafka_options
-from klamm.spark.source.log_offsets import SubscribedOffsets
-from klamm.spark.source.subscription import parse_subscription
+from klamm.spark.source.options.kafka_options import parse_kafka_options
+from klamm.spark.source.options.subscription import parse_subscription
+from klamm.spark.source.planning.log_offsets import SubscribedOffsets
 
 __all__ = ["LIVE", "Target", "has_records", "parse_target", "refuse_place_in_use", "target_sink"]
 

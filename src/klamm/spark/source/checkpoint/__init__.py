@@ -1,0 +1,1 @@
+"""What the source reads and writes in the checkpoints of queries."""

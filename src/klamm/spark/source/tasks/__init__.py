@@ -1,0 +1,1 @@
+"""What runs in Spark's tasks: reads ranges of partitions, and builds Arrow columns from the bytes."""

@@ -1,0 +1,168 @@
+"""Reads one range of one partition in an executor, as Arrow record batches for Spark.
+
+Spark reuses its worker processes, so this module keeps the connections between tasks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.errors import GaveUp, LogEndsEarly, OffsetOutOfRange, PartitionMissing
+from klamm.client.fetch import stream_batches
+from klamm.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offsets
+from klamm.client.retry import Retries
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.types import Offset, TopicPartition
+from klamm.spark.source.errors import LossPolicy
+from klamm.spark.source.offsets import OffsetRange
+from klamm.spark.source.tasks.columns import RecordColumns
+from klamm.spark.source.tasks.spark_batches import SparkBatches
+from klamm.spark.source.tasks.tables import TableBuilder
+
+__all__ = ["expect_planned_leader", "is_older_than_plan", "is_planned_topic", "read_range", "shared_cluster"]
+
+_clusters: dict[tuple[int, ClientConfig], Cluster] = {}
+
+
+def shared_cluster(config: ClientConfig) -> Cluster:
+    """Returns this process's client for these settings. A forked child gets its own, since sockets can't be shared."""
+    key = (os.getpid(), config)
+    cluster = _clusters.get(key)
+    if cluster is None:
+        cluster = _clusters[key] = Cluster(config)
+    return cluster
+
+
+def read_range(
+    config: ClientConfig, offsets: OffsetRange, loss: LossPolicy, *, include_headers: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yields the visible records of a range, in the order of their offsets.
+
+    Raises `DataLoss` for missing offsets if `failOnDataLoss` is true, and the errors of `stream_batches`.
+    """
+    spark = SparkBatches([offsets.topic_partition], include_headers=include_headers)
+    cluster = shared_cluster(config)
+    _check_topic(cluster, offsets, loss)
+    try:
+        for columns in _read_tables(config, offsets, loss, include_headers=include_headers):
+            yield spark.batch(columns)
+    except KafkaError as error:
+        raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
+    _check_topic(cluster, offsets, loss)
+
+
+def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> None:
+    """Reports a loss if the topic was recreated after the range was planned.
+
+    Called before the read and after it: a response from another topic makes the client refresh its metadata.
+    """
+    if offsets.topic_id is None:
+        return
+    name = offsets.topic_partition.topic
+    cluster.ensure([name])
+    if is_older_than_plan(cluster, offsets):
+        cluster.refresh([name])
+        expect_planned_leader(cluster, offsets)
+        if not is_planned_topic(cluster, offsets):
+            loss.report(
+                f"The topic {name} was deleted and created again after the read was planned: it has another topic id"
+            )
+
+
+def is_planned_topic(cluster: Cluster, offsets: OffsetRange) -> bool:
+    """Returns whether the cached topic has the id that the range was planned for.
+
+    Returns True for a missing topic: the read itself reports it.
+    """
+    topic = cluster.topic(offsets.topic_partition.topic)
+    return offsets.topic_id is None or topic is None or topic.topic_id == offsets.topic_id
+
+
+def is_older_than_plan(cluster: Cluster, offsets: OffsetRange) -> bool:
+    """Returns whether the cached metadata have another topic than the planned one, or an older leader."""
+    return not is_planned_topic(cluster, offsets) or cluster.epoch_of(offsets.topic_partition) < offsets.leader_epoch
+
+
+def expect_planned_leader(cluster: Cluster, offsets: OffsetRange) -> None:
+    """Lets the client read the range only from the leader that the planner knew, or from a newer one.
+
+    An older leader that still answers may lack offsets of the range, and they would seem to be lost. Brokers refuse a
+    newer leader epoch than theirs (UNKNOWN_LEADER_EPOCH), which the client retries.
+    """
+    if offsets.topic_id is not None and is_planned_topic(cluster, offsets):
+        cluster.expect_epoch(offsets.topic_partition, offsets.leader_epoch)
+
+
+def _read_tables(
+    config: ClientConfig, offsets: OffsetRange, loss: LossPolicy, *, include_headers: bool
+) -> Iterator[RecordColumns]:
+    cluster = shared_cluster(config)
+    tables = TableBuilder(offsets.start, offsets.end, include_headers=include_headers, check_crcs=config.check_crcs)
+    retries = Retries(config, f"read {offsets.topic_partition}")
+    position = offsets.start
+    while position < offsets.end:
+        try:
+            for fetched in stream_batches(cluster, offsets.topic_partition, position, offsets.end):
+                yield from tables.add(fetched)
+                position = fetched.next_offset
+                retries.progressed()
+        except OffsetOutOfRange as error:
+            position = _next_available(cluster, offsets, error.offset, loss)
+            if position == error.offset:
+                # The log has the refused offset: a newly elected leader may not know it yet.
+                retries.pause(f"OFFSET_OUT_OF_RANGE at offset {position}, though the log has it")
+            yield from tables.skip_to(position)
+        except (LogEndsEarly, PartitionMissing) as error:
+            if isinstance(error, LogEndsEarly):
+                _require_end(cluster, offsets.topic_partition, position, error)
+            _report(offsets, position, str(error), loss)
+            break
+    yield from tables.finish()
+
+
+def _require_end(cluster: Cluster, topic_partition: TopicPartition, position: Offset, error: LogEndsEarly) -> None:
+    """Raises `GaveUp` if the log has offsets after the position: that is a failure, but no loss."""
+    end = _end_of_log(cluster, topic_partition)
+    if end is not None and end.offset > position:
+        raise GaveUp(
+            f"{topic_partition} brought nothing from offset {position} on, as long as kafkaConsumer.pollTimeoutMs or "
+            f"kafka.default.api.timeout.ms says, though the log has offsets up to {end.offset} (a transaction may be "
+            "open there)"
+        ) from error
+
+
+def _end_of_log(cluster: Cluster, topic_partition: TopicPartition) -> ListedOffset | None:
+    """Returns the end of the log, records of open transactions included, since these are not lost."""
+    return list_offsets(cluster, {topic_partition: LATEST}, isolation_level="read_uncommitted").get(topic_partition)
+
+
+def _next_available(cluster: Cluster, offsets: OffsetRange, position: Offset, loss: LossPolicy) -> Offset:
+    """Returns the offset at which to continue after OFFSET_OUT_OF_RANGE.
+
+    It is the same offset if the log does have it, else the log's start, or the end of the range if nothing is left.
+    Reports the loss in the last two cases.
+    """
+    topic_partition = offsets.topic_partition
+    start = list_offsets(cluster, {topic_partition: EARLIEST}).get(topic_partition)
+    end = _end_of_log(cluster, topic_partition)
+    if start is None or end is None:
+        available = "the partition does not exist"
+    elif start.offset <= position < end.offset:
+        return position
+    else:
+        available = f"the log has [{start.offset}, {end.offset})"
+    _report(offsets, position, available, loss)
+    if start is None or end is None or position >= end.offset:
+        return offsets.end
+    return min(start.offset, offsets.end)
+
+
+def _report(offsets: OffsetRange, position: Offset, reason: str, loss: LossPolicy) -> None:
+    loss.report(
+        f"Could not read records in range [{position}, {offsets.end}) for partition {offsets.topic_partition}: {reason}"
+    )
