@@ -25,7 +25,14 @@ _LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "sc
 # These files start their own Spark, so they run next to the tests that share one. They run one after another, because
 # the start of Spark takes a whole processor.
 _OWN_SPARK: Final = frozenset(
-    {"test_driver_kills.py", "test_java.py", "test_local_cluster.py", "test_plain_session.py", "test_worker_daemon.py"}
+    {
+        "test_driver_kills.py",
+        "test_java.py",
+        "test_local_cluster.py",
+        "test_plain_session.py",
+        "test_prepared_classes.py",
+        "test_worker_daemon.py",
+    }
 )
 _PIPELINES_IN_PROCESSES: Final = frozenset(
     {

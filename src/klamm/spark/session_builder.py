@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from klamm.spark.application import register
 from klamm.spark.checkpoints import FILE_SYSTEM_CLASS, jar_path
-from klamm.spark.java import find_java
+from klamm.spark.class_archive import CLASS_PATH, use_archive
+from klamm.spark.java import JavaHome, find_java
 from klamm.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["CHECKPOINT_FILE_SYSTEM", "session", "settings_for"]
 
 CHECKPOINT_FILE_SYSTEM: Final = "spark.hadoop.fs.AbstractFileSystem.file.impl"
 """The setting for the file system of checkpoints on local disks."""
-_CLASS_PATHS: Final = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
+_CLASS_PATHS: Final = (CLASS_PATH, "spark.executor.extraClassPath")
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?$")
 
 
@@ -48,11 +49,13 @@ def session(
     settings = conf
     existing = SparkSession._instantiatedSession
     if existing is None or existing._sc._jsc is None:  # as in `getOrCreate`; the second condition: it was stopped
-        _choose_java_and_python(master)
+        java = _choose_java_and_python(master)
         builder = builder.appName(app_name).master(master)
         settings = {**settings_for(master), **conf}
         if fast_checkpoints:
             _add_checkpoint_jar(settings)
+        if _LOCAL_MASTER.match(master):
+            use_archive(settings, java)
     for key, value in settings.items():
         builder = builder.config(key, value)
     found = builder.getOrCreate()
@@ -60,8 +63,8 @@ def session(
     return found
 
 
-def _choose_java_and_python(master: str) -> None:
-    """Sets Java and Python in the environment, which Spark reads when it starts."""
+def _choose_java_and_python(master: str) -> JavaHome:
+    """Sets Java and Python in the environment, which Spark reads when it starts. Returns the Java."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.path)
     # The workers must run this Python: Spark's default, `python3` on PATH, may lack klamm or be another version.
@@ -70,6 +73,7 @@ def _choose_java_and_python(master: str) -> None:
         # `local-cluster[…]` runs on this machine, too; other machines do not have the wrapper script.
         os.environ["PYSPARK_PYTHON"] = quick if master.startswith("local") else sys.executable
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    return java
 
 
 def _add_checkpoint_jar(settings: dict[str, str | int | float | bool]) -> None:

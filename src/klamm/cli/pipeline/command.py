@@ -1,4 +1,4 @@
-"""`klamm pipeline`: init, check, run, status, stop, replay, backfill, test."""
+"""`klamm pipeline`: init, check, run, status, stop, replay, backfill, test, prepare."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _MODULES: Final = {
     "replay": "klamm.cli.pipeline.pipeline_replay",
     "backfill": "klamm.cli.pipeline.pipeline_backfill",
     "test": "klamm.cli.pipeline.pipeline_test",
+    "prepare": "klamm.cli.pipeline.pipeline_prepare",
 }
 _DEFAULT_STOP_TIMEOUT: Final = "5m"
 
@@ -44,6 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     test.add_argument(
         "pytest_arguments", nargs="*", metavar="ARGUMENT", help="passed on to pytest; options after -- only"
     )
+
+    verbs.add_parser("prepare", help="make the start of Spark on this machine faster, once for each Spark and Java")
 
     for verb in (check, running, status, stop, replay, backfill):
         verb.add_argument("file", metavar="FILE.py")
