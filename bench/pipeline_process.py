@@ -30,10 +30,13 @@ class Variant:
     is_by_hand: bool = False
     semantics: str = "at-least-once"
     bad_records: str = "dead-letters"
+    java_options: str = ""
 
 
 VARIANTS: Final[Mapping[str, Variant]] = {
     "pipeline": Variant("klamm pipeline"),
+    # Its JVM has Java's own archive of classes, not the one of `klamm pipeline prepare`.
+    "unprepared": Variant("klamm pipeline, machine not prepared", java_options="-Xshare:auto"),
     "by_hand": Variant("by hand on Spark's connector", is_by_hand=True),
     "exactly_once": Variant("klamm pipeline, exactly once", semantics="exactly-once"),
     "drop": Variant("klamm pipeline without dead letters", bad_records="drop"),
@@ -62,6 +65,7 @@ class PipelineProcess:
             "semantics": chosen.semantics,
             "bad_records": chosen.bad_records,
             "max_records": max_records,
+            "java_options": chosen.java_options,
         }
         self.messages: Final = folder / "messages.txt"
         root = str(Path(__file__).parents[1])  # the pipeline's file imports the demo

@@ -15,7 +15,10 @@ from examples.flights.pipeline import FLIGHTS, PLAUSIBLE, arrivals
 from klamm import pipelines
 
 given: dict[str, Any] = json.loads(os.environ["BENCH_PIPELINE"])
-pipeline = pipelines.Pipeline("bench", conf={"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "2g"})
+conf = {"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "2g"}
+if given["java_options"]:
+    conf["spark.driver.extraJavaOptions"] = given["java_options"]
+pipeline = pipelines.Pipeline("bench", conf=conf)
 pipeline.flow(
     source=pipelines.topic(given["input"], decode=FLIGHTS.decode, max_records_per_batch=given["max_records"]),
     check=PLAUSIBLE,

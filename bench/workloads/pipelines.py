@@ -8,6 +8,8 @@ least once, and with its default, exactly once, as well.
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -22,6 +24,7 @@ __all__ = ["WORKLOADS"]
 _INPUT: Final = "bench-flights"
 _OUTPUT: Final = "bench-arrivals"
 _COMPARED: Final = ("pipeline", "by_hand", "exactly_once")
+_COMPARED_AT_START: Final = ("pipeline", "unprepared", "by_hand", "exactly_once")
 
 _FIRST_ROW_RECORDS: Final = 6_000
 _BACKLOG: Final = 1_000_000
@@ -44,12 +47,20 @@ def _in_turn(variants: Sequence[str], number: int) -> list[str]:
     return sorted(variants, reverse=number % 2 == 1)
 
 
-def _figures(key: str, unit: str, name: str, *, less_is_better: bool, digits: int) -> tuple[Figure, ...]:
+def _figures(
+    key: str,
+    unit: str,
+    name: str,
+    *,
+    less_is_better: bool,
+    digits: int,
+    compared: Sequence[str] = _COMPARED,
+) -> tuple[Figure, ...]:
     prefix, title = (f"_{key}", f"{name}, ") if name else ("", "")
     return (
         *(
             Figure(f"{variant}{prefix}", f"{title}{VARIANTS[variant].title}", unit, less_is_better, digits=digits)
-            for variant in _COMPARED
+            for variant in compared
         ),
         Figure(
             f"ratio{prefix}",
@@ -68,9 +79,14 @@ def _prepare_backlog(running: RunningPeer, count: int) -> None:
     FlightLoad(running.bootstrap_servers, _INPUT).write(count)
 
 
+def _prepare_first_row(running: RunningPeer, load: Load) -> None:
+    subprocess.run([sys.executable, "-m", "klamm.cli", "pipeline", "prepare"], check=True, capture_output=True)
+    _prepare_backlog(running, _FIRST_ROW_RECORDS)
+
+
 def _measure_first_row(running: RunningPeer, load: Load, number: int) -> Mapping[str, float]:
     figures: dict[str, float] = {}
-    for variant in _in_turn(_COMPARED, number):
+    for variant in _in_turn(_COMPARED_AT_START, number):
         output = f"{_OUTPUT}-{variant}-{number}"
         _topics(running, output, f"{output}.dead-letters")
         started = time.monotonic()
@@ -162,10 +178,10 @@ WORKLOADS = (
     SteadyWorkload(
         name="pipeline_first_row",
         title="Start of a pipeline to its first row",
-        figures=_figures("", "s", "", less_is_better=True, digits=2),
+        figures=_figures("", "s", "", less_is_better=True, digits=2, compared=_COMPARED_AT_START),
         rounds=5,
         without=_WITHOUT,
-        prepare=lambda running, load: _prepare_backlog(running, _FIRST_ROW_RECORDS),
+        prepare=_prepare_first_row,
         measure=_measure_first_row,
     ),
 )

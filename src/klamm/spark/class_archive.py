@@ -37,7 +37,7 @@ CLASS_PATH: Final = "spark.driver.extraClassPath"
 # Without them, a JVM that can't use the archive prints a warning that the user can do nothing about.
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 # Options with which the caller already decides about archives.
-_OWN_CHOICE: Final = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-XX:AOT", "-Xshare:off")
+_OWN_CHOICE: Final = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-XX:AOT", "-Xshare:")
 
 
 def possible_archives(java: JavaHome) -> list[Path]:

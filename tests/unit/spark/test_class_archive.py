@@ -72,6 +72,7 @@ def test_without_the_jar_the_class_path_stays(java: JavaHome, archive: Path, mon
         {JAVA_OPTIONS: "-XX:SharedArchiveFile=/mine.jsa"},
         {JAVA_OPTIONS: "-XX:ArchiveClassesAtExit=/mine.jsa"},
         {JAVA_OPTIONS: "-Xshare:off"},
+        {JAVA_OPTIONS: "-Xshare:auto"},
     ],
 )
 def test_the_callers_own_choice_is_kept(
