@@ -1,12 +1,14 @@
 """Several workers behind one command, next to one worker and Apache Kafka: what more processes bring, and cost.
 
 The client takes processors, too. So each rate is also shown for a second of the broker's processor time: it says what a
-machine with more cores could serve, as long as no single partition limits it. Heartbeats have only this figure: on
-few cores their rate depends on what the load takes of them.
+machine with more cores could serve, as long as no single partition limits it. This matters most for heartbeats: on few
+cores their rate depends on what the load takes of them.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -119,6 +121,7 @@ def _heartbeats(name: str, kind: str, make: MakeGroups) -> LifeWorkload:
         title=f"Workers: {title}",
         section=_SECTION,
         figures=(
+            Figure("per_second", title, "/s", digits=0),
             Figure("per_processor", f"{title}, per processor of the broker", "/s", digits=0),
             Figure("megabytes", f"memory with 10,000 {kind} groups", "MB", less_is_better=True, digits=0),
         ),
@@ -126,6 +129,23 @@ def _heartbeats(name: str, kind: str, make: MakeGroups) -> LifeWorkload:
         without=_WITHOUT,
         measure=lambda peer, folder, load: measure_groups(peer, folder, load, make),
     )
+
+
+# The first start includes the imports; a test run pays for them once.
+_START_CLUSTERS = """
+import time
+for _ in range(2):
+    began = time.monotonic()
+    from klamm.testing import Cluster
+    with Cluster(brokers=3):
+        print(time.monotonic() - began)
+"""
+
+
+def _measure_cluster(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
+    started = subprocess.run([sys.executable, "-c", _START_CLUSTERS], capture_output=True, text=True, check=True)
+    first, later = map(float, started.stdout.split())
+    return {"first": first, "later": later}
 
 
 WORKLOADS = (
@@ -146,5 +166,22 @@ WORKLOADS = (
         without=_WITHOUT,
         measure=_measure_life,
     ),
+    LifeWorkload(
+        name="test_cluster",
+        title="Workers: a cluster inside a test",
+        section=_SECTION,
+        figures=(
+            Figure("first", "three brokers in a test, first start", "s", less_is_better=True, limit=1.0, digits=2),
+            Figure("later", "three brokers in a test, later starts", "s", less_is_better=True, limit=1.0, digits=3),
+        ),
+        rounds=5,
+        without={
+            **_WITHOUT,
+            **dict.fromkeys(
+                ("kafka", "workers2", "workers4", "baseline"), "it is a part of klamm, in the test's process"
+            ),
+        },
+        measure=_measure_cluster,
+    ),
 )
-"""In this order: 100-byte records, one-record requests, reads, heartbeats, start and memory."""
+"""In this order: 100-byte records, one-record requests, reads, heartbeats, start and memory, a cluster in a test."""
