@@ -182,8 +182,9 @@ REFUSALS: list[tuple[list[str], dict[str, Any], str | tuple[str, str]]] = [
     (ROW, {"kafka.acks": "2"}, ("Invalid value 2 for configuration acks", "kafka.acks=2: it is all, 1 or 0")),
     (
         ROW,
-        {"kafka.transactional.id": "t", "kafka.max.block.ms": "300"},
-        ("transactionalId 't'", "Kafka option 'transactional.id' is not supported"),
+        {"kafka.transactional.id": "t"},
+        # The message depends on whether an earlier attempt of the task has used the same producer.
+        ("TransactionManager.maybeAddPartition", "Kafka option 'transactional.id' is not supported"),
     ),
     (ROW, {"kafka.interceptor.classes": "x.Y"}, ("Failed to construct", "'interceptor.classes' is not supported")),
     (["repeat('a', 2000000) value"], {}, ("RecordTooLargeException", "max.request.size")),
@@ -207,6 +208,67 @@ def test_the_same_refusals(
         with pytest.raises(Exception, match=re.escape(words.replace("<topic>", topic.name))) as refused:
             frame.write.format(source).mode("append").options(**chosen).save()
         assert source == connector or "Traceback" not in str(refused.value)
+    assert topic.records() == [[], [], []]
+
+
+# Spark's sink ignores this option in a batch write.
+REFUSALS_OF_STREAMS = [
+    *REFUSALS,
+    (ROW, {"includeHeaders": "maybe"}, ("maybe is not a boolean", "includeHeaders=maybe")),
+]
+
+
+@pytest.mark.parametrize(
+    "refusal", REFUSALS_OF_STREAMS, ids=[json.dumps([*rest])[:70] for *rest, _ in REFUSALS_OF_STREAMS]
+)
+def test_the_same_refusals_of_streams(
+    spark: SparkSession,
+    connector: str,
+    new_topic: Callable[..., Topic],
+    tmp_path: Path,
+    refusal: tuple[list[str], dict[str, Any], str | tuple[str, str]],
+) -> None:
+    """klamm and the connector refuse the same streaming queries; klamm's errors have no traceback."""
+    columns, options, essence = refusal
+    essences = (essence, essence) if isinstance(essence, str) else essence
+    source, topic = new_topic(partitions=1), new_topic(partitions=3)
+    source.produce(["a", "b"])
+    records = spark.readStream.format("klamm").options(**source.options(startingOffsets="earliest")).load()
+    frame = records.selectExpr("offset id").selectExpr(*columns)
+    merged = {"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name, **HASTE, **options}
+    chosen = {key: text for key, text in merged.items() if text != "left out"}
+    for name, words in zip((connector, "klamm"), essences, strict=True):
+        writer = frame.writeStream.format(name).options(**chosen, checkpointLocation=str(tmp_path / name))
+        with pytest.raises(Exception, match=re.escape(words.replace("<topic>", topic.name))) as refused:
+            writer.trigger(availableNow=True).start().awaitTermination()
+        assert name == connector or "Traceback" not in str(refused.value)
+    assert topic.records() == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ("append", "mode: append. This output mode is not supported for streaming aggregations without watermark"),
+        ("complete", "mode: complete. This output mode is not supported for no streaming aggregations"),
+        ("other", "mode: other. Accepted output modes are"),
+    ],
+    ids=lambda refusal: refusal[0],
+)
+def test_the_same_output_modes_are_refused(
+    spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path, refusal: tuple[str, str]
+) -> None:
+    """Spark refuses the same output modes for both sinks: `append` for a table that changes its rows, `complete` for
+    one without an aggregation, and unknown ones."""
+    mode, message = refusal
+    source, topic = new_topic(partitions=1), new_topic(partitions=3)
+    records = spark.readStream.format("klamm").options(**source.options()).load()
+    frame = records.groupBy("value").count() if mode == "append" else records
+    for name in (connector, "klamm"):
+        writer = frame.select("value").writeStream.format(name)
+        options = {"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name}
+        writer = writer.options(**options, checkpointLocation=str(tmp_path / name))
+        with pytest.raises(Exception, match=message):
+            writer.outputMode(mode).trigger(availableNow=True).start().awaitTermination()
     assert topic.records() == [[], [], []]
 
 
