@@ -61,8 +61,11 @@ _PARTS_OF_OTHERS: Final = 5
 # A test of these files takes minutes.
 _PARTS_OF_LONGEST: Final = {"test_driver_kills.py": 10, "test_pipeline_commands.py": 10, "test_tutorial.py": 15}
 _PARTS_ON_KAFKA: Final = 3
-# The gate runs all cases of this test on klamm, for each commit: one kill of a driver at each point of a micro-batch.
-_ALWAYS: Final = frozenset({"test_a_driver_that_dies_at_any_point"})
+# The gate runs all cases of these tests on klamm, for each commit: one kill of a driver at each point of a micro-batch
+# and between two.
+_ALWAYS: Final = frozenset(
+    {"test_a_driver_that_dies_at_any_point", "test_a_driver_that_dies_between_two_micro_batches"}
+)
 
 
 @pytest.hookimpl(tryfirst=True)

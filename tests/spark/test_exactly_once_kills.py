@@ -22,7 +22,7 @@ from tests.support.exactly_once_query import Query, committed
 from tests.support.kafka_broker import ApacheKafka
 from tests.support.patience import Limit
 from tests.support.spark_topics import Topic, create_topic
-from tests.support.stopping_sink import POINTS
+from tests.support.stopping_sink import ABORT_POINTS, HALF_STAGED, PLANNING_POINTS, POINTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,9 +35,24 @@ ALWAYS_INLINE, NEVER_INLINE = "1048576", "0"
 APIS = {"Produce": 0, "OffsetFetch": 9, "InitProducerId": 22, "EndTxn": 26, "TxnOffsetCommit": 28}
 # Without the matrix, every second point uses files, and each point is in micro-batch 1, after a committed micro-batch.
 KILLS = (
-    list(itertools.product(POINTS, (0, 1), (ALWAYS_INLINE, NEVER_INLINE)))
+    [
+        (point, batch_id, inline_bytes)
+        for point, batch_id, inline_bytes in itertools.product(POINTS, (0, 1), (ALWAYS_INLINE, NEVER_INLINE))
+        if (point, inline_bytes) != (HALF_STAGED, ALWAYS_INLINE)
+    ]
     if IS_MATRIX
     else [(point, 1, (ALWAYS_INLINE, NEVER_INLINE)[index % 2]) for index, point in enumerate(POINTS)]
+)
+# Where a micro-batch fails, and where the driver dies in the `abort` that follows. If a task has failed, `abort` reads
+# the marker only once, and there may be no file of another task.
+FAILED_COMMITS = ("commit begun", "initialized", "first batch sent", "marker moved", "committed", "cleaned")
+ABORTS = (
+    [
+        *itertools.product(FAILED_COMMITS, ABORT_POINTS),
+        *itertools.product(("task begun", HALF_STAGED, "task staged"), ("abort begun", "abort glanced", "abort ended")),
+    ]
+    if IS_MATRIX
+    else [("marker moved", "abort marker read")]
 )
 
 
@@ -56,9 +71,47 @@ def test_a_driver_that_dies_at_any_point(
 @pytest.mark.parametrize("point", POINTS if IS_MATRIX else ["marker moved", "committed"])
 def test_a_driver_that_dies_within_foreach_batch(spark: SparkSession, topic: Topic, tmp_path: Path, point: str) -> None:
     """The same holds for `klamm.spark.write_topic`."""
-    query = Query(spark, topic, tmp_path)
+    query = Query(spark, topic, tmp_path, **({"klamm.sink.inline.bytes": NEVER_INLINE} if point == HALF_STAGED else {}))
     query.is_in_foreach_batch = True
     _die_and_repeat(query, point, 1)
+
+
+@pytest.mark.parametrize("failed", ABORTS, ids="-".join)
+def test_a_driver_that_dies_within_abort(
+    spark: SparkSession, topic: Topic, tmp_path: Path, failed: tuple[str, str]
+) -> None:
+    """A micro-batch fails, and the driver dies in the `abort` that follows. The topic has all rows of the micro-batch
+    or none; after the next start, it has each row once, and no staged file is left."""
+    point, point_of_abort = failed
+    query = Query(spark, topic, tmp_path, **{"klamm.sink.inline.bytes": NEVER_INLINE})
+    query.add()
+    query.add()
+    (query.points.raise_at if point.startswith("task") else query.points.raise_once_at)(point, 1)
+
+    _die(query, point_of_abort, 1, has_landed=_has_landed(point))
+
+    _repeat(query, 1)
+
+
+@pytest.mark.parametrize("point", PLANNING_POINTS)
+@pytest.mark.parametrize("batch_id", (1, 2) if IS_MATRIX else (1,))
+def test_a_driver_that_dies_between_two_micro_batches(
+    spark: SparkSession, topic: Topic, tmp_path: Path, point: str, batch_id: int
+) -> None:
+    """A driver dies when Spark's commit log has a micro-batch, before or after Spark plans the next one, of which
+    nothing is staged. After the next start, the topic has each row once."""
+    query = Query(spark, topic, tmp_path, **{"klamm.sink.inline.bytes": NEVER_INLINE})
+    query.is_planned_at_points = True
+    for _ in range(batch_id + 1):
+        query.add()
+
+    _die(query, point, batch_id, has_landed=False)
+
+    log = [(query.checkpoint / name).exists() for name in (f"commits/{batch_id - 1}", f"offsets/{batch_id}")]
+    assert log == [True, point == "planned"]
+    assert not (query.checkpoint / "commits" / str(batch_id)).exists()
+    assert query.staged() == []
+    _repeat(query, batch_id)
 
 
 @pytest.mark.parametrize("point", ["decided", "committed"])
@@ -80,21 +133,29 @@ def test_a_failed_write_is_repeated_within_foreach_batch(
 
 
 def _die_and_repeat(query: Query, point: str, batch_id: int) -> None:
-    topic = query.topic
     for _ in range(batch_id + 1):
         query.add()
-    query.points.stop_at(point, batch_id)
+    _die(query, point, batch_id, has_landed=_has_landed(point))
+    _repeat(query, batch_id)
 
+
+def _has_landed(point: str) -> bool:
+    return POINTS.index(point) >= POINTS.index("committed")
+
+
+def _die(query: Query, point: str, batch_id: int, *, has_landed: bool) -> None:
+    query.points.stop_at(point, batch_id)
     with pytest.raises(Exception):  # noqa: B017, PT011 (Spark names a process that ended in several ways)
         query.run()
-    assert query.points.was_reached
-    landed = POINTS.index(point) >= POINTS.index("committed")
-    assert committed(topic) == query.written(batch_id + landed)
+    assert query.points.has_stopped
+    assert committed(query.topic) == query.written(batch_id + has_landed)
 
+
+def _repeat(query: Query, batch_id: int) -> None:
     query.points.revive()
     query.add()
     query.run(tasks=3)
-    assert committed(topic) == query.written(batch_id + 2)
+    assert committed(query.topic) == query.written(batch_id + 2)
     assert query.staged() == []
 
 

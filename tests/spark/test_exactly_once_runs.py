@@ -23,6 +23,7 @@ from tests.support.kafka_broker import ApacheKafka
 from tests.support.patience import Limit
 from tests.support.spark_driver import SparkDriver
 from tests.support.spark_topics import Topic, create_topic
+from tests.support.stopping_sink import HALF_STAGED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ KILLS = int(os.environ.get("KLAMM_SPARK_KILLS", "1"))
 FILES = 12
 
 
-@pytest.mark.parametrize("point", ["task begun", "task staged"])
+@pytest.mark.parametrize("point", ["task begun", HALF_STAGED, "task staged"])
 @pytest.mark.parametrize("end", ["dies", "raises"])
 def test_a_task_that_is_repeated(spark: SparkSession, topic: Topic, tmp_path: Path, point: str, end: str) -> None:
     """The worker of a task dies, or the task raises an error, and Spark repeats the task: each row comes once, and the

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.spark_driver import SparkDriver
 from tests.support.spark_topics import Topic
+from tests.support.stopping_files import read_files
 from tests.support.stopping_sink import POINTS_OPTION, Points, StoppingSink, StoppingSinkUnderKlammsName
 
 import klamm.spark
@@ -32,6 +33,8 @@ class Query:
         """Whether `klamm.spark.write_topic` writes the micro-batches."""
         self.repeats_failed_writes = False
         """Whether the function of `foreachBatch` repeats a write that failed."""
+        self.is_planned_at_points = False
+        """Whether the source reaches the points of `PLANNING_POINTS`."""
         self.spark, self.topic, self.folder = spark, topic, folder
         self.input, self.checkpoint = folder / "input", folder / "checkpoint"
         self.input.mkdir()
@@ -68,7 +71,7 @@ class Query:
         `value` is the expression for the values, and `other` are the expressions of more columns. An underscore in the
         name of an option stands for a dot.
         """
-        lines = self.spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self.input))
+        lines = read_files(self.spark, self.input, self.folder if self.is_planned_at_points else None)
         more = {name.replace("_", "."): text for name, text in options.items()}
         rows = lines.repartition(tasks).selectExpr(f"{value} value", *other)
         found = {**self.options, **more}
@@ -93,9 +96,10 @@ class Query:
         writer = rows.writeStream.foreachBatch(write_at_points).option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(availableNow=True).start()
 
-    def driver(self, master: str = "local[2,4]") -> SparkDriver:
-        """Starts the query in a driver of its own, as a user runs it: without points."""
-        options = {key: value for key, value in self.options.items() if key != POINTS_OPTION}
+    def driver(self, master: str = "local[2,4]", *, has_points: bool = False, **settings: str) -> SparkDriver:
+        """Starts the query in a driver of its own; without points as a user runs it. An underscore in the name of one
+        of Spark's settings stands for a dot."""
+        options = {key: value for key, value in self.options.items() if has_points or key != POINTS_OPTION}
         self._drivers += 1
         return SparkDriver(
             self.folder / f"driver-{self._drivers}.log",
@@ -103,6 +107,8 @@ class Query:
             input=str(self.input),
             options=options,
             master=master,
+            is_planned_at_points=has_points and self.is_planned_at_points,
+            settings={name.replace("_", "."): text for name, text in settings.items()},
         )
 
     @property

@@ -96,7 +96,7 @@ class ExactlyOnce:
 
         options = self._options
         batches = RowBatches(options)
-        stage = TaskStage(self._staging, attempt, self._settings.inline_bytes)
+        stage = self.open_stage(attempt)
         try:
             # The producer only counts partitions here.
             with borrow_producer(options.producer) as borrowed:
@@ -108,6 +108,10 @@ class ExactlyOnce:
         except BaseException:
             stage.discard()
             raise
+
+    def open_stage(self, attempt: TaskAttempt) -> TaskStage:
+        """Returns the place for the batches of a task; it has no file yet."""
+        return TaskStage(self._staging, attempt, self._settings.inline_bytes)
 
     # On the driver.
 
@@ -208,10 +212,14 @@ class ExactlyOnce:
                 error,
             )
         for task in tasks:
-            try:
-                Staging(self._staging).remove(task)
-            except Exception as error:
-                _logger.warning("the staged file %s could not be removed: %s", task.file, error)
+            self.discard(task)
+
+    def discard(self, task: StagedTask) -> None:
+        """Removes the staged file of a task after a failure. Logs an error: the next commit removes the file."""
+        try:
+            Staging(self._staging).remove(task)
+        except Exception as error:
+            _logger.warning("the staged file %s could not be removed: %s", task.file, error)
 
     def _log_outcome(self, batch: CheckpointBatch, *, may_hang: bool) -> None:
         transaction = self.open_transaction(batch)

@@ -55,12 +55,16 @@ class TaskStage:
         prefix = batch_prefix(topic, partition, len(batch))
         if self._file is None and self._memory.tell() + len(prefix) + len(batch) > self._inline_bytes:
             self._name = self._attempt.new_file()
-            self._file = folder_at(self._location).open_to_write(self._name)
+            self._file = self.create_file(self._name)
             self._file.write(self._memory.getbuffer())
             self._memory = io.BytesIO()
         target = self._memory if self._file is None else self._file
         target.write(prefix)
         target.write(batch)
+
+    def create_file(self, name: str) -> IO[bytes]:
+        """Creates a file in the staging folder. Raises `OSError`."""
+        return folder_at(self._location).open_to_write(name)
 
     def finish(self) -> StagedTask:
         """Returns the message for the driver, when the file is complete. Raises `OSError`."""
