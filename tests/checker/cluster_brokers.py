@@ -190,6 +190,16 @@ class ClusterBrokers:
 
         self._wait(is_in_sync, "in-sync replicas")
 
+    def wait_until_not_in_sync(self, broker: int, topic: str) -> None:
+        """Waits until a broker is in sync in no partition of a topic. Raises RuntimeError if it does not come to
+        that."""
+        self._wait(lambda: broker not in self.in_sync(topic), f"in-sync replicas without broker {broker}")
+
+    def in_sync(self, topic: str) -> set[int]:
+        """Returns the brokers that are in sync in a partition of a topic. Raises KafkaException if no broker tells."""
+        found = self._metadata().topics[topic].partitions.values()
+        return {broker for partition in found for broker in partition.isrs}
+
     def leader(self, topic: str, partition: int = 0) -> int:
         """Returns the broker that leads a partition, as soon as there is one."""
         self._wait(lambda: self._leader(topic, partition) in self.numbers, "leader")

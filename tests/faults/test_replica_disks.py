@@ -1,20 +1,27 @@
-"""Tests a cluster whose brokers lose their disks, or have no room on them: no acknowledged record is lost."""
+"""Tests a cluster whose brokers lose their disks, or have no room on them: no acknowledged record is lost.
+
+`make faults` fills the disk of a follower ten times.
+"""
 
 from __future__ import annotations
 
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 from tests.checker.cluster_brokers import ClusterBrokers
-from tests.faults.load import TOPIC, Writer, create, read_all
+from tests.faults.load import ROUNDS, TOPIC, Writer, create, read_all
 from tests.support.small_disk import fill, small_disk
 
 _PARTITIONS = 3
 _RECORDS = 600
 _FLUSH_S = 120.0
+_FILLINGS = max(1, ROUNDS // 50)
+_RECORD_BYTES = 2000
 
 
 @pytest.fixture
@@ -82,6 +89,68 @@ def test_a_full_disk_of_a_leader(tmp_path: Path) -> None:
         assert not writer.errors
         assert 1 not in {cluster.leader(TOPIC, partition) for partition in range(_PARTITIONS)}
         (disk / "filler").unlink()
+        cluster.wait_until_in_sync(TOPIC)
+        assert read_all(cluster.bootstrap_servers, _PARTITIONS) == writer.acknowledged
+        assert "Traceback" not in cluster.log()
+
+
+@pytest.mark.timeout(600)
+def test_a_full_disk_of_a_follower(tmp_path: Path) -> None:
+    """Records are acknowledged by the two other brokers. As long as its disk is full, the follower is not in sync
+    again. Once there is room it copies what it lacks, without a start."""
+    follower = 1
+    with ExitStack() as stack:
+        disk = stack.enter_context(small_disk(tmp_path / f"broker-{follower}" / "data", 60_000))
+        cluster = stack.enter_context(ClusterBrokers(tmp_path))
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        topic = NewTopic(TOPIC, _PARTITIONS, replica_assignment=[[2, 3, follower], [3, 2, follower], [2, 3, follower]])
+        admin.create_topics([topic])[TOPIC].result(30)
+        writer = Writer(cluster.bootstrap_servers, _RECORD_BYTES)
+        for _ in range(_FILLINGS):
+            writer.send(_RECORDS)
+            assert writer.flush(_FLUSH_S) == 0
+            fill(disk / "filler")
+            writer.send(_RECORDS)
+            assert writer.flush(_FLUSH_S) == 0
+            cluster.wait_until_not_in_sync(follower, TOPIC)
+            for _ in range(20):
+                writer.send(_PARTITIONS)
+                assert writer.flush(_FLUSH_S) == 0
+                assert cluster.in_sync(TOPIC) == {2, 3}
+            (disk / "filler").unlink()
+            cluster.wait_until_in_sync(TOPIC)
+        assert not writer.errors
+        assert read_all(cluster.bootstrap_servers, _PARTITIONS) == writer.acknowledged
+        for partition in range(_PARTITIONS):
+            assert _content(cluster, follower, partition) == _content(cluster, 2, partition)
+        assert "Traceback" not in cluster.log()
+
+
+def _content(cluster: ClusterBrokers, broker: int, partition: int) -> bytes:
+    """Returns the bytes of a replica. Nothing may be written meanwhile."""
+    files = sorted((cluster.data_of(broker) / f"{TOPIC}-{partition}").glob("*.log"))
+    return b"".join(path.read_bytes() for path in files)
+
+
+@pytest.mark.timeout(600)
+def test_full_disks_of_all_brokers(tmp_path: Path) -> None:
+    """Writes are refused until there is room, and go on then, without a start. Each record that was acknowledged is
+    there once."""
+    with ExitStack() as stack:
+        disks = [stack.enter_context(small_disk(tmp_path / f"broker-{each}" / "data", 30_000)) for each in (1, 2, 3)]
+        cluster = stack.enter_context(ClusterBrokers(tmp_path))
+        create(cluster.bootstrap_servers, _PARTITIONS, 3)
+        writer = Writer(cluster.bootstrap_servers, _RECORD_BYTES)
+        writer.send(_RECORDS)
+        assert writer.flush(_FLUSH_S) == 0
+        for disk in disks:
+            fill(disk / "filler")
+        writer.send(_RECORDS)
+        assert writer.flush(3) > 0
+        for disk in disks:
+            (disk / "filler").unlink()
+        assert writer.flush(_FLUSH_S) == 0
+        assert not writer.errors
         cluster.wait_until_in_sync(TOPIC)
         assert read_all(cluster.bootstrap_servers, _PARTITIONS) == writer.acknowledged
         assert "Traceback" not in cluster.log()

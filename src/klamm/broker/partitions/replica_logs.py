@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from klamm.core.replication.follower_fetch import FetchPosition
+
 if TYPE_CHECKING:
     from klamm.protocol.types import BrokerId, LeaderEpoch, TopicId
     from klamm.storage.log.log import Log
@@ -30,6 +32,14 @@ class FollowedLog(NamedTuple):
     def key(self) -> _Key:
         """The topic id and the index of the partition."""
         return self.topic_id, self.log.topic_partition.partition
+
+    @property
+    def position(self) -> FetchPosition:
+        """What the next Fetch asks for and tells about the log."""
+        log = self.log
+        return FetchPosition(
+            self.leader_epoch, log.log_end_offset, log.latest_epoch, log.log_start_offset, log.high_watermark
+        )
 
 
 class ReplicaLogs:

@@ -1,6 +1,7 @@
 """Gives up the places of replicas that can't be written to, so that other brokers lead their partitions.
 
-The disk is full, or the log has gone offline.
+The disk is full, or the log has gone offline. A replica that has given up its places does not fetch for a while
+(`core/replication/write_pause.py`), so that it does not join the in-sync replicas again at once.
 
 Source: `LogDirFailureHandler` and the offline directories in the heartbeats of Apache Kafka 4.3's brokers, for one log
 instead of a directory. Kafka takes a directory offline at its first failed write.
@@ -12,6 +13,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from klamm.core.replication.write_pause import WritePause
 from klamm.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -38,12 +40,20 @@ class FailedLogs:
         metadata: MetadataService,
         spawn: Spawn,
         is_offline: Callable[[TopicPartition], bool],
+        first_pause_ms: float,
     ) -> None:
-        """Creates the object without failed logs. `is_offline` tells whether this broker's log of a partition is."""
+        """Creates the object without failed logs. `is_offline` tells whether this broker's log of a partition is.
+
+        `first_pause_ms`: see `WritePause.begin`.
+        """
         self._node_id = node_id
         self._metadata = metadata
         self._spawn = spawn
         self._is_offline = is_offline
+        self._first_pause_ms = first_pause_ms
+        self._loop = asyncio.get_running_loop()
+        self._pauses: dict[TopicPartition, WritePause] = {}
+        """Pauses that are not forgotten, in the order of their last failures."""
         self._offline: set[TopicPartition] = set()
         """Logs that were offline when they failed, so that they stay so until the broker starts again."""
         self._waiting: dict[TopicPartition, None] = {}
@@ -54,8 +64,23 @@ class FailedLogs:
         """Gives up this broker's places in a partition soon. Tries until the metadata can be written."""
         if self._is_offline(topic_partition):
             self._offline.add(topic_partition)
+        self._pause(topic_partition)
         self._waiting[topic_partition] = None
         self._begin()
+
+    def _pause(self, topic_partition: TopicPartition) -> None:
+        now_ms = self._loop.time() * 1000
+        pause = self._pauses.pop(topic_partition, None) or WritePause()
+        pause.begin(now_ms, self._first_pause_ms, grows=topic_partition not in self._waiting)
+        self._pauses[topic_partition] = pause
+        oldest = next(iter(self._pauses))
+        if self._pauses[oldest].is_forgotten(now_ms):
+            del self._pauses[oldest]
+
+    def may_fetch_at_ms(self, topic_partition: TopicPartition) -> float:
+        """Returns the time of the event loop, in milliseconds, before which the replica should not fetch."""
+        pause = self._pauses.get(topic_partition)
+        return 0.0 if pause is None else pause.until_ms
 
     def on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
         """Gives up places that a replica has got although its log is offline.

@@ -21,11 +21,12 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.fetch_response import FetchResponse, PartitionData
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
-from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.followed_partition import FollowerReads
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
+    from klamm.broker.replication.failed_logs import FailedLogs
     from klamm.broker.replication.follower_truncations import FollowerTruncations
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.storage.log.log import Log
@@ -66,16 +67,15 @@ class LeaderFetcher:
         truncations: FollowerTruncations,
         clock: Callable[[], Millis],
         synced: Synced | None,
-        give_up: Callable[[TopicPartition], None],
+        failed_logs: FailedLogs,
     ) -> None:
         """Creates the fetcher without partitions.
 
-        Tells `reads`, which wait for records, what is copied and committed.
-        `own_epoch` returns the epoch of this broker's run. `synced` is given if a record counts only when it is on the
-        disk (`klamm.fsync=ack`). `give_up` is called with a partition whose log can't be written to, so that no commit
-        waits for this replica.
+        Tells `reads`, which wait for records, what is copied and committed. `own_epoch` returns the epoch of this
+        broker's run. `synced` is given if a record counts only when it is on the disk (`klamm.fsync=ack`). Tells
+        `failed_logs` of logs that can't be written to, so that no commit waits for them, and asks when to fetch them.
         """
-        self._give_up = give_up
+        self._failed_logs = failed_logs
         self._leader = leader
         self._node_id = node_id
         self._logs = logs
@@ -116,7 +116,7 @@ class LeaderFetcher:
         elif self._synced is not None:
             self._unsynced[followed.key] = None
         else:
-            self._fetch.put(followed.key, _position(followed))
+            self._put(followed)
         self._has_changed.set()
         if self._task is None:
             self._task = self._loop.create_task(self._run())
@@ -249,13 +249,16 @@ class LeaderFetcher:
                 return
         except KafkaError as error:
             self._refused(followed, error)
-            if log.log_end_offset != position.offset and not log.is_offline:
-                # The batches before the bad one are appended. The next request begins behind them.
+            if log.is_offline:
+                return
+            # What the leader has deleted may make room on a full disk.
+            self._take_over_limits(followed, data)
+            if followed.position != position:
+                # The batches before the bad one are appended, for example. The next request begins behind them.
                 self._continue(followed)
             return
         self._failures.pop(key, None)
-        lag = self._lags[key] = max(0, data.high_watermark - log.log_end_offset)
-        if lag:
+        if self._lags[key]:
             self._behind[key] = None
         else:
             self._behind.pop(key, None)
@@ -280,9 +283,9 @@ class LeaderFetcher:
         self._has_changed.set()
 
     def _refused(self, followed: FollowedLog, error: KafkaError) -> None:
-        self._fail(followed, str(error))
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            self._give_up(followed.log.topic_partition)
+            self._failed_logs.add(followed.log.topic_partition)
+        self._fail(followed, str(error))
 
     async def _append(self, followed: FollowedLog, position: FetchPosition, data: PartitionData) -> bool:
         """Appends some batches at a time. Returns False if the partition is not followed any more, or in another leader
@@ -303,19 +306,31 @@ class LeaderFetcher:
             await asyncio.sleep(0)
             if self._logs.get(followed.key) is not followed or self._fetch.answered(followed.key) != position:
                 return False
+        self._take_over_limits(followed, data)
+        return True
+
+    def _take_over_limits(self, followed: FollowedLog, data: PartitionData) -> None:
+        log = followed.log
+        self._lags[followed.key] = max(0, data.high_watermark - log.log_end_offset)
         before = log.high_watermark
         log.advance_high_watermark(Offset(data.high_watermark))
         if log.high_watermark > before:
             self._reads.committed(followed.key, log.high_watermark)
         log.following.raise_log_start_offset(Offset(data.log_start_offset))
-        return True
 
     def _continue(self, followed: FollowedLog) -> None:
-        """Fetches on from the new end of the log, after a sync if one is needed."""
+        """Fetches from the end of the log on, after a sync if one is needed."""
         if self._synced is not None and followed.log.recovery_point < followed.log.log_end_offset:
             self._unsynced[followed.key] = None
         else:
-            self._fetch.put(followed.key, _position(followed))
+            self._put(followed)
+
+    def _put(self, followed: FollowedLog) -> None:
+        """Fetches as soon as the pause after a failed write is over."""
+        self._fetch.put(followed.key, followed.position)
+        due_ms = self._failed_logs.may_fetch_at_ms(followed.log.topic_partition)
+        if due_ms > self._now_ms():
+            self._fetch.delay(followed.key, due_ms)
 
     async def _sync(self) -> None:
         while self._unsynced:
@@ -325,7 +340,7 @@ class LeaderFetcher:
             await self._synced([followed.log for followed in found])
             for followed in found:
                 if self._logs.get(followed.key) is followed and not followed.log.is_offline:
-                    self._fetch.put(followed.key, _position(followed))
+                    self._put(followed)
 
     def _fail(self, followed: FollowedLog, reason: str) -> None:
         if followed.log.is_offline:
@@ -336,8 +351,8 @@ class LeaderFetcher:
         _logger.debug("%s can't be fetched from broker %d: %s", followed.log, self._leader, reason)
         if count == _WARN_AT:
             self._failing.append(f"{followed.log}: {reason}")
-        delay_ms = min(self._backoff_ms, _FIRST_DELAY_MS << min(count, 8))
-        self._fetch.delay(followed.key, self._now_ms() + delay_ms)
+        due_ms = self._now_ms() + min(self._backoff_ms, _FIRST_DELAY_MS << min(count, 8))
+        self._fetch.delay(followed.key, max(due_ms, self._failed_logs.may_fetch_at_ms(followed.log.topic_partition)))
 
     # -- outside the leader's log --------------------------------------------------------------------------------------
 
@@ -381,10 +396,3 @@ class LeaderFetcher:
         if answer.error_code:
             raise KafkaError(ErrorCode(answer.error_code), "the leader does not tell its offsets")
         return Offset(answer.offset)
-
-
-def _position(followed: FollowedLog) -> FetchPosition:
-    log = followed.log
-    return FetchPosition(
-        followed.leader_epoch, log.log_end_offset, log.latest_epoch, log.log_start_offset, log.high_watermark
-    )

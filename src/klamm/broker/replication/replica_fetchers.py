@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from klamm.broker.replication.leader_fetcher import LeaderFetcher
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.followed_partition import FollowerReads
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
+    from klamm.broker.replication.failed_logs import FailedLogs
     from klamm.broker.replication.follower_truncations import FollowerTruncations
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
-    from klamm.protocol.types import BrokerId, Millis, TopicPartition
+    from klamm.protocol.types import BrokerId, Millis
     from klamm.storage.log.log import Log
 
 __all__ = ["ReplicaFetchers"]
@@ -40,11 +41,11 @@ class ReplicaFetchers:
         truncations: FollowerTruncations,
         clock: Callable[[], Millis],
         fsync_batcher: FsyncBatcher | None,
-        give_up: Callable[[TopicPartition], None],
+        failed_logs: FailedLogs,
     ) -> None:
         """Creates the fetchers. `fsync_batcher` is given if a record counts only when it is on the disk.
 
-        `reads`, `give_up`: see `LeaderFetcher`.
+        `reads`, `failed_logs`: see `LeaderFetcher`.
         """
         self._config = config
         self._logs = logs
@@ -55,7 +56,7 @@ class ReplicaFetchers:
         self._truncations = truncations
         self._clock = clock
         self._fsync_batcher = fsync_batcher
-        self._give_up = give_up
+        self._failed_logs = failed_logs
         self._fetchers: dict[BrokerId, LeaderFetcher] = {}
         self._peers: dict[BrokerId, Peers] = {}
         self._is_stopped = False
@@ -120,7 +121,7 @@ class ReplicaFetchers:
             truncations=self._truncations,
             clock=self._clock,
             synced=None if self._fsync_batcher is None else self._synced,
-            give_up=self._give_up,
+            failed_logs=self._failed_logs,
         )
 
     async def _introduce(self, connection: PeerConnection) -> None:

@@ -57,7 +57,9 @@ class ReplicationServices:
             return log is not None and log.is_offline
 
         self.unclean_leaderships = UncleanLeaderships(present.node_id)
-        self.failed_logs = FailedLogs(present.node_id, metadata, spawn, is_offline)
+        self.failed_logs = FailedLogs(
+            present.node_id, metadata, spawn, is_offline, present.replica_fetch_backoff_ms
+        )
         self.proposals = InSyncProposals(config, metadata, self.failed_logs, spawn, topic_id_of)
         self.fetchers = ReplicaFetchers(
             present,
@@ -69,7 +71,7 @@ class ReplicationServices:
             truncations=FollowerTruncations(partitions.unled.followed, log_directory.truncations, clock),
             clock=clock,
             fsync_batcher=fsync_batcher,
-            give_up=self.failed_logs.add,
+            failed_logs=self.failed_logs,
         )
         self._lag_check = LagCheck(partitions, lambda: config().replica_lag_time_max_ms)
         self._controller = Controller(config, metadata)

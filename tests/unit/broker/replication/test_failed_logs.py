@@ -19,6 +19,7 @@ from klamm.protocol.types import BrokerId, PartitionIndex, TopicPartition
 LEADER, FOLLOWER = BrokerId(1), BrokerId(2)
 ORDERS = TopicPartition("orders", PartitionIndex(0))
 TURNS = 200
+_PAUSE_MS = 1_000
 
 
 def orders(service: MetadataService) -> PartitionImage:
@@ -41,7 +42,7 @@ class _Follower:
         self.metadata = follower
         self.is_offline = True
         self.tasks: list[asyncio.Task[None]] = []
-        self.failed = FailedLogs(FOLLOWER, follower, self._spawn, lambda _: self.is_offline)
+        self.failed = FailedLogs(FOLLOWER, follower, self._spawn, lambda _: self.is_offline, _PAUSE_MS)
         follower.subscribe(self.failed.on_metadata_update)
 
     @classmethod
