@@ -18,8 +18,8 @@ _FLUSH_S = 120.0
 @pytest.mark.timeout(600)
 def test_a_quota_that_is_used_up(tmp_path: Path) -> None:
     """Brokers stay live, and records and offsets are written and read. A new topic is refused with a message that says
-    what to do. After compaction, defragmentation and disarming the alarm topics are created, and a broker that was
-    killed meanwhile comes back."""
+    what to do, and the log says it, too. After compaction, defragmentation and disarming the alarm topics are created,
+    and a broker that was killed meanwhile comes back."""
     with ClusterBrokers(tmp_path, etcd_options=["--quota-backend-bytes=8388608"]) as cluster:
         create(cluster.bootstrap_servers, _PARTITIONS, 3)
         writer, keeper = Writer(cluster.bootstrap_servers), Keeper(cluster.bootstrap_servers)
@@ -36,6 +36,7 @@ def test_a_quota_that_is_used_up(tmp_path: Path) -> None:
             create(cluster.bootstrap_servers, 1, 3, "refused")
         assert refused.value.args[0].code() == KafkaError.KAFKA_STORAGE_ERROR
         assert "alarm disarm" in str(refused.value)
+        assert "alarm disarm" in cluster.log()
         with cluster.down(cluster.leader(TOPIC)):
             writer.send(_RECORDS)
             time.sleep(cluster.session_s + 1)

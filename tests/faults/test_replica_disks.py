@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.checker.cluster_brokers import ClusterBrokers
 from tests.faults.load import ROUNDS, TOPIC, Writer, create, read_all
+from tests.support.share_of_gate import is_in_share_of_gate
 from tests.support.small_disk import fill, small_disk
 
 _PARTITIONS = 3
@@ -132,6 +133,7 @@ def _content(cluster: ClusterBrokers, broker: int, partition: int) -> bytes:
     return b"".join(path.read_bytes() for path in files)
 
 
+@pytest.mark.skipif(not is_in_share_of_gate("full disks", 4), reason="the gate runs it for a quarter of the commits")
 @pytest.mark.timeout(600)
 def test_full_disks_of_all_brokers(tmp_path: Path) -> None:
     """Writes are refused until there is room, and go on then, without a start. Each record that was acknowledged is

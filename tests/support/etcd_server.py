@@ -60,6 +60,11 @@ class EtcdMember:
     def peer_url(self) -> str:
         return f"http://127.0.0.1:{self.peer_port}"
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is running."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self, cluster: str) -> None:
         """Starts the process and does not wait for it."""
         client_url = f"{self._scheme}://{self.endpoint}"

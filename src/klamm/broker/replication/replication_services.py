@@ -57,9 +57,7 @@ class ReplicationServices:
             return log is not None and log.is_offline
 
         self.unclean_leaderships = UncleanLeaderships(present.node_id)
-        self.failed_logs = FailedLogs(
-            present.node_id, metadata, spawn, is_offline, present.replica_fetch_backoff_ms
-        )
+        self.failed_logs = FailedLogs(present.node_id, metadata, spawn, is_offline, present.replica_fetch_backoff_ms)
         self.proposals = InSyncProposals(config, metadata, self.failed_logs, spawn, topic_id_of)
         self.fetchers = ReplicaFetchers(
             present,

@@ -25,7 +25,7 @@ from klamm.metadata.etcd.etcd_transaction import (
     outcome_of,
     transaction_request,
 )
-from klamm.metadata.etcd.etcd_warnings import keep_looking, warn_about
+from klamm.metadata.etcd.etcd_warnings import RefusedWrites, keep_looking, warn_about
 from klamm.metadata.etcd.etcd_watch import EtcdWatch
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
@@ -91,6 +91,7 @@ class EtcdStore:
         self._lost: list[Callable[[], None]] = []
         self._fence_revision = 0
         self._fencing = asyncio.Lock()
+        self._refused_writes = RefusedWrites()
         self._in_progress = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -225,6 +226,7 @@ class EtcdStore:
                 raise
             except EtcdCallFailed as error:
                 if error.is_no_space:
+                    self._refused_writes.log(error)
                     return await self._look_after_no_space(changes, error)
                 if not error.is_refusal:
                     await self._forbid(fence, changes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from typing import Final
 
 from klamm.metadata.etcd.etcd_client import RANGE, EtcdClient
@@ -12,7 +13,7 @@ from klamm.metadata.etcd.etcd_errors import EtcdCallFailed
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import MetadataStoreError
 
-__all__ = ["is_safe", "keep_looking", "warn_about"]
+__all__ = ["RefusedWrites", "is_safe", "keep_looking", "warn_about"]
 
 _SAFE_FROM: Final = {(3, 4): 36, (3, 5): 18}
 """The first releases of 3.4 and 3.5 whose watches deliver every deletion next to a compaction (etcd-io/etcd#18089,
@@ -20,6 +21,7 @@ _SAFE_FROM: Final = {(3, 4): 36, (3, 5): 18}
 _OLDEST: Final = (3, 4)
 _MANY_REVISIONS: Final = 10_000
 _LOOK_AGAIN_S: Final = 3600.0
+_REPEATED_AFTER_S: Final = 60.0
 _logger = logging.getLogger(__name__)
 
 
@@ -81,3 +83,17 @@ def _was_never_compacted(client: EtcdClient) -> bool:
             return False
         raise
     return True
+
+
+class RefusedWrites:
+    """Logs that etcd refuses all writes, at most once a minute: a broker may try the same change every second."""
+
+    def __init__(self) -> None:
+        self._due_s = 0.0
+
+    def log(self, error: EtcdCallFailed) -> None:
+        """Logs a warning with what to do, unless there was one in the last minute."""
+        now_s = time.monotonic()
+        if now_s >= self._due_s:
+            self._due_s = now_s + _REPEATED_AFTER_S
+            _logger.warning("%s", error)
