@@ -566,6 +566,13 @@ class ReplicaWorld(ClusterWorld):
         is_safe = self._all_serve() and self.is_settled() and not self.ambushes.is_busy
         return self.machines[number].is_serving and is_safe and not self._is_recovering() and not self.has_healed
 
+    @property
+    def may_change_min_isr(self) -> bool:
+        """Whether an administrator may change `min.insync.replicas`. A lower value takes the places of eligible leader
+        replicas. If a leader whose disk has failed is then the only one in sync, no other may lead, and what the disk
+        has lost is lost, as with Apache Kafka."""
+        return self.is_unlimited or not self._disks.is_under_way
+
     def has_committed(self, leader: BrokerId) -> None:
         """Notes that a leader has raised its high watermark."""
         if self.cluster.has_ambushes:

@@ -134,6 +134,8 @@ class ReplicaAdministrator(Participant):
             await self._set_min_isr(ResourceType.TOPIC, self._some_partition().topic, value)
 
     async def _set_min_isr(self, kind: ResourceType, name: str, value: int) -> None:
+        if not self.world.may_change_min_isr:
+            return
         self.note("sets min.insync.replicas=%d for %s", value, name or "the cluster")
         config = AlterableConfig(name="min.insync.replicas", config_operation=_SET, value=str(value))
         request = IncrementalAlterConfigsRequest(
