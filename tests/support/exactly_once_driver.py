@@ -10,6 +10,7 @@ task only on another host, so never in `local[…]` or `local-cluster[…]`.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ from tests.support.stopping_sink import POINTS_OPTION, StoppingSink
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_ROOT: Final = Path(__file__).resolve().parents[2]
 _HOSTS: Final = ("127.0.0.1", "localhost")
 _MEMORY_MB: Final = 1024
 
@@ -35,6 +37,8 @@ def _main(given: dict[str, Any]) -> None:
     settings = {
         **SHORT_LIVED_JVM,
         "spark.executor.extraJavaOptions": SHORT_LIVED_JVM["spark.driver.extraJavaOptions"],
+        # The sink of the tests is imported there, too.
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(_ROOT)))),
         **given["settings"],
     }
     spark = klamm.spark.session("a driver", master, **settings)

@@ -72,11 +72,11 @@ def test_the_urls_are_understood() -> None:
 
 
 def test_every_setting_is_known() -> None:
-    """Each name with dots that looks like a setting of a broker is one."""
-    from klamm.config.table import broker_keys
+    """Each name with dots that looks like a setting of a broker or a topic is one."""
+    from klamm.config.table import broker_keys, topic_keys
 
     names = set(re.findall(r"`((?:[a-z]+\.){1,}[a-z]+)(?:=[^`]*)?`", TEXT))
     others = {"delivery.timeout.ms", "message.timeout.ms", "bootstrap.servers"}  # of clients
     others |= {"meta.properties", "ca.pem", "ca.key", "klamm.pem", "klamm.key"}  # files
-    assert names - others - set(broker_keys()) == set()
+    assert names - others - set(broker_keys()) - set(topic_keys()) == set()
     assert "broker.session.timeout.ms" in names
