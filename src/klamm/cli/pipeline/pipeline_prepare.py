@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from klamm.errors import KlammError
+from klamm.pipelines.run.error_texts import one_line
 from klamm.spark.class_archive import (
     CLASS_PATH,
     JAVA_OPTIONS,
@@ -37,6 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     from klamm.spark import require_pyspark
 
     require_pyspark()
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         raise KlammError("klamm pipeline prepare starts a JVM of its own: call it without spark-submit")
     java = find_java()
@@ -44,23 +49,28 @@ def run(arguments: argparse.Namespace) -> int:
     if found is not None:
         print(f"{_told(found)} is there already")
         return 0
-    archive = _place(possible_archives(java))
+    places = possible_archives(java)
+    archive = _place(places)
     print("runs a small pipeline on a broker of its own; this takes about a minute")
     begin = time.monotonic()
     # The JVM writes the file when it ends: under another name, so that no session finds a part of it.
     with tempfile.TemporaryDirectory(prefix=".recording-", dir=archive.parent) as folder:
         recorded = Path(folder) / "classes.jsa"
-        _record(recorded, Path(folder))
+        try:
+            _record(recorded, Path(folder))
+        except (OSError, Py4JError, PySparkException, subprocess.TimeoutExpired) as error:
+            raise KlammError(f"the small pipeline has failed: {one_line(str(error))}") from error
         if not recorded.exists():
             raise KlammError(
                 f"Java {java.version} ({java.path}) wrote no archive of its classes, so Spark starts as before. That "
                 "happens if Spark has a folder with configuration files on its class path (SPARK_HOME/conf, "
                 "HADOOP_CONF_DIR), or if this Java has no archive of its own classes (java -Xshare:dump makes one)"
             )
-        outdated = [path for path in archive.parent.glob("spark-classes-*.jsa") if path != archive]
         recorded.replace(archive)
-    for path in outdated:
-        path.unlink(missing_ok=True)
+    if archive == places[0]:  # the other place has archives of other environments
+        for path in archive.parent.glob("spark-classes-*.jsa"):
+            if path != archive:
+                path.unlink(missing_ok=True)
     print(
         f"{_told(archive)} is written after {time.monotonic() - begin:.0f} s; Spark's sessions on this machine use it"
     )
