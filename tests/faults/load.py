@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -15,12 +16,16 @@ from tests.interop.broker_process import BrokerProcess
 
 from klamm.storage.segment.batch_scan import check_batches
 
-__all__ = ["ROUNDS", "TOPIC", "Keeper", "Writer", "check_logs", "create", "endure", "read_all"]
+if TYPE_CHECKING:
+    from tests.checker.cluster_brokers import ClusterBrokers
+
+__all__ = ["ROUNDS", "TOPIC", "Keeper", "Writer", "assert_all_goes_on", "check_logs", "create", "endure", "read_all"]
 
 ROUNDS = int(os.environ.get("KLAMM_FAULT_ROUNDS", "10"))
 """The number of faults of a broker; `make faults` sets a larger number."""
 
 TOPIC = "records"
+_FLUSH_S = 120.0
 
 
 class Writer:
@@ -145,6 +150,20 @@ class Keeper:
     def close(self) -> None:
         """Closes the consumer."""
         self._consumer.close()
+
+
+def assert_all_goes_on(cluster: ClusterBrokers, writer: Writer, keeper: Keeper, partitions: int) -> None:
+    """Asserts that a cluster whose etcd was in trouble is well again: each record of the writer is there once, and no
+    committed offset has gone back; offsets are committed, and topics created."""
+    assert writer.flush(_FLUSH_S) == 0
+    assert not writer.errors
+    keeper.commit_for_sure()
+    keeper.check()
+    keeper.close()
+    create(cluster.bootstrap_servers, 1, 3, "accepted")
+    cluster.wait_until_in_sync(TOPIC, "accepted")
+    assert read_all(cluster.bootstrap_servers, partitions) == writer.acknowledged
+    assert "Traceback" not in cluster.log()
 
 
 def endure(process: BrokerProcess, rounds: int, random: Random, strike: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.checker.cluster_brokers import ClusterBrokers
-from tests.faults.load import TOPIC, Keeper, Writer, create, read_all
+from tests.faults.load import Keeper, Writer, assert_all_goes_on, create
 from tests.support.share_of_gate import is_in_share_of_gate
 from tests.support.small_disk import fill, small_disk
 
@@ -49,12 +49,4 @@ def test_a_full_disk_of_the_only_etcd(tmp_path: Path) -> None:
         time.sleep(cluster.session_s + 1)
         (disk / "filler").unlink()
         cluster.etcd.start()
-        assert writer.flush(_FLUSH_S) == 0
-        assert not writer.errors
-        keeper.commit_for_sure()
-        keeper.check()
-        keeper.close()
-        create(cluster.bootstrap_servers, 1, 3, "accepted")
-        cluster.wait_until_in_sync(TOPIC, "accepted")
-        assert read_all(cluster.bootstrap_servers, _PARTITIONS) == writer.acknowledged
-        assert "Traceback" not in cluster.log()
+        assert_all_goes_on(cluster, writer, keeper, _PARTITIONS)

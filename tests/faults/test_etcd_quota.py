@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from tests.checker.cluster_brokers import ClusterBrokers
-from tests.faults.load import TOPIC, Keeper, Writer, create, read_all
+from tests.faults.load import TOPIC, Keeper, Writer, assert_all_goes_on, create, read_all
 
 _PARTITIONS = 3
 _RECORDS = 300
@@ -41,12 +41,4 @@ def test_a_quota_that_is_used_up(tmp_path: Path) -> None:
             writer.send(_RECORDS)
             time.sleep(cluster.session_s + 1)
             cluster.etcd.free_quota()
-        assert writer.flush(_FLUSH_S) == 0
-        assert not writer.errors
-        keeper.commit_for_sure()
-        keeper.check()
-        keeper.close()
-        create(cluster.bootstrap_servers, 1, 3, "accepted")
-        cluster.wait_until_in_sync(TOPIC, "accepted")
-        assert read_all(cluster.bootstrap_servers, _PARTITIONS) == writer.acknowledged
-        assert "Traceback" not in cluster.log()
+        assert_all_goes_on(cluster, writer, keeper, _PARTITIONS)
