@@ -11,12 +11,12 @@ import hashlib
 import os
 import sys
 from collections.abc import MutableMapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from klamm.spark.checkpoints import is_built, jar_path
 from klamm.spark.java import JavaHome
+from klamm.spark.machine_folders import cache_folder, spark_home
 
 __all__ = [
     "CLASS_PATH",
@@ -46,8 +46,7 @@ def possible_archives(java: JavaHome) -> list[Path]:
     It is in the environment's folder, which all users of the environment can read, or else in the user's cache.
     """
     name = f"spark-classes-{_fingerprint(java)}.jsa"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return [Path(sys.prefix) / "share" / "klamm" / name, cache / "klamm" / name]
+    return [Path(sys.prefix) / "share" / "klamm" / name, cache_folder() / name]
 
 
 def find_archive(java: JavaHome) -> Path | None:
@@ -105,12 +104,5 @@ def _fingerprint(java: JavaHome) -> str:
         release = str(java.version)
     front = front_of_class_path()
     built = str(Path(front).stat().st_mtime_ns) if front else ""
-    parts = (str(java.path), release, str(_spark_home()), front, built)
+    parts = (str(java.path), release, str(spark_home()), front, built)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-
-
-def _spark_home() -> Path | None:
-    if home := os.environ.get("SPARK_HOME"):
-        return Path(home)
-    spec = find_spec("pyspark")
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent

@@ -12,10 +12,10 @@ import os
 import site
 import sys
 import sysconfig
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from klamm.spark.machine_folders import package_folder, spark_home
 from klamm.spark.wrapper_script import quoted, write_wrapper
 
 __all__ = ["worker_python"]
@@ -57,8 +57,8 @@ def worker_python() -> str:
 
 def _archives_of_pip() -> Path | None:
     """Returns the folder of the archives that this environment's Python does not need; None if it needs them."""
-    pyspark, py4j = _folder_of("pyspark"), _folder_of("py4j")
-    if pyspark is None or py4j is None:
+    pyspark, py4j, home = package_folder("pyspark"), package_folder("py4j"), spark_home()
+    if pyspark is None or py4j is None or home is None:
         return None
     installed = {
         *map(sysconfig.get_path, ("purelib", "platlib")),
@@ -67,11 +67,5 @@ def _archives_of_pip() -> Path | None:
     }
     if not {pyspark.resolve().parent, py4j.resolve().parent} <= {Path(each).resolve() for each in installed}:
         return None
-    home = Path(os.environ.get("SPARK_HOME") or pyspark)
     # The archives of another Spark may have another version.
     return home / "python" / "lib" if home.resolve() == pyspark.resolve() else None
-
-
-def _folder_of(package: str) -> Path | None:
-    spec = find_spec(package)
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent

@@ -7,6 +7,8 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
+from klamm.spark.machine_folders import cache_folder
+
 __all__ = ["quoted", "write_wrapper"]
 
 
@@ -21,8 +23,7 @@ def write_wrapper(name: str, script: str) -> Path:
     The folder is in the user's cache, or a temporary folder if the cache is read-only. In the cache, the same script is
     written once. Raises OSError.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "klamm" / f"{name}-{sha256(script.encode()).hexdigest()[:12]}"
+    folder = cache_folder() / f"{name}-{sha256(script.encode()).hexdigest()[:12]}"
     try:
         return _write(folder / "bin" / name, script)
     except OSError:
