@@ -63,8 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
         if not recorded.exists():
             raise KlammError(
                 f"Java {java.version} ({java.path}) wrote no archive of its classes, so Spark starts as before. That "
-                "happens if Spark has a folder with configuration files on its class path (SPARK_HOME/conf, "
-                "HADOOP_CONF_DIR), or if this Java has no archive of its own classes (java -Xshare:dump makes one)"
+                "happens if Spark has a folder with configuration files on its class path (SPARK_CONF_DIR, "
+                "SPARK_HOME/conf, HADOOP_CONF_DIR), or if this Java has no archive of its own classes (java "
+                "-Xshare:dump makes one)"
             )
         recorded.replace(archive)
     if archive == places[0]:  # the other place has archives of other environments
