@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from tests.interop.broker_process import BrokerProcess
 from tests.support.cut_proxy import CutProxy
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from confluent_kafka.admin import ClusterMetadata
+    from confluent_kafka.admin import ClusterMetadata, PartitionMetadata
 
 __all__ = ["CONFIG", "ClusterBrokers"]
 
@@ -183,10 +183,7 @@ class ClusterBrokers:
         """Waits until all replicas of topics are in sync. Raises RuntimeError if they don't become so."""
 
         def is_in_sync() -> bool:
-            found = self._metadata().topics
-            return all(
-                len(partition.isrs) == _BROKERS for topic in topics for partition in found[topic].partitions.values()
-            )
+            return all(len(partition.isrs) == _BROKERS for topic in topics for partition in self._partitions(topic))
 
         self._wait(is_in_sync, "in-sync replicas")
 
@@ -197,8 +194,7 @@ class ClusterBrokers:
 
     def in_sync(self, topic: str) -> set[int]:
         """Returns the brokers that are in sync in a partition of a topic. Raises KafkaException if no broker tells."""
-        found = self._metadata().topics[topic].partitions.values()
-        return {broker for partition in found for broker in partition.isrs}
+        return {broker for partition in self._partitions(topic) for broker in partition.isrs}
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Returns the broker that leads a partition, as soon as there is one."""
@@ -213,8 +209,7 @@ class ClusterBrokers:
         """Waits until other brokers lead all partitions of a topic. Raises RuntimeError if it does not come to that."""
 
         def is_led_by_others() -> bool:
-            found = self._metadata().topics[topic].partitions.values()
-            return {partition.leader for partition in found} <= {*self.numbers} - {broker}
+            return {partition.leader for partition in self._partitions(topic)} <= {*self.numbers} - {broker}
 
         self._wait(is_led_by_others, f"leaders other than {broker}")
 
@@ -225,6 +220,14 @@ class ClusterBrokers:
     def _leader(self, topic: str, partition: int) -> int:
         found = self._metadata().topics.get(topic)
         return -1 if found is None or partition not in found.partitions else found.partitions[partition].leader
+
+    def _partitions(self, topic: str) -> list[PartitionMetadata]:
+        """Returns what one of the brokers knows of a topic. Raises KafkaException if it does not know the topic: the
+        topic is new, and another broker created it."""
+        found = self._metadata().topics.get(topic)
+        if found is None or not found.partitions:
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        return list(found.partitions.values())
 
     def _metadata(self) -> ClusterMetadata:
         """Returns what one of the brokers knows. Raises KafkaException if none answers."""

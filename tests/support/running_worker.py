@@ -56,8 +56,12 @@ def produce(
     settings: Mapping[str, Any] = MappingProxyType({}),
     **options: Any,
 ) -> None:
-    """Writes records, given as key and value."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **settings})
+    """Writes records, given as key and value.
+
+    The producer is idempotent: the leader of a new partition may refuse the first batches for a moment, and then the
+    producer sends them again behind later ones.
+    """
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True, **settings})
     for key, value in records:
         producer.produce(topic, value, key, **options)
         producer.poll(0)
