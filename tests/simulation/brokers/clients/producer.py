@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from klamm.client.conversation import Pending
 
-__all__ = ["Producer", "ProducerIdentity", "Unsent", "produce_request", "send_in_order"]
+__all__ = ["Producer", "ProducerIdentity", "Unsent", "may_be_overtaken", "produce_request", "send_in_order"]
 
 ALL = -1
 _PRODUCE = 0
@@ -80,7 +80,38 @@ def produce_request(
     )
 
 
-_NOT_YET: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS)
+_LEADS_NOT_YET: Final = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+)
+"""Errors of a broker that does not know yet that it leads the partition. No log has a trace of the refused batch."""
+_MAY_BE_WRITTEN: Final = frozenset(
+    {ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+)
+
+
+def may_be_overtaken(sequences: Sequence[int], outcomes: Sequence[ErrorCode | ConnectionFailed]) -> bool:
+    """Returns whether a later batch of these may be in the log of a leader that has refused the first one.
+
+    A broker may get a producer's first batch of a partition before it knows that it leads the partition, and the next
+    batch after that. It refuses the first one and writes the next one, because an unknown producer may begin with any
+    sequence number (KIP-360). From then on, the first batch is out of order. Apache Kafka 4.3 does the same:
+
+    - `KafkaApis.handleProduceRequest` answers UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID for a topic that the
+      broker's `MetadataCache` does not have yet.
+    - `ReplicaManager.getPartitionOrError` and `Partition.appendRecordsToLeader` answer NOT_LEADER_OR_FOLLOWER until
+      `ReplicaManager.applyDelta` has made the broker the leader.
+    - `ProducerAppendInfo.checkSequence` accepts any sequence number if the log knows no epoch of the producer. Kafka's
+      trunk refuses other numbers than 0 if the log never held a record (KAFKA-15591), and accepts them in other logs.
+
+    A batch that too few in-sync replicas refused is not overtaken: klamm's leader remembers it
+    (`ProducerState.write_failed`).
+    """
+    return (
+        bool(sequences)
+        and sequences[0] == 0
+        and outcomes[0] in _LEADS_NOT_YET
+        and any(isinstance(outcome, ConnectionFailed) or outcome in _MAY_BE_WRITTEN for outcome in outcomes[1:])
+    )
 
 
 async def send_in_order(
@@ -190,13 +221,10 @@ class Producer(Participant):
                 self.client.forget(Leader(where))
                 await self.rest(error)
                 continue
+            if not self.client.has_one_broker and may_be_overtaken([each.sequence for each in unsent], outcomes):
+                was_overtaken = True
             unsent, reason = self._sort_out(unsent, outcomes)
-            may_be_lost = self.world.model.partitions[where].cuts > 0
-            # A broker that begins to lead, or that gets a second in-sync replica, may refuse the first batch and take
-            # the next one: an unknown producer may begin with any sequence number, as in Kafka.
-            if reason in _NOT_YET and unsent[0].sequence == 0 and ErrorCode.NONE in outcomes:
-                was_overtaken = not self.client.has_one_broker
-            may_be_lost = may_be_lost or was_overtaken
+            may_be_lost = self.world.model.partitions[where].cuts > 0 or was_overtaken
             if unsent and not self._may_go_on(where, reason, may_be_lost=may_be_lost):
                 return
             if unsent:
