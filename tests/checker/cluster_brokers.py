@@ -15,19 +15,19 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 from tests.interop.broker_process import BrokerProcess
 from tests.support.cut_proxy import CutProxy
 from tests.support.etcd_server import Etcd
 from tests.support.links import Links
 from tests.support.patience import Limit, slowness
+from tests.support.wire import Wire
+
+from klamm.protocol.schema.metadata_request import MetadataRequest
+from klamm.protocol.schema.metadata_response import MetadataResponse, MetadataResponsePartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
-
-    from confluent_kafka.admin import ClusterMetadata, PartitionMetadata
 
 __all__ = ["CONFIG", "ClusterBrokers"]
 
@@ -37,8 +37,9 @@ _LONGEST_SESSION_S: Final = 30
 _BROKERS: Final = 3
 _PREFIX: Final = "checked"
 _PATIENCE_S: Final = 90
-_ANSWER_S: Final = 5
 _LOOK_S: Final = 0.1
+_METADATA: Final = 12
+"""The version of Metadata requests."""
 CONFIG: Final = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -68,9 +69,9 @@ class ClusterBrokers:
         etcd_options: Sequence[str] = (),
         program: Sequence[str] = (),
     ) -> None:
-        """Starts etcd and the brokers with their data in `folder`. `program` is the command line that starts klamm.
+        """Starts etcd and the brokers with their data in `folder`, and waits until all brokers know each other.
 
-        Raises RuntimeError if a broker does not start.
+        `program` is the command line that starts klamm. Raises RuntimeError if a broker does not start.
         """
         self.session_s = min(round(_SESSION_S * slowness()), _LONGEST_SESSION_S)
         """How long a broker is live without keep-alives. On a busy machine brokers would lose shorter sessions without
@@ -100,6 +101,12 @@ class ClusterBrokers:
         self._keeper.start()
         # Before the brokers are killed: the keeper may be starting one.
         self._stack.callback(self._keeper.join)
+        try:
+            # A broker that does not know all others yet refuses a topic with three replicas.
+            self.wait_until_up()
+        except BaseException:
+            self.close()
+            raise
 
     def _create(self, number: int, folder: Path, config: Mapping[str, str], program: Sequence[str]) -> BrokerProcess:
         own = folder / f"broker-{number}"
@@ -176,69 +183,108 @@ class ClusterBrokers:
                 os.kill(broker.pid, signal.SIGCONT)
 
     def wait_until_up(self) -> None:
-        """Waits until all brokers are live. Raises RuntimeError if one does not come back."""
-        self._wait(lambda: self._metadata().brokers.keys() == {*self.numbers}, "live brokers")
+        """Waits until all brokers run, and know that all are live. Raises RuntimeError if one does not come back.
+
+        The others list a broker that was killed until its session ends, so that what they know is not enough.
+        """
+
+        def is_up() -> bool:
+            views = self._views()
+            return len(views) == _BROKERS and all(_live(view) == {*self.numbers} for view in views)
+
+        self._wait(is_up, "live brokers")
 
     def wait_until_in_sync(self, *topics: str) -> None:
-        """Waits until all replicas of topics are in sync. Raises RuntimeError if they don't become so."""
+        """Waits until all brokers run, and know that all replicas of topics are in sync. Raises RuntimeError if they
+        don't become so."""
 
         def is_in_sync() -> bool:
-            return all(len(partition.isrs) == _BROKERS for topic in topics for partition in self._partitions(topic))
+            views = self._views()
+            return len(views) == _BROKERS and all(_are_all_in_sync(view, topic) for view in views for topic in topics)
 
         self._wait(is_in_sync, "in-sync replicas")
 
     def wait_until_not_in_sync(self, broker: int, topic: str) -> None:
         """Waits until a broker is in sync in no partition of a topic. Raises RuntimeError if it does not come to
         that."""
-        self._wait(lambda: broker not in self.in_sync(topic), f"in-sync replicas without broker {broker}")
+        self._wait(lambda: broker not in (self.in_sync(topic) or {broker}), f"in-sync replicas without broker {broker}")
 
     def in_sync(self, topic: str) -> set[int]:
-        """Returns the brokers that are in sync in a partition of a topic. Raises KafkaException if no broker tells."""
-        return {broker for partition in self._partitions(topic) for broker in partition.isrs}
+        """Returns the brokers that are in sync in a partition of a topic according to any running broker; none if the
+        topic is not known yet. Raises OSError if a running broker does not answer."""
+        return {broker for view in self._views() for each in _partitions(view, topic) for broker in each.isr_nodes}
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Returns the broker that leads a partition, as soon as there is one."""
-        self._wait(lambda: self._leader(topic, partition) in self.numbers, "leader")
-        return self._leader(topic, partition)
+        """Returns the broker that leads a partition, as soon as all running brokers know the same one."""
+        found: set[int] = set()
+
+        def is_known() -> bool:
+            found.clear()
+            found.update(self._leaders(topic, partition))
+            return len(found) == 1 and found <= {*self.numbers}
+
+        self._wait(is_known, "leader")
+        return found.pop()
 
     def wait_until_led_by(self, broker: int, topic: str, partition: int) -> None:
         """Waits until a broker leads a partition. Raises RuntimeError if it does not come to that."""
-        self._wait(lambda: self._leader(topic, partition) == broker, f"leader {broker}")
+        self._wait(lambda: self._leaders(topic, partition) == {broker}, f"leader {broker}")
+
+    def wait_until_leading(self, broker: int, topic: str) -> None:
+        """Waits until a broker leads a partition of a topic. Raises RuntimeError if it does not come to that."""
+
+        def is_leading() -> bool:
+            return all(broker in {each.leader_id for each in _partitions(view, topic)} for view in self._views())
+
+        self._wait(is_leading, f"partition that broker {broker} leads")
 
     def wait_until_not_led_by(self, broker: int, topic: str) -> None:
         """Waits until other brokers lead all partitions of a topic. Raises RuntimeError if it does not come to that."""
+        others = {*self.numbers} - {broker}
 
         def is_led_by_others() -> bool:
-            return {partition.leader for partition in self._partitions(topic)} <= {*self.numbers} - {broker}
+            leaders = [{each.leader_id for each in _partitions(view, topic)} for view in self._views()]
+            return all(each and each <= others for each in leaders)
 
         self._wait(is_led_by_others, f"leaders other than {broker}")
 
     def controller(self) -> int:
-        """Returns the broker that is the controller."""
-        return self._metadata().controller_id
+        """Returns the broker that is the controller, as soon as all running brokers know the same one."""
+        found: set[int] = set()
 
-    def _leader(self, topic: str, partition: int) -> int:
-        found = self._metadata().topics.get(topic)
-        return -1 if found is None or partition not in found.partitions else found.partitions[partition].leader
+        def is_known() -> bool:
+            found.clear()
+            found.update(view.controller_id for view in self._views())
+            return len(found) == 1 and found <= {*self.numbers}
 
-    def _partitions(self, topic: str) -> list[PartitionMetadata]:
-        """Returns what one of the brokers knows of a topic. Raises KafkaException if it does not know the topic: the
-        topic is new, and another broker created it."""
-        found = self._metadata().topics.get(topic)
-        if found is None or not found.partitions:
-            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-        return list(found.partitions.values())
+        self._wait(is_known, "controller")
+        return found.pop()
 
-    def _metadata(self) -> ClusterMetadata:
-        """Returns what one of the brokers knows. Raises KafkaException if none answers."""
-        addresses = [broker.bootstrap_servers for broker in self.brokers.values() if broker.is_running]
-        client = AdminClient({"bootstrap.servers": ",".join(addresses), "log_level": 0})
-        return client.list_topics(timeout=_ANSWER_S)
+    def _leaders(self, topic: str, partition: int) -> set[int]:
+        """Returns the leaders of a partition that the running brokers know; -1 if one of them knows none."""
+        return {
+            next((each.leader_id for each in _partitions(view, topic) if each.partition_index == partition), -1)
+            for view in self._views()
+        }
+
+    def _views(self) -> list[MetadataResponse]:
+        """Returns what each running broker knows. Raises OSError if one does not answer, or if none runs.
+
+        The brokers learn of changes one after the other, so a state is reached when all of them know it.
+        """
+        views = []
+        for broker in self.brokers.values():
+            if broker.is_running:
+                with Wire(broker.bootstrap_servers) as wire:
+                    views.append(wire.call(MetadataResponse, _METADATA, MetadataRequest(topics=None)))
+        if not views:
+            raise ConnectionError("no broker is running")
+        return views
 
     def _wait(self, is_true: Callable[[], bool], what: str) -> None:
         limit = Limit(_PATIENCE_S)
         while True:
-            with suppress(KafkaException):
+            with suppress(OSError):
                 if is_true():
                     return
             if self.failure or limit.is_over:
@@ -264,3 +310,17 @@ class ClusterBrokers:
                 finally:
                     self._locks[number].release()
             time.sleep(_LOOK_S)
+
+
+def _live(view: MetadataResponse) -> set[int]:
+    return {broker.node_id for broker in view.brokers}
+
+
+def _partitions(view: MetadataResponse, topic: str) -> list[MetadataResponsePartition]:
+    """Returns the partitions of a topic; none if the broker does not know the topic yet."""
+    return [partition for each in view.topics if each.name == topic for partition in each.partitions]
+
+
+def _are_all_in_sync(view: MetadataResponse, topic: str) -> bool:
+    partitions = _partitions(view, topic)
+    return bool(partitions) and all(len(each.isr_nodes) == _BROKERS for each in partitions)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.interop.broker_process import BrokerProcess
+from tests.support.group_coordinator import ask_coordinator
 
 from klamm.storage.segment.batch_scan import check_batches
 
@@ -37,7 +38,8 @@ class Writer:
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "log_level": 0,
-                "message.timeout.ms": 60_000,
+                # Longer than any wait for acknowledgements, which is what fails if a record has none.
+                "message.timeout.ms": 600_000,
                 "reconnect.backoff.max.ms": 200,
             }
         )
@@ -103,7 +105,7 @@ def read_all(bootstrap_servers: str, partitions: int, *, first: int = 0) -> dict
 def create(bootstrap_servers: str, partitions: int, replication_factor: int = 1, topic: str = TOPIC) -> None:
     """Creates a topic. Raises KafkaException if it is refused."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_topics([NewTopic(topic, partitions, replication_factor)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, replication_factor)])[topic].result(60)
 
 
 class Keeper:
@@ -142,7 +144,7 @@ class Keeper:
     def check(self) -> None:
         """Checks I17: the committed offset is the last acknowledged one, or a later one whose answer was lost."""
         consumer = Consumer(self._settings)
-        (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=60)
+        (found,) = ask_coordinator(lambda: consumer.committed([TopicPartition(TOPIC, 0)], timeout=60))
         consumer.close()
         assert found.error is None
         assert self.acknowledged <= max(found.offset, 0) <= self.tried

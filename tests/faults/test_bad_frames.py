@@ -38,9 +38,7 @@ def peer(broker: Broker) -> Iterator[socket.socket]:
 
 def connect(broker: Broker) -> socket.socket:
     host, port = broker.bootstrap_servers.split(":")
-    connection = socket.create_connection((host, int(port)), timeout=10)
-    connection.settimeout(10)
-    return connection
+    return socket.create_connection((host, int(port)), timeout=60)
 
 
 def frame(api_key: int, version: int, body: bytes, correlation_id: int = 7) -> bytes:

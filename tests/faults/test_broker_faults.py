@@ -165,7 +165,7 @@ def test_syncs_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk
     keeper.commit_for_sure()
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     flushed = NewTopic("flushed", 1, 1, config={"flush.messages": "1"})
-    admin.create_topics([flushed])["flushed"].result(10)
+    admin.create_topics([flushed])["flushed"].result(60)
     assert write_one(servers, "0:before", "flushed") is None
     disk.fail_syncs(errno.EIO, times=1, matching="/flushed-0/")
     assert write_one(servers, "1:lost", "flushed") == KafkaError.KAFKA_STORAGE_ERROR
@@ -334,7 +334,7 @@ def test_full_disk(process: BrokerProcess) -> None:
 
     def write(number: int) -> None:
         writer.produce(TOPIC, value=f"{number}:{'x' * 50_000}", partition=0, on_delivery=delivered)
-        assert writer.flush(20) == 0
+        assert writer.flush(60) == 0
 
     for number in range(20):
         write(number)

@@ -63,6 +63,8 @@ class _Reader:
 def _under_load(cluster: ClusterBrokers) -> Iterator[None]:
     """Lets a producer, a group and a member that commits work meanwhile, and checks afterwards that nothing is lost."""
     create(cluster.bootstrap_servers, _PARTITIONS, 3)
+    # A consumer reports a topic that its broker does not know yet as an error.
+    cluster.wait_until_in_sync(TOPIC)
     writer, keeper = Writer(cluster.bootstrap_servers), Keeper(cluster.bootstrap_servers)
     reader = _Reader(cluster.bootstrap_servers)
     has_ended = threading.Event()

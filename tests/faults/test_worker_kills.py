@@ -18,7 +18,9 @@ from klamm.testing import Broker
 IS_LONG = "KLAMM_FAULT_ROUNDS" in os.environ
 RECORDS = 100_000 if IS_LONG else 6_000
 KILLS = 8 if IS_LONG else 1
-SETTINGS = {"session.timeout.ms": 1_000, "heartbeat.interval.ms": 200}
+# A worker that stops for longer than its session would begin records that its successor has committed.
+SESSION_MS = 10_000
+SETTINGS = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "classic": {"settings": SETTINGS},
     "consumer": {"protocol": "consumer"},
@@ -27,7 +29,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 CONFIG = {
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.session.timeout.ms": "500",
-    "group.consumer.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
 }

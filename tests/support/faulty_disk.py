@@ -14,6 +14,7 @@ import os
 import shutil
 import struct
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -141,8 +142,10 @@ class FaultyDisk:
         uncertain = {Path(place) for _, *places in journal.unsynced_names for place in places if os.path.isabs(place)}
         found = {}
         for path in self._files():
-            if uncertain.isdisjoint((path.resolve(), *path.resolve().parents)):
-                found[path] = self._synced_bytes(journal, path.stat(follow_symlinks=False))
+            # A process that runs may rename a temporary file meanwhile.
+            with suppress(FileNotFoundError):
+                if uncertain.isdisjoint((path.resolve(), *path.resolve().parents)):
+                    found[path] = self._synced_bytes(journal, path.stat(follow_symlinks=False))
         return found
 
     def _synced_bytes(self, journal: _Journal, status: os.stat_result) -> int:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from tests.support.group_coordinator import ask_coordinator
 
 __all__ = ["Record", "Topic", "create_topic"]
 
-_ATTEMPTS_TO_MAKE_AGAIN = 50
 _PATIENCE_S = 60
-_NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
 
 
 class Record(NamedTuple):
@@ -52,7 +51,7 @@ class Topic:
                 self.name, **placed, on_delivery=lambda error, _: failures.append(error) if error else None
             )
             producer.poll(0)
-        assert producer.flush(30) == 0
+        assert producer.flush(_PATIENCE_S) == 0
         assert not failures
 
     def options(self, **more: Any) -> dict[str, str]:
@@ -69,7 +68,7 @@ class Topic:
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
         try:
             asked = [TopicPartition(self.name, index) for index in range(partitions)]
-            return [found.offset for found in _once_loaded(lambda: consumer.committed(asked, timeout=30))]
+            return [found.offset for found in ask_coordinator(lambda: consumer.committed(asked, timeout=_PATIENCE_S))]
         finally:
             consumer.close()
 
@@ -78,7 +77,7 @@ class Topic:
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": "none"})
         try:
             return [
-                consumer.get_watermark_offsets(TopicPartition(self.name, index), timeout=30)[1]
+                consumer.get_watermark_offsets(TopicPartition(self.name, index), timeout=_PATIENCE_S)[1]
                 for index in range(partitions)
             ]
         finally:
@@ -126,30 +125,34 @@ class Topic:
         """Moves the log start of a partition to `offset`, as retention does."""
         self.admin.delete_records([TopicPartition(self.name, partition, offset)])[
             TopicPartition(self.name, partition, offset)
-        ].result(30)
+        ].result(_PATIENCE_S)
 
     def grow(self, partitions: int) -> None:
         """Adds partitions until the topic has `partitions` partitions."""
-        self.admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(30)
-        # Apache Kafka answers before its broker has the new metadata, and a producer gives up at an unknown partition.
-        deadline = time.monotonic() + 30
-        while len(self.admin.list_topics(self.name).topics[self.name].partitions) < partitions:
-            assert time.monotonic() < deadline, "the topic does not get its partitions"
-            time.sleep(0.02)
+        self.admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(_PATIENCE_S)
+        # The brokers may learn of the partitions after the answer, and a producer gives up at an unknown partition.
+        deadline = time.monotonic() + _PATIENCE_S
+        for address in self.bootstrap_servers.split(","):
+            broker = AdminClient({"bootstrap.servers": address})
+            while len(broker.list_topics(self.name, timeout=_PATIENCE_S).topics[self.name].partitions) < partitions:
+                assert time.monotonic() < deadline, "the topic does not get its partitions"
+                time.sleep(0.02)
 
     def delete(self) -> None:
         """Deletes the topic."""
-        self.admin.delete_topics([self.name])[self.name].result(30)
+        self.admin.delete_topics([self.name])[self.name].result(_PATIENCE_S)
 
     def make_again(self, partitions: int) -> None:
         """Creates a topic with the same name as soon as the deletion of the old topic is finished."""
-        for attempt in range(_ATTEMPTS_TO_MAKE_AGAIN):
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
             try:
-                self.admin.create_topics([NewTopic(self.name, partitions, 1)])[self.name].result(30)
+                self.admin.create_topics([NewTopic(self.name, partitions, 1)])[self.name].result(_PATIENCE_S)
                 return
-            except KafkaException:
-                if attempt == _ATTEMPTS_TO_MAKE_AGAIN - 1:
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > deadline:
                     raise
+            time.sleep(0.02)
 
 
 def create_topic(
@@ -166,17 +169,5 @@ def create_topic(
     Records of these tests have old timestamps, so the topic has no retention by time unless a test sets it.
     """
     settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(name, partitions, replication_factor, config=settings)])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, replication_factor, config=settings)])[name].result(_PATIENCE_S)
     return Topic(name, bootstrap_servers, admin)
-
-
-def _once_loaded(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
-    """Repeats `ask` until the coordinator has loaded the offsets, since librdkafka does not retry these errors."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return ask()
-        except KafkaException as error:
-            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)

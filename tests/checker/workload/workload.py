@@ -29,6 +29,7 @@ from tests.checker.workload.roles import (
 )
 from tests.checker.workload.worker import PATIENCE_S, Setting
 from tests.interop.java_client import driver_command
+from tests.support.group_coordinator import ask_coordinator
 from tests.support.patience import Limit, slowness
 
 __all__ = ["Workload"]
@@ -220,7 +221,8 @@ class Workload:
         config = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
         client = Consumer(self._setting.client_config() | config)
         try:
-            return committed_offsets(client, named(partitions), self._setting.stretched(PATIENCE_S))
+            patience_s = self._setting.stretched(PATIENCE_S)
+            return ask_coordinator(lambda: committed_offsets(client, named(partitions), patience_s))
         finally:
             client.close()
 
