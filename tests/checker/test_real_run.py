@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from tests.checker.history import Origins, Poll, Sent, read_history
 from tests.checker.run import HISTORY, Report, run
+from tests.interop.broker_process import BrokerProcess
 from tests.support import faulty_disk
 
 _ROOT = Path(__file__).parents[2]
@@ -88,15 +88,15 @@ def test_a_run_that_is_interrupted(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_run_whose_broker_does_not_come_back(tmp_path: Path) -> None:
+def test_a_run_whose_broker_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the broker does not come back, the run ends with the reason, and the history up to that point is checked."""
+    kill = BrokerProcess.kill
 
-    def break_the_configuration() -> None:
-        _wait_for_answers(tmp_path / HISTORY)
+    def kill_and_break_the_configuration(process: BrokerProcess) -> None:
+        kill(process)
         (tmp_path / "server.properties").write_text("log.segment.bytes=many\n", encoding="utf-8")
 
-    thread = threading.Thread(target=break_the_configuration, daemon=True)
-    thread.start()
+    monkeypatch.setattr(BrokerProcess, "kill", kill_and_break_the_configuration)
     report = run(tmp_path, seconds=10, seed=4, faults=("kill",))
     assert not report.facts.is_whole
     assert "klamm serve did not become ready" in report.facts.end_reason

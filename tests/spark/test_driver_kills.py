@@ -45,7 +45,8 @@ class Drivers:
             maxOffsetsPerTrigger=20,
             kafka_group_id=self.group,
             klamm_group_mode="member",
-            kafka_session_timeout_ms=6_000,
+            # An owner that stops for longer than its session is fenced, also by a pause of a busy machine.
+            kafka_session_timeout_ms=20_000,
             kafka_heartbeat_interval_ms=500,
         )
         driver = SparkDriver(

@@ -217,7 +217,8 @@ def test_a_lost_answer(spark: SparkSession, site: Site, tmp_path: Path, api: str
 def test_other_readers_go_on_after_the_transaction_timeout(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     """If a driver dies within a transaction and does not restart, later records of other producers become readable when
     its transaction timeout is over, and not only after a default timeout, which is a minute or more."""
-    query = Query(spark, site.topic(), tmp_path, **{"kafka.transaction.timeout.ms": "2000"})
+    # The commit must reach the point within this time, also on a busy machine.
+    query = Query(spark, site.topic(), tmp_path, **{"kafka.transaction.timeout.ms": "10000"})
     query.add()
     query.points.stop_at("marker moved", 0)
     with pytest.raises(Exception):  # noqa: B017, PT011
@@ -226,7 +227,7 @@ def test_other_readers_go_on_after_the_transaction_timeout(spark: SparkSession, 
     query.topic.produce([f"other {number}" for number in range(100)])
 
     # `committed` reads up to the last stable offset, so read again until the other producer's records are readable.
-    limit = Limit(15)
+    limit = Limit(30)
     while len(found := committed(query.topic)) < 100:
         assert not limit.is_over, f"{len(found)} of 100 records are readable"
 
@@ -260,13 +261,15 @@ def test_a_broker_that_is_killed_within_a_commit(spark: SparkSession, site: Site
 def test_a_topic_that_is_deleted_within_a_commit(spark: SparkSession, site: Site, tmp_path: Path, point: str) -> None:
     """The query fails with the name of the topic and what the broker said. A topic that is made again stays empty,
     because the marker went with the topic."""
-    haste = {"kafka.max.block.ms": "2000", "kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
-    query = Query(spark, site.topic(), tmp_path, **haste)
+    query = Query(spark, site.topic(), tmp_path)
     query.add()
     query.run()
     query.add()
     query.points.pause_at(point, 1)
-    running = query.start()
+    # The run fails after these times. They also end requests that the broker answers late.
+    running = query.start(
+        kafka_max_block_ms="10000", kafka_delivery_timeout_ms="12000", kafka_request_timeout_ms="10000"
+    )
     query.points.wait_for_pause()
     query.topic.delete()
     query.points.revive()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,10 @@ from tests.support.patience import Limit
 from tests.support.spark_driver import SparkDriver
 from tests.support.spark_topics import Topic, create_topic
 from tests.support.stopping_sink import HALF_STAGED
+
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.transaction_listing import TransactionsClient
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -194,25 +198,31 @@ def test_a_commit_that_takes_longer_than_the_transaction_may(
 ) -> None:
     """The coordinator aborts the transaction: the query fails with the setting to raise, and the next start writes the
     micro-batch."""
-    query = Query(spark, strict_topic, tmp_path, **{"kafka.transaction.timeout.ms": "1000"})
+    query = Query(spark, strict_topic, tmp_path)
     query.add()
     query.points.pause_at(point, 0)
-
-    def revive_late() -> None:
-        query.points.wait_for_pause()
-        time.sleep(2.5)
-        query.points.revive()
-
-    waiting = threading.Thread(target=revive_late)
-    waiting.start()
-    with pytest.raises(Exception, match=r"longer than kafka\.transaction\.timeout\.ms=1000.*raise the timeout"):
-        query.run()
-    waiting.join()
+    # The commit must reach the point within this time, also on a busy machine.
+    running = query.start(kafka_transaction_timeout_ms="10000")
+    query.points.wait_for_pause()
+    _wait_for_abort(strict_topic, query.group_id)
+    query.points.revive()
+    with pytest.raises(Exception, match=r"longer than kafka\.transaction\.timeout\.ms=10000.*raise the timeout"):
+        running.awaitTermination()
     assert committed(strict_topic) == query.written(0)
 
     query.run()
 
     assert committed(strict_topic) == query.written(1)
+
+
+def _wait_for_abort(topic: Topic, transactional_id: str) -> None:
+    """Waits until the coordinator has aborted a transaction that is open."""
+    limit = Limit(60)
+    cluster = Cluster(ClientConfig.from_mapping({"bootstrap.servers": topic.bootstrap_servers}))
+    with closing(TransactionsClient(cluster)) as client:
+        while (found := client.describe(transactional_id)) is None or found.transaction_state != "CompleteAbort":
+            assert not limit.is_over, found
+            time.sleep(0.05)
 
 
 @pytest.mark.skipif(not IS_MATRIX, reason="the shortest retention of offsets is a minute: make faults")

@@ -187,7 +187,9 @@ def test_queries_wait_while_the_high_watermark_is_lower(spark: SparkSession, tmp
     end of the log (KIP-207). A micro-batch that was planned, a query between two micro-batches, and a query that starts
     again wait for another replica. Then they read each record once."""
     sink = _Sink()
-    with Cluster(brokers=3, replication_factor=3, config={"min.insync.replicas": "2"}) as cluster:
+    # The other replica, which can't be reached, stays in sync however long a busy machine takes for a block.
+    config = {"min.insync.replicas": "2", "replica.lag.time.max.ms": "600000"}
+    with Cluster(brokers=3, replication_factor=3, config=config) as cluster:
         topic = _create(cluster, "flights", 1)
         frame = spark.readStream.format("klamm").options(**topic.options(startingOffsets="earliest")).load()
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -97,6 +97,11 @@ def is_over(owner: QueryMember) -> bool:
     return False
 
 
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Returns what the query has logged; the broker in this process has logs of its own."""
+    return [record.getMessage() for record in caplog.records if record.name.startswith("klamm.spark.")]
+
+
 @pytest.fixture
 def members(topic: Topic) -> Iterator[Members]:
     made = Members(topic)
@@ -268,13 +273,13 @@ def test_a_query_that_waits_for_its_broker_says_so_and_when_it_is_over(
     )
     member.start()
     try:
-        eventually(lambda: member.await_ownership(0.01) or bool(caplog.messages))
+        eventually(lambda: member.await_ownership(0.01) or bool(warnings_of(caplog)))
         broker.start()
         assert member.await_ownership(_PATIENCE_S)
         member.leave("the test is over")
     finally:
         broker.stop()
 
-    warnings = [record.getMessage() for record in caplog.records if record.name.startswith("klamm.spark.")]
+    warnings = warnings_of(caplog)
     assert "can't be had, and is asked again and again: no connection to the broker at 127.0.0.1" in warnings[0]
     assert re.fullmatch(r"the coordinator of group 'delays' is there again, after \d+\.\d s", warnings[-1])

@@ -14,7 +14,7 @@ from tests.support.spark_topics import Topic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PATIENCE_S = 30
+_PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -25,7 +25,9 @@ def runs(spark: SparkSession, topic: Topic, tmp_path: Path) -> Runs:
 @pytest.fixture
 def producer(topic: Topic) -> Producer:
     """Returns a transactional producer."""
-    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
+    # The transaction stays open until the test ends it, also while Spark starts a query on a busy machine.
+    settings = {"transactional.id": topic.name, "transaction.timeout.ms": 600_000}
+    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, **settings})
     producer.init_transactions(_PATIENCE_S)
     return producer
 

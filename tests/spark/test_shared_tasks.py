@@ -26,7 +26,7 @@ from klamm.spark.source.tasks.partition_reader import read_range, shared_cluster
 from klamm.spark.source.tasks.task_reader import read_task
 
 _FETCH = 1
-_PATIENCE_S = 30
+_PATIENCE_S = 60
 Row = tuple[str, int, int, bytes | None, bytes | None]
 
 
@@ -157,7 +157,8 @@ def test_offsets_that_are_gone_are_loss(
             for partition, of_one in groupby(by_partition(rows), lambda row: row[1])
         }
         assert offsets == {0: [*range(2, 10)], 1: [*range(4, 10)], 2: [*range(2, 10)]}
-        assert len(caplog.records) == 1
+        # The broker in this process has logs of its own.
+        assert len([record for record in caplog.records if record.name.startswith("klamm.spark")]) == 1
         assert len(fetches) == 3  # all ranges together, the refused range alone, and from the log start
 
 
@@ -165,14 +166,14 @@ def test_an_open_transaction_holds_up_its_range_alone(topic: Topic) -> None:
     """The rows before an open transaction come with the other ranges; then the task waits as for a single range."""
     for partition in range(3):
         topic.produce(range(3), partition)
-    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
+    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name, "transaction.timeout.ms": 600_000})
     producer.init_transactions(_PATIENCE_S)
     producer.begin_transaction()
     for value in ("3", "4"):
         producer.produce(topic.name, value, partition=1)
     assert producer.flush(_PATIENCE_S) == 0
-    more = {"kafka.isolation.level": "read_committed", "kafkaConsumer.pollTimeoutMs": "500"}
-    options = options_of(topic, **more)
+    committed = {"kafka.isolation.level": "read_committed"}
+    options = options_of(topic, **committed, **{"kafkaConsumer.pollTimeoutMs": "500"})
     task = [the_range(topic, 0, 0, 3), the_range(topic, 1, 0, 5), the_range(topic, 2, 0, 3)]
 
     batches = read_task(options.reading_client, task, LossPolicy(fail=True), include_headers=False)
@@ -181,7 +182,8 @@ def test_an_open_transaction_holds_up_its_range_alone(topic: Topic) -> None:
         next(batches)
 
     producer.abort_transaction(_PATIENCE_S)
-    assert len(together(options, task)) == 9
+    # With the usual patience: the marker may be written after the answer.
+    assert len(together(options_of(topic, **committed), task)) == 9
 
 
 def test_a_topic_made_anew_is_not_read_for_the_old_one(new_topic: Callable[..., Topic]) -> None:

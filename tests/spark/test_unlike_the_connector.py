@@ -65,11 +65,13 @@ def test_an_end_within_an_open_transaction(connector: str, topic: Topic, read: C
     For the connector, the records of the open transaction are lost, and `failOnDataLoss` applies.
     """
     topic.produce(range(3), 0)
-    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
-    producer.init_transactions(30)
+    # The transaction stays open during all reads, also on a busy machine.
+    settings = {"transactional.id": topic.name, "transaction.timeout.ms": 600_000}
+    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, **settings})
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic.name, "3", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     ending = {
         "endingOffsets": json.dumps({topic.name: {"0": 4, "1": 0, "2": 0}}),
         "kafka.isolation.level": "read_committed",
@@ -82,7 +84,7 @@ def test_an_end_within_an_open_transaction(connector: str, topic: Topic, read: C
     for options in (ending, ending | GOING_ON):
         with pytest.raises(Exception, match="a transaction may be open there"):
             read("klamm", options)
-    producer.abort_transaction(30)
+    producer.abort_transaction(60)
 
 
 def tasks_in(frame: DataFrame) -> int:

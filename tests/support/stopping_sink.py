@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from pyspark.sql.types import StructType
+from tests.support.patience import Limit
 
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.spark.data_source import KlammDataSource
@@ -148,9 +149,9 @@ class Points:
 
     def wait_for_pause(self) -> None:
         """Waits until a process has reached the point of `pause_at`."""
-        deadline = time.monotonic() + 60
+        limit = Limit(60)
         while not self._paused.exists():
-            assert time.monotonic() < deadline, "no process has come to the point"
+            assert not limit.is_over, "no process has come to the point"
             time.sleep(0.01)
 
     def revive(self) -> None:

@@ -33,10 +33,26 @@ _PATIENCE_S = 240
 _ENDS = [("computing", signal.SIGTERM), ("computing", signal.SIGKILL), ("computed", signal.SIGKILL)]
 if "KLAMM_SPARK_KILLS" not in os.environ:
     _ENDS = _ENDS[-1:]
-_SLOW = """
+# A backfill waits in the phase that this variable names, so that the test can end it there.
+_WAIT_IN = "TEST_WAITS_IN_PHASE"
+_WAITING = """
+import os
 import time
 
 from klamm.pipelines import Pipeline, json, to_topic, topic
+from klamm.pipelines.run.backfill.backfill_record import BackfillRecord
+
+phase = os.environ.get("{variable}")
+store = BackfillRecord.store
+
+
+def store_and_wait(record):
+    store(record)
+    while record.phase == phase == "computed":
+        time.sleep(0.1)
+
+
+BackfillRecord.store = store_and_wait
 
 pipeline = Pipeline("numbers", conf={{
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.sql.shuffle.partitions": 1
@@ -48,11 +64,12 @@ def even(numbers):
     from pyspark.sql import functions as F
 
     @F.udf("int")
-    def slowly(number):
-        time.sleep(0.01)
+    def held(number):
+        while phase == "computing":
+            time.sleep(0.1)
         return number
 
-    return numbers.where("number % 2 = 0").select(slowly("number").alias("number"))
+    return numbers.where("number % 2 = 0").select(held("number").alias("number"))
 """
 
 
@@ -66,11 +83,11 @@ class Shell:
         own = {"PYTHONPATH": paths, "KLAMM_BOOTSTRAP_SERVER": bootstrap_servers}
         self._environment = {**os.environ, **own}
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, "-m", "klamm.cli", *words],
             cwd=self.folder,
-            env=self._environment,
+            env={**self._environment, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -174,12 +191,13 @@ def test_a_backfill_goes_on_after_kill_9(shell: Shell, new_topic: Callable[..., 
     and writes each row once; the group of the live flow has no commits."""
     numbers = new_topic()
     numbers.produce(json.dumps({"number": number}) for number in range(200))
-    (shell.folder / "slow.py").write_text(_SLOW.format(topic=numbers.name), encoding="utf-8")
+    file = _WAITING.format(topic=numbers.name, variable=_WAIT_IN)
+    (shell.folder / "waiting.py").write_text(file, encoding="utf-8")
     place = ("--env", "test", "--from", "0", "--into", f"topic:{numbers.name}-again")
-    words = ("pipeline", "backfill", "slow.py", *place)
+    words = ("pipeline", "backfill", "waiting.py", *place)
 
     for phase, number in _ENDS:
-        process = shell.start(*words)
+        process = shell.start(*words, **{_WAIT_IN: phase})
         _wait_for(shell.folder, process, phase)
         os.killpg(process.pid, number) if number == signal.SIGKILL else process.send_signal(number)
         process.communicate()

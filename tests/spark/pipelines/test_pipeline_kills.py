@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from tests.support.files_of_sink import committed_rows
 from tests.support.number_traffic import NumberTraffic, Origin
+from tests.support.patience import Limit
 from tests.support.pipeline_process import PipelineProcess
 from tests.support.spark_topics import Topic
 
@@ -206,7 +207,11 @@ def _kill_and_compare(killed: Killed, source: random.Random, ends_at: float) -> 
     ends = killed.topic.ends(traffic.partitions)
     for group in ("copied", "copied.dead-letters", "filed", "filed.dead-letters", "distinct"):
         assert killed.topic.committed(f"{killed.name}.{group}", traffic.partitions) == ends, group
-    assert not [pid for run in killed.runs for pid in run.jvms()]
+    # A JVM ends itself when its Python process has ended, which takes a moment.
+    limit = Limit(60)
+    while left := [pid for run in killed.runs for pid in run.jvms()]:
+        assert not limit.is_over, f"these JVMs have outlived their Python process: {left}"
+        time.sleep(0.1)
 
 
 def _compare(what: str, expected: Counter[Any], found: Counter[Any]) -> None:

@@ -81,7 +81,8 @@ def test_two_runs_at_once(start: Callable[..., PipelineProcess], topic: Topic, t
     for name, run in runs.items():
         _wait_until_read(tmp_path, name, 20, run)
 
-    addresses = [line.rpartition(" at ")[2] for line in runs["blue"].text().splitlines() if " at http" in line]
+    told = runs["blue"].log.read_text(encoding="utf-8")
+    addresses = [line.rpartition(" at ")[2] for line in told.splitlines() if " at http" in line]
     assert len(set(addresses)) == 4
     status = [sys.executable, "-m", "klamm.cli", "pipeline", "status", "pipeline.py", "-b", topic.bootstrap_servers]
     for name, run in runs.items():
