@@ -342,6 +342,7 @@ class Cluster:
         return self._running().run(image_of)
 
     def _begin(self, member: ClusterMember) -> None:
+        member.choose_port()
         directory, listener = self.data_dir_of(member.number), f"PLAINTEXT://{_HOST}:{member.port}"
         config = self._settings.config_of(member.number, directory, listener)
 

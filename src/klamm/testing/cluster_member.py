@@ -9,6 +9,7 @@ from typing import Final
 from klamm.broker.server import BrokerServer
 from klamm.metadata.memory_store import MemoryStore
 from klamm.testing.broker_thread import BrokerThread
+from klamm.testing.kept_port import KeptPort
 
 __all__ = ["ClusterMember"]
 
@@ -18,8 +19,7 @@ class ClusterMember:
 
     def __init__(self, number: int) -> None:
         self.number: Final = number
-        self.port = 0
-        """0 until the first start has picked one."""
+        self._port = KeptPort()
         self.thread: BrokerThread | None = None
         """None while the broker is away."""
         self.session: MemoryStore | None = None
@@ -31,9 +31,18 @@ class ClusterMember:
         """Why the broker could not start again after its session had ended."""
 
     @property
+    def port(self) -> int:
+        """The port of the broker; 0 until the first start has picked one."""
+        return self._port.number
+
+    @property
     def is_paused(self) -> bool:
         """Whether the broker is paused."""
         return self.end_pause is not None
+
+    def choose_port(self) -> None:
+        """Picks a port before the first start."""
+        self._port.choose()
 
     def begin(self, make_server: Callable[[], BrokerServer]) -> None:
         """Begins a start, and does not wait."""
@@ -44,7 +53,7 @@ class ClusterMember:
         """Waits until the broker accepts requests. Raises what its start raises."""
         assert self.thread is not None
         try:
-            self.port = self.thread.wait()[0][1]
+            self._port.number = self.thread.wait()[0][1]
         except BaseException:
             self.thread = None
             raise

@@ -19,6 +19,7 @@ from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
 from klamm.testing.broker_thread import OPEN_FILES, BrokerThread
 from klamm.testing.group_control import fence_member, rebalance_group
+from klamm.testing.kept_port import KeptPort
 
 __all__ = ["Broker"]
 
@@ -45,7 +46,7 @@ class Broker:
         self._given_data_dir = Path(data_dir) if data_dir is not None else None
         self._overrides = dict(config or {})
         self._profile: Literal["default", "test"] = profile
-        self._port = port
+        self._port = KeptPort(port)
         self._own_data_dir: Path | None = None
         self._remove_own_data_dir: Callable[[], object] = _nothing
         self._thread: BrokerThread | None = None
@@ -58,7 +59,7 @@ class Broker:
         """
         if self._thread is None:
             raise KlammError("the broker is not running: use `with Broker() as broker:` or call start() first")
-        return f"127.0.0.1:{self._port}"
+        return f"127.0.0.1:{self._port.number}"
 
     @property
     def data_dir(self) -> Path:
@@ -81,12 +82,14 @@ class Broker:
         if self._given_data_dir is None and self._own_data_dir is None:
             self._own_data_dir = Path(tempfile.mkdtemp(prefix="klamm-"))
             self._remove_own_data_dir = weakref.finalize(self, shutil.rmtree, self._own_data_dir, ignore_errors=True)
-        flags = self._overrides | {"log.dirs": str(self.data_dir), "listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
+        self._port.choose()
+        listener = f"PLAINTEXT://127.0.0.1:{self._port.number}"
+        flags = self._overrides | {"log.dirs": str(self.data_dir), "listeners": listener}
         config = BrokerConfig.load(
             flags=flags, environ={}, file=None, profile=self._profile, flags_name="Broker(config=...)"
         )
         thread = BrokerThread(lambda: BrokerServer(config, open_files=OPEN_FILES), "klamm-broker")
-        self._port = thread.start()[0][1]
+        self._port.number = thread.start()[0][1]
         self._thread = thread
         return self
 

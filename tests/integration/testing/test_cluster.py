@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -240,6 +242,17 @@ class TestLife:
             assert len(_read_all(cluster, 12, "wide-")) == 12
             assert cluster.brokers == [1, 2, 3, 4]
             assert (tmp_path / "broker-4").is_dir()
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets two sockets share a port")
+    def test_no_other_program_gets_the_port_of_a_killed_broker(self) -> None:
+        """The system gives the port to no other socket while the broker is away."""
+        with Cluster(brokers=2) as cluster:
+            port = int(cluster.address_of(2).rpartition(":")[2])
+            cluster.kill(2)
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", port))
+            cluster.restart(2)
+            assert cluster.run_in_broker(2, _live_brokers) == {1, 2}
 
     def test_a_broker_that_can_not_come_back(self, tmp_path: Path) -> None:
         """If a broker can't start again after its session has ended, the next call that needs it says why."""

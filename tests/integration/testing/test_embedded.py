@@ -141,6 +141,20 @@ def test_a_restart_keeps_port_and_data() -> None:
         assert _read(broker, 2) == [b"before", b"after"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets two sockets share a port")
+def test_no_other_program_gets_the_port_of_a_stopped_broker() -> None:
+    """The system gives the port to no other socket while the broker is stopped, so that the next start finds it
+    free."""
+    with Broker() as broker:
+        address = broker.bootstrap_servers
+        broker.stop()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", int(address.split(":")[1])))
+        assert not _is_open(address)
+        broker.start()
+        assert broker.bootstrap_servers == address
+
+
 def test_a_folder_that_was_given_is_kept(tmp_path: Path) -> None:
     """A given data folder is kept, and another broker on it has the same cluster id and records."""
 
