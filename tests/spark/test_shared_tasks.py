@@ -166,7 +166,13 @@ def test_an_open_transaction_holds_up_its_range_alone(topic: Topic) -> None:
     """The rows before an open transaction come with the other ranges; then the task waits as for a single range."""
     for partition in range(3):
         topic.produce(range(3), partition)
-    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name, "transaction.timeout.ms": 600_000})
+    producer = Producer(
+        {
+            "bootstrap.servers": topic.bootstrap_servers,
+            "transactional.id": topic.name,
+            "transaction.timeout.ms": 600_000,
+        }
+    )
     producer.init_transactions(_PATIENCE_S)
     producer.begin_transaction()
     for value in ("3", "4"):

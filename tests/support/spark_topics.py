@@ -86,7 +86,7 @@ class Topic:
     def records(self, partitions: int = 3) -> list[list[Record]]:
         """Returns the committed records of each partition, in order, when the markers of all ended transactions are
         written."""
-        self._wait_for_markers()
+        self.wait_for_markers()
         settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": "none", "enable.partition.eof": True}
         consumer = Consumer({**settings, "enable.auto.commit": False})
         found: list[list[Record]] = [[] for _ in range(partitions)]
@@ -111,7 +111,8 @@ class Topic:
             consumer.close()
         return found
 
-    def _wait_for_markers(self) -> None:
+    def wait_for_markers(self) -> None:
+        """Waits until the markers of all ended transactions are written."""
         # Imported late: a test checks that a plain session imports nothing of klamm in the driver.
         from klamm.client.cluster import Cluster
         from klamm.client.config import ClientConfig

@@ -15,11 +15,11 @@ class KeptPort:
     """The port of a broker that may be stopped and started again.
 
     A bound socket that does not listen keeps the port: the system gives it to no other program while the broker is
-    away, and clients find nobody there. The socket is closed with this object.
+    away, and refuses connections to it. The socket is closed with this object.
     """
 
     def __init__(self, number: int = 0) -> None:
-        """`number`: a port that was chosen by someone else, which is not kept; 0 to choose one."""
+        """Takes a port that the caller has chosen, which is not kept; with 0, `choose` chooses one."""
         self.number = number
         """0 until there is one."""
 

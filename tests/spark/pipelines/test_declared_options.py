@@ -106,6 +106,7 @@ def test_options_of_the_source(runs: Runs, name: str, new_topic: Callable[..., T
         producer.produce(numbers.name, value)
     producer.flush(60)
     producer.abort_transaction(60)
+    numbers.wait_for_markers()
     numbers.produce([number(2), "bad 2"])
     pipeline = Pipeline(name)
     options: dict[str, dict[str, str | int | float | bool]] = {
