@@ -59,7 +59,12 @@ _CORE: Final = frozenset(
 _PARTS_OF_CORE: Final = 2
 _PARTS_OF_OTHERS: Final = 5
 # A test of these files takes minutes.
-_PARTS_OF_LONGEST: Final = {"test_driver_kills.py": 10, "test_pipeline_commands.py": 10, "test_tutorial.py": 15}
+_PARTS_OF_LONGEST: Final = {
+    "test_demo.py": 10,
+    "test_driver_kills.py": 10,
+    "test_pipeline_commands.py": 10,
+    "test_tutorial.py": 15,
+}
 _PARTS_ON_KAFKA: Final = 3
 # The gate runs all cases of these tests on klamm, for each commit: one kill of a driver at each point of a micro-batch
 # and between two.
@@ -182,6 +187,12 @@ def topic(new_topic: Callable[..., Topic]) -> Topic:
 def is_apache_kafka() -> bool:
     """Returns whether the broker is Apache Kafka, which supports some features that klamm does not support yet."""
     return IS_APACHE_KAFKA
+
+
+@pytest.fixture(scope="session")
+def brokers(bootstrap_servers: str) -> int:
+    """Returns how many brokers lead the partitions of a topic: a client sends requests to each of them."""
+    return len(bootstrap_servers.split(","))
 
 
 @pytest.fixture

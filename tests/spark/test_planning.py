@@ -50,9 +50,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("more", [{}, {"startingTimestamp": "1"}, {"subscribePattern": "<topic>$"}])
 def test_a_batch_read_of_many_partitions_is_planned_in_a_few_requests(
-    wide_topic: Topic, asked: list[str], more: dict[str, str]
+    wide_topic: Topic, asked: list[str], brokers: int, more: dict[str, str]
 ) -> None:
-    """A batch read of a thousand partitions needs at most six requests: one names all partitions of a broker."""
+    """A batch read of a thousand partitions needs at most six requests: one names all partitions of a broker. Of each
+    further broker it needs three more."""
     named = {key: text.replace("<topic>", wide_topic.name) for key, text in more.items()}
     options = SourceOptions.for_batch(wide_topic.options(**named))
     cluster = Cluster(options.client)
@@ -62,14 +63,18 @@ def test_a_batch_read_of_many_partitions_is_planned_in_a_few_requests(
     cluster.close()
 
     assert [one.end - one.start for one in ranges] == [1] * PARTITIONS
-    assert asked.count("ListOffsetsRequest") == 3  # for the log ends, the starting offsets, and the ending offsets
-    assert len(asked) <= 6
+    # For the log ends, the starting offsets, and the ending offsets.
+    assert asked.count("ListOffsetsRequest") == 3 * brokers
+    assert len(asked) <= 3 + 3 * brokers
 
 
-def test_a_micro_batch_of_many_partitions_takes_two_requests(wide_topic: Topic, asked: list[str]) -> None:
-    """A micro-batch sends one request for the log ends, and one to check that the topic was not created again.
+def test_a_micro_batch_of_many_partitions_takes_two_requests(
+    wide_topic: Topic, asked: list[str], brokers: int
+) -> None:
+    """A micro-batch sends one request for the log ends to each broker, and one to check that the topic was not created
+    again.
 
-    Without new records, the source sends only the request for the log ends.
+    Without new records, the source sends only the requests for the log ends.
     """
     options = SourceOptions.for_stream(wide_topic.options(startingOffsets="earliest"))
     cluster = Cluster(options.client)
@@ -80,12 +85,12 @@ def test_a_micro_batch_of_many_partitions_takes_two_requests(wide_topic: Topic, 
 
     ranges = progress.ranges(start, progress.next_end(start, None))
     assert len(ranges) == PARTITIONS
-    assert sorted(asked) == ["ListOffsetsRequest", "MetadataRequest"]
+    assert sorted(asked) == ["ListOffsetsRequest"] * brokers + ["MetadataRequest"]
 
     asked.clear()
     progress.next_end(progress.latest, None)
     cluster.close()
-    assert asked == ["ListOffsetsRequest"]
+    assert asked == ["ListOffsetsRequest"] * brokers
 
 
 def test_a_topic_that_was_made_anew_is_told_of_once(topic: Topic) -> None:
