@@ -68,9 +68,7 @@ def test_a_batch_read_of_many_partitions_is_planned_in_a_few_requests(
     assert len(asked) <= 3 + 3 * brokers
 
 
-def test_a_micro_batch_of_many_partitions_takes_two_requests(
-    wide_topic: Topic, asked: list[str], brokers: int
-) -> None:
+def test_a_micro_batch_of_many_partitions_takes_two_requests(wide_topic: Topic, asked: list[str], brokers: int) -> None:
     """A micro-batch sends one request for the log ends to each broker, and one to check that the topic was not created
     again.
 
