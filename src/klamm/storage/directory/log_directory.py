@@ -146,11 +146,8 @@ class LogDirectory:
                 # A killed process may have left unsynced names; without a sync the files below them could be lost.
                 has_new_names=not had_clean_shutdown,
             )
-            high_watermark = noted.high_watermarks.get(topic_partition, Offset(0))
-            if log.log_end_offset < high_watermark:
-                self.owner.run.distrust()
-            log.advance_high_watermark(high_watermark)
             self.logs[topic_partition] = log
+        self._restore_high_watermarks(noted.high_watermarks)
         self._is_loaded = True
         _logger.info(
             "opened %d partitions in %s after a %s stop in %.3f s",
@@ -159,6 +156,19 @@ class LogDirectory:
             "clean" if had_clean_shutdown else "first start or an unclean",
             time.perf_counter() - started,
         )
+
+    def _restore_high_watermarks(self, noted: Mapping[TopicPartition, Offset]) -> None:
+        """Sets the high watermarks that an earlier run wrote; after a power failure, only up to the recovery points.
+
+        A power failure may undo a truncation that no sync has followed. Above its recovery point, the log then has the
+        truncated records in the place of committed ones. Kafka believes the checkpoint (`Partition.createLog`).
+        """
+        if any(log.log_end_offset < noted.get(where, 0) for where, log in self.logs.items()):
+            self.owner.run.distrust()
+        has_page_cache = bool(self.owner.run.kept_runs(None))
+        for where, log in self.logs.items():
+            offset = noted.get(where, Offset(0))
+            log.advance_high_watermark(offset if has_page_cache else min(offset, log.recovery_point))
 
     def _request(
         self,

@@ -12,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cleaner import clean, clean_steps, find_dirtiest, run_with
 from tests.support.examples import examples
-from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, found_by_time, read_all, read_bytes
+from tests.support.log_folder import (
+    NOW_MS,
+    ORDERS,
+    LogFolder,
+    append,
+    batch,
+    found_by_time,
+    read_all,
+    read_bytes,
+    sent,
+)
 
 from klamm.config.broker_config import BrokerConfig
 from klamm.protocol.compression import Compression
@@ -77,6 +87,32 @@ def test_the_last_value_of_each_key_stays_where_it_was(folder: LogFolder) -> Non
     assert active.read_bytes() == bytes_of_active
     assert (log.log_start_offset, log.log_end_offset) == (0, 30)
     assert find_dirtiest(folder) is None, "it is clean now"
+
+
+def test_truncated_records_that_come_back_remove_no_committed_ones(folder: LogFolder) -> None:
+    """I3: a power failure undoes a follower's truncation, whose offsets have committed records meanwhile. A cleaning
+    before the next truncation does not take the records that came back for the newest of their keys."""
+    log = _create(folder, min_cleanable_dirty_ratio=0.0)
+    _put(log, ("a", "committed"), ("b", "committed"))
+    for key in ("a", "c"):
+        _roll(folder, log)
+        _put(log, (key, "truncated"))
+    log.flush()
+    before = {path: path.read_bytes() for path in folder.log_files()}
+    log.truncate_to(Offset(2), NOW_MS)
+    log.following.append(sent(2, 1) + sent(3, 1), NOW_MS)
+    log.advance_high_watermark(Offset(4))
+    folder.directory.checkpoint().result()
+    folder.kill()
+    for path, content in before.items():
+        path.write_bytes(content)
+    folder.start()
+
+    log = folder.log()
+    assert len(read_all(log)) == 4
+    clean(folder)
+    log.truncate_to(Offset(2), NOW_MS)
+    assert _values(log) == [(0, "a", "committed"), (1, "b", "committed")]
 
 
 def test_cleaning_survives_a_restart_and_goes_on_where_it_stopped(folder: LogFolder) -> None:

@@ -15,6 +15,7 @@ from tests.support.failing_calls import failing
 from tests.support.log_folder import ORDERS, LogFolder, append, read_all
 
 from klamm.protocol.errors import KafkaError
+from klamm.protocol.types import PartitionIndex, TopicPartition
 from klamm.storage.checkpoints import REPLICATION_OFFSET_FILE
 from klamm.storage.directory.page_cache import identify_page_cache
 from klamm.storage.directory.run_record import RUN_MARK_FILE, RunRecord
@@ -36,6 +37,32 @@ def test_killed_run_is_kept(folder: LogFolder) -> None:
     folder.crash()
     assert folder.directory.owner.run.kept_runs(None) == {"first", "second"}
     assert len(read_all(folder.log())) == 2
+
+
+def test_killed_run_keeps_its_high_watermarks(folder: LogFolder) -> None:
+    """After a kill the logs have all records that were committed, synced or not."""
+    _begin(folder)
+    append(folder.log())
+    folder.directory.checkpoint().result()
+    folder.crash()
+    assert (folder.log().recovery_point, folder.log().high_watermark) == (0, 2)
+
+
+def test_lost_run_keeps_high_watermarks_up_to_its_recovery_points(folder: LogFolder) -> None:
+    """Once one log has lost records, the page cache is lost. Then the others may have records above their recovery
+    points that were truncated and came back, and nothing tells these from committed ones."""
+    _begin(folder)
+    other = TopicPartition("orders", PartitionIndex(1))
+    append(folder.create(other))
+    folder.log().flush()
+    for topic_partition in (ORDERS, other):
+        append(folder.log(topic_partition))
+    folder.directory.checkpoint().result()
+    folder.kill()
+    os.truncate(folder.log_files(other)[0], 0)
+    folder.start()
+    assert (folder.log().recovery_point, folder.log().high_watermark, folder.log().log_end_offset) == (1, 1, 2)
+    assert folder.log(other).high_watermark == 0
 
 
 def test_incomplete_last_batch_is_no_loss(folder: LogFolder) -> None:

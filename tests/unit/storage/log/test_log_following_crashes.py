@@ -117,6 +117,32 @@ def test_offsets_above_a_truncation_do_not_come_back(folder: LogFolder) -> None:
     assert read_bytes(log) == sent(8, 3) + sent(9, 3)
 
 
+def test_truncated_records_that_come_back_are_not_committed(folder: LogFolder) -> None:
+    """I5: a follower truncates records, and takes over others at their offsets, which are committed. If a power failure
+    undoes both, the high watermark of the others is not that of the truncated records: no consumer reads them, and the
+    cleaner does not take them for newer values."""
+    log = folder.create()
+    for _ in range(5):
+        append(log, batch())
+    log.flush()
+    before = read_bytes(log)
+    log.truncate_to(Offset(2), NOW_MS)
+    log.following.append(sent(2, 1) + sent(3, 1), NOW_MS)
+    log.advance_high_watermark(Offset(4))
+    folder.directory.checkpoint().result()
+
+    folder.kill()
+    folder.log_files()[0].write_bytes(before)
+    folder.start()
+
+    log = folder.log()
+    assert read_bytes(log) == before
+    assert log.high_watermark == 2
+    # The log still finds that it diverges: the leader's last epoch that is not above 0 ends at offset 2.
+    assert log.leader_epochs == ((0, 0),)
+    assert log.following.agreed_end(LeaderEpoch(0), Offset(2)) == 2
+
+
 @STRIKES
 def test_log_that_begins_again_is_whole_or_empty(tmp_path: Path, strike: Strike, tries: int) -> None:
     """I8: after a crash the log has all its records, or begins at the new offset. Then it has no leader epoch: one of
