@@ -21,6 +21,7 @@ class CutProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._target_port = target_port
+        self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
         self._is_cut = False
         self._loses_answers = False
@@ -36,12 +37,14 @@ class CutProxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._close(self._listener, *self._sockets)
+        with self._lock:
+            self._close(self._listener, *self._sockets)
 
     def cut(self) -> None:
         """Closes all connections, and every new one at once."""
-        self._is_cut = True
-        self._close(*self._sockets)
+        with self._lock:
+            self._is_cut = True
+            self._close(*self._sockets)
 
     def lose_answers(self) -> None:
         """Takes requests to the server, and loses what it answers. The connections stay open."""
@@ -49,9 +52,10 @@ class CutProxy:
 
     def heal(self) -> None:
         """Serves new connections again. Those whose answers were lost are closed."""
-        if self._loses_answers:
-            self._close(*self._sockets)
-        self._is_cut = self._loses_answers = False
+        with self._lock:
+            if self._loses_answers:
+                self._close(*self._sockets)
+            self._is_cut = self._loses_answers = False
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -65,7 +69,11 @@ class CutProxy:
                 except OSError:
                     self._close(client)
                     continue
-                self._sockets |= {client, server}
+                with self._lock:  # a cut may have come while the connection was made
+                    if self._is_cut:
+                        self._close(client, server)
+                        continue
+                    self._sockets |= {client, server}
                 threading.Thread(target=self._copy, args=(client, server, False), daemon=True).start()
                 threading.Thread(target=self._copy, args=(server, client, True), daemon=True).start()
 
@@ -74,7 +82,8 @@ class CutProxy:
             while part := source.recv(_AT_ONCE_BYTES):
                 if not (is_answer and self._loses_answers):
                     target.sendall(part)
-        self._sockets -= {source, target}
+        with self._lock:
+            self._sockets -= {source, target}
         self._close(source, target)
 
     def _close(self, *sockets: socket.socket) -> None:

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.committed_offsets import committed_offsets
 
 from klamm.client.commit_metadata import metadata_of
 from klamm.worker import Worker
@@ -27,8 +28,9 @@ __all__ = [
     "wait_until",
 ]
 
-FAST = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 200}
-"""Settings with which members notice a rebalance soon."""
+FAST = {"heartbeat.interval.ms": 200}
+"""Settings with which members notice a rebalance soon. No test waits for the end of a session, so it has its default
+length: a member that gets no processor for seconds stays in the group."""
 QUICK_GROUPS = {
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -102,17 +104,9 @@ def wait_until(is_so: Callable[[], object], what: str = "", seconds: float = 60)
 def committed(bootstrap: str, group: str, topic: str, partition: int = 0) -> tuple[int, str]:
     """Returns the committed offset and its metadata; -1001 if there is none."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    ends = time.monotonic() + 30
     try:
-        while True:
-            try:
-                (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=30)
-                return found.offset, metadata_of(found)
-            except KafkaException as error:
-                # Apache Kafka's coordinator may just begin to exist.
-                if error.args[0].code() != KafkaError.NOT_COORDINATOR or time.monotonic() > ends:
-                    raise
-                time.sleep(0.1)
+        (found,) = committed_offsets(consumer, [TopicPartition(topic, partition)])
+        return found.offset, metadata_of(found)
     finally:
         consumer.close()
 

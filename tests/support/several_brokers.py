@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
+from tests.support.ports import free_port
+
 from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.broker.server import BrokerServer
 from klamm.broker.services.peers.peers import PeerConnection
@@ -46,7 +48,7 @@ class SeveralBrokers:
         self._folder = folder
         self._config = config or {}
         self._own = own or {}
-        self._ports = dict.fromkeys(self.ids, 0)
+        self._ports = {node_id: free_port() for node_id in self.ids}
         self._addresses: dict[int, list[tuple[str, int]]] = {}
         self._servers: dict[int, BrokerServer] = {}
         self._loop = asyncio.new_event_loop()

@@ -88,7 +88,6 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> ScriptedConsumer:
     """Returns the consumer that the next member gets."""
     scripted = ScriptedConsumer()
     monkeypatch.setattr(membership, "Consumer", lambda _settings: scripted)
-    monkeypatch.setattr(membership, "_REBALANCE_SECONDS", 0.5)
     return scripted
 
 
@@ -149,8 +148,11 @@ def test_a_refused_commit_is_not_made_after_the_partition_was_lost(
     assert "the last commit of 1 partitions was refused" in caplog.text
 
 
-def test_a_commit_that_is_always_refused_is_told(consumer: ScriptedConsumer, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_commit_that_is_always_refused_is_told(
+    consumer: ScriptedConsumer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The member leaves after some time, with a warning."""
+    monkeypatch.setattr(membership, "_REBALANCE_SECONDS", 0.5)
     consumer.refusals = [KafkaError.ILLEGAL_GENERATION] * 1_000_000
     run_member(consumer)
     assert "the last commit of 1 partitions was refused" in caplog.text

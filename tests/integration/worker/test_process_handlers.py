@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.worker import dying_handlers
-from tests.integration.worker.slow_start_handlers import app
+from tests.integration.worker.slow_start_handlers import DEADLINE_SECONDS, app
 from tests.support.running_worker import wait_until
 
 from klamm.core.delivery.work import Received
@@ -110,6 +110,13 @@ def test_a_process_that_dies_between_two_records_costs_no_attempt() -> None:
     assert (headers, runs.failed_attempts) == ({}, 0)
 
 
+@pytest.fixture
+def slow_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets processes start as slowly as their deadline."""
+    monkeypatch.setenv("SLOW_START_SECONDS", str(DEADLINE_SECONDS))
+
+
+@pytest.mark.usefixtures("slow_start")
 def test_the_end_of_a_worker_does_not_wait_for_processes_that_start() -> None:
     """A process that is closed while it starts is not started again, and its handler is not called."""
     (plan,) = [each for each in app.handlers if "tasks" in each.topics]
@@ -124,6 +131,7 @@ def test_the_end_of_a_worker_does_not_wait_for_processes_that_start() -> None:
         process(b"a", None)
 
 
+@pytest.mark.usefixtures("slow_start")
 def test_the_start_of_a_process_is_not_part_of_a_deadline() -> None:
     """The first record, and those behind a record whose process was killed, have the whole time of their deadline,
     although the process starts more slowly than that.

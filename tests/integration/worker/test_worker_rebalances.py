@@ -23,7 +23,9 @@ from klamm.testing import Broker
 from klamm.worker import Record, Worker
 
 PROTOCOLS: tuple[Any, ...] = ("classic", "consumer")
-CONFIG = {**QUICK_GROUPS, "group.consumer.min.session.timeout.ms": "1500"}
+SESSION_MS = 6_000
+"""Long enough for a member that runs and gets no processor for seconds: only the stopped one loses its session."""
+CONFIG = {**QUICK_GROUPS, "group.consumer.min.session.timeout.ms": str(SESSION_MS)}
 
 
 @pytest.fixture(scope="module")
@@ -171,11 +173,11 @@ def test_threads_commit_nothing_for_a_partition_that_was_lost(servers: str, tmp_
     topic = f"lost-{protocol}"
     create_topic(servers, topic)
     if protocol == "consumer":
-        set_group_config(servers, topic, consumer_session_timeout_ms="1500")
+        set_group_config(servers, topic, consumer_session_timeout_ms=str(SESSION_MS))
     produce(servers, topic, ((b"%d" % number, b"x") for number in range(10)))
     may_end, release_last = tmp_path / "may-end", threading.Event()
     script = tmp_path / "owner.py"
-    settings = {"session.timeout.ms": 1500, "heartbeat.interval.ms": 200} if protocol == "classic" else {}
+    settings = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200} if protocol == "classic" else {}
     script.write_text(
         "import pathlib, time\n"
         "from klamm.worker import Worker\n"

@@ -185,7 +185,8 @@ def test_the_ends_of_an_assignment_have_one_time_limit(servers: str, monkeypatch
 
     with running(app):
         wait_until(lambda: sum(each.partitions for each in app.progress()) == 20)
-    assert sum(timeouts) == pytest.approx(1, abs=0.1)
+    # One limit for each of the twenty would be twenty seconds. A wait that lasts too long leaves less for the others.
+    assert 0 < sum(timeouts) <= 1.001
 
 
 def test_a_coordinator_that_moves_does_not_end_the_worker(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
