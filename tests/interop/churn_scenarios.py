@@ -29,7 +29,8 @@ from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
 
 __all__ = ["SESSION_MS", "ChurnScenarios"]
 
-SESSION_MS: Final = "3000"
+SESSION_MS: Final = "10000"
+"""One test waits for the end of a session. Members that get no processor for some seconds must not lose theirs."""
 REFUSALS: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION}
 
 

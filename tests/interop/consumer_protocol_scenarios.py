@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.client_process import ClientProcess, Member
-from tests.interop.group_scenarios import GroupScenarios, StartClient
+from tests.interop.group_scenarios import SESSION_MS, GroupScenarios, StartClient
 from tests.interop.owner_watch import OwnerWatch, describe_consumer_group
 from tests.interop.record_scenarios import PARTITIONS, places, spread
 from tests.support.group_configs import set_group_config
@@ -45,13 +45,17 @@ class ConsumerProtocolScenarios(GroupScenarios):
 
     @pytest.fixture
     def group(self, bootstrap: str) -> Iterator[str]:
-        """The name of a new group with a short session timeout, which is watched for partitions with two owners."""
+        """The name of a new group, which is watched for partitions with two owners."""
         name = f"group-{uuid.uuid4().hex[:12]}"
-        set_group_config(bootstrap, name, consumer_session_timeout_ms="2000")
         with OwnerWatch(bootstrap, name) as watch:
             yield name
         assert watch.looks, "nobody looked"
         assert not watch.overlaps, watch.overlaps[:5]
+
+    @pytest.fixture
+    def short_sessions(self, bootstrap: str, group: str) -> None:
+        """Gives the group a short session timeout, which is a config of the group."""
+        set_group_config(bootstrap, group, consumer_session_timeout_ms=SESSION_MS)
 
     def test_the_group_is_of_the_consumer_protocol(
         self, client: ClientProcess, bootstrap: str, topic: str, group: str
@@ -135,7 +139,6 @@ class ConsumerProtocolScenarios(GroupScenarios):
     ) -> None:
         """A member with an instance id that closes and returns within the session timeout gets its partitions back,
         without a rebalance for the other members (KIP-345)."""
-        set_group_config(bootstrap, group, consumer_session_timeout_ms="30000")
         stays = client.join("stays", group, topic, group_instance_id="stays", **self.joining)
         returns = client.join("returns", group, topic, group_instance_id="returns", **self.joining)
         for member in (stays, returns):

@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.client_process import ClientProcess
 from tests.interop.record_scenarios import PARTITIONS, places, spread
 
-__all__ = ["GroupScenarios", "committed_offsets"]
+__all__ = ["SESSION_MS", "GroupScenarios", "committed_offsets"]
 
 StartClient = Callable[[], ClientProcess]
 
-SESSION = {"session_timeout_ms": "2000", "heartbeat_interval_ms": "300"}
+SESSION_MS = "6000"
+"""For tests that wait for the end of a session. A member that gets no processor for some seconds must not lose it."""
+SESSION = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": "300"}
 
 
 def committed_offsets(bootstrap: str, group: str) -> set[int]:
@@ -35,6 +38,10 @@ class GroupScenarios:
     """Settings that the members of this client need."""
     session: ClassVar[dict[str, str]] = SESSION
     """Settings of members with a short session timeout."""
+
+    @pytest.fixture
+    def short_sessions(self) -> None:
+        """Shortens the sessions of a group whose members can't set them."""
 
     def test_a_member_rewinds_and_replays(self, client: ClientProcess, topic: str, group: str) -> None:
         """A member that seeks to the beginning reads all its records again, in the same order."""
@@ -80,6 +87,7 @@ class GroupScenarios:
         second.wait_until(lambda m: len(m.records) >= 30, "reads the rest")
         assert second.places == places(10) - first.places
 
+    @pytest.mark.usefixtures("short_sessions")
     def test_partitions_of_a_killed_member_are_taken_over(
         self, client: ClientProcess, start_client: StartClient, topic: str, group: str
     ) -> None:
@@ -96,6 +104,7 @@ class GroupScenarios:
         survivor.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "takes over")
         client.wait_until(lambda: survivor.places | victim.places == places(20), lambda: "records were lost")
 
+    @pytest.mark.usefixtures("short_sessions")
     def test_a_paused_member_is_fenced(
         self, client: ClientProcess, start_client: StartClient, bootstrap: str, topic: str, group: str
     ) -> None:
@@ -123,6 +132,7 @@ class GroupScenarios:
         # The paused member's position was 10. If the broker had accepted its commit, the committed offset would be 10.
         assert committed_offsets(bootstrap, group) == {20}
 
+    @pytest.mark.usefixtures("short_sessions")
     def test_the_seventh_member_idles_and_takes_over(
         self, client: ClientProcess, start_client: StartClient, topic: str, group: str
     ) -> None:

@@ -53,8 +53,18 @@ def bootstrap(workers: Workers) -> str:
     return workers.ready(3)
 
 
-def _leaders(bootstrap: str, topic: str) -> set[int]:
-    found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, PATIENCE_S).topics[topic]
+def _wait_for_leaders(bootstrap: str, topic: str, leaders: set[int]) -> None:
+    """Waits until each worker knows these leaders of a topic that one worker has created."""
+    limit = Limit(PATIENCE_S)
+    for address in bootstrap.split(","):
+        admin = AdminClient({"bootstrap.servers": address})
+        while (found := _leaders(admin, topic)) != leaders:
+            assert not limit.is_over, f"{address} knows the leaders {found}"
+            time.sleep(_PAUSE_S)
+
+
+def _leaders(admin: AdminClient, topic: str) -> set[int]:
+    found = admin.list_topics(topic, PATIENCE_S).topics[topic]
     return {partition.leader for partition in found.partitions.values()}
 
 
@@ -82,13 +92,22 @@ def _committed(bootstrap: str, group: str, topic: str) -> list[int]:
 
 
 def _commit(members: Sequence[Member], bootstrap: str, group: str, topic: str, offset: int) -> None:
-    """Makes the members commit until the group has this offset in each partition: one may be joining again."""
+    """Makes the members commit until the group has this offset in each partition: one may be joining again. No commit
+    is under way when this returns."""
     limit = Limit(PATIENCE_S)
     while _committed(bootstrap, group, topic) != [offset] * PARTITIONS:
         assert not limit.is_over, [member.names() for member in members]
+        before = [_ended_commits(member) for member in members]
         for member in members:
             member.commit()
+        for member, count in zip(members, before, strict=True):
+            member.wait_until(lambda m, count=count: _ended_commits(m) > count, "is told how its commit went")  # type: ignore[misc]
         time.sleep(_PAUSE_S)
+
+
+def _ended_commits(member: Member) -> int:
+    names = member.names()
+    return names.count("committed") + names.count("refused")
 
 
 class WorkersScenarios:
@@ -102,7 +121,7 @@ class WorkersScenarios:
         """Two members share a topic whose partitions lie on three workers. The worker that coordinates the group is
         killed, with its partitions: when it is back, it has the committed offsets, members and producer go on, and
         nothing is lost."""
-        assert _leaders(bootstrap, topic) == {1, 2, 3}
+        _wait_for_leaders(bootstrap, topic, {1, 2, 3})
         members = [
             client.join(name, group, topic, enable_auto_commit="false", **self.joining) for name in ("first", "second")
         ]
@@ -130,7 +149,7 @@ class TransactionScenarios:
     def test_transactions_over_all_workers(self, client: ClientProcess, bootstrap: str, topic: str) -> None:
         """Each transaction writes to the partitions of three workers. Each of them shows the records of the committed
         ones, and none of the aborted one."""
-        assert _leaders(bootstrap, topic) == {1, 2, 3}
+        _wait_for_leaders(bootstrap, topic, {1, 2, 3})
         transactions: list[list[dict[str, Any]]] = [
             [{"partition": index, "value": f"{number}-{index}"} for index in range(PARTITIONS)] for number in range(3)
         ]

@@ -42,7 +42,7 @@ class TestConfluentGroups(GroupScenarios):
     ) -> None:
         """A static member (KIP-345) that is killed and restarted gets its partitions back, without an event for other
         members."""
-        static = {"session_timeout_ms": "20000", "heartbeat_interval_ms": "300"}
+        static = {"session_timeout_ms": "60000", "heartbeat_interval_ms": "300"}
         other = start_client()
         stays = client.join("stays", group, topic, group_instance_id="stays", **static)
         returns = other.join("returns", group, topic, group_instance_id="returns", **static)
@@ -65,6 +65,7 @@ class TestConfluentGroups(GroupScenarios):
         stuck.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
         other = client.join("other", group, topic, **settings)
         other.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
-        client.call("stall", name="stuck", seconds=6)
+        client.call("hold", name="stuck")
         other.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "takes over")
+        client.call("release", name="stuck")
         stuck.wait_until(lambda m: "lost" in m.names() and len(m.assignment or []) == 3, "comes back")

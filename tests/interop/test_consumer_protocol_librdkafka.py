@@ -32,6 +32,7 @@ class TestConfluentConsumerProtocol(ConsumerProtocolScenarios):
         stuck.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
         other = client.join("other", group, topic, **settings)
         other.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
-        client.call("stall", name="stuck", seconds=6)
+        client.call("hold", name="stuck")
         other.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "takes over")
+        client.call("release", name="stuck")
         stuck.wait_until(lambda m: "lost" in m.names() and len(m.assignment or []) == 3, "comes back")

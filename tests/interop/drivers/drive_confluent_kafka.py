@@ -170,6 +170,8 @@ def serve(new_member: Callable[[str, str, dict[str, str]], MemberThread]) -> Non
         "rewind": members.rewind,
         "commit": members.commit,
         "stall": members.stall,
+        "hold": members.hold,
+        "release": members.release,
     }
     perform(operations, sys.stdin)
 

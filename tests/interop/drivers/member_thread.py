@@ -85,6 +85,7 @@ class Members:
     def __init__(self, new: Callable[[str, str, dict[str, str]], MemberThread]) -> None:
         self._new = new
         self._members: dict[str, MemberThread] = {}
+        self._released: dict[str, threading.Event] = {}
 
     def join(self, command: Command) -> None:
         """Starts member "name", which subscribes to "topic"."""
@@ -104,6 +105,19 @@ class Members:
     def stall(self, command: Command) -> None:
         """Makes member "name" pause its polls for some "seconds"."""
         self._members[command["name"]].request(lambda: time.sleep(command["seconds"]))
+
+    def hold(self, command: Command) -> None:
+        """Makes member "name" pause its polls until it is released."""
+        released = self._released[command["name"]] = threading.Event()
+
+        def wait() -> None:
+            released.wait()
+
+        self._members[command["name"]].request(wait)
+
+    def release(self, command: Command) -> None:
+        """Lets member "name" poll again after a hold."""
+        self._released.pop(command["name"]).set()
 
     def commit(self, command: Command) -> None:
         """Makes member "name" commit its position."""
