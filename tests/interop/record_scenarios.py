@@ -11,9 +11,10 @@ import uuid
 from typing import Any, ClassVar
 
 import pytest
-from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.interop.client_process import ClientProcess
+from tests.support.topic_readiness import wait_until_transactions_ended
 
 __all__ = ["MINUTES_AGO", "PARTITIONS", "RecordScenarios", "end_offsets", "places", "spread", "wait_until_written"]
 
@@ -73,18 +74,7 @@ def write_transactions(client: ClientProcess, bootstrap: str, topic: str) -> lis
             else:
                 producer.commit_transaction(30)
                 committed.append(f"{name}-{number}")
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-
-    def end(isolation_level: IsolationLevel) -> int:
-        wanted = {TopicPartition(topic, 0): OffsetSpec.latest()}
-        (future,) = admin.list_offsets(wanted, isolation_level=isolation_level).values()
-        offset: int = future.result(30).offset
-        return offset
-
-    client.wait_until(
-        lambda: end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED),
-        lambda: "markers are missing",
-    )
+    wait_until_transactions_ended(bootstrap, topic, 1)
     client.call("produce", topic=topic, records=[{"partition": 0, "value": "the end"}])
     return [*committed, "the end"]
 

@@ -16,6 +16,7 @@ from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
 from tests.support.limited_group import HOT_PARTITION, group_with_hot_partition
 from tests.support.skewed_topic import HOT_KEY, RECORDS, write_skewed_records
 from tests.support.toolchains import toolchain_is_missing
+from tests.support.topic_readiness import wait_until_transactions_ended
 
 pytestmark = pytest.mark.java
 
@@ -149,6 +150,9 @@ def test_replay_leaves_out_what_a_transaction_did_not_commit(
         metadata = consumer.consumer_group_metadata()
         producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata, PATIENCE_S)
         end(PATIENCE_S)
+    # Waits for the marker of the last transaction, which the end of the transaction does not wait for.
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], PATIENCE_S)
+    assert committed.offset == 2
     consumer.close()
     *rows, _ = _replayed(klamm, group)
     assert [row["value"]["offset"] for row in rows if row["name"] == "OffsetCommit"] == [2]
@@ -182,10 +186,16 @@ def test_explain_says_what_limits_a_group(klamm: Command, kafka: str, group: str
     topic = f"topic-{uuid.uuid4().hex[:12]}"
     klamm.done("topic", "create", topic, "-p", "3")
     with group_with_hot_partition(kafka, topic, group, members=4, **{"group.protocol": protocol}):
-        lines = _until(klamm, ("group", "explain", group, "--measure", "4s"), lambda text: "limited by" in text)
+        # A partition counts from its owner's first commit on.
+        others = "; 1 of 4 members is idle, 2 have no lag that grows"
+        lines = _until(
+            klamm,
+            ("group", "explain", group, "--measure", "4s"),
+            lambda text: "limited by" in text and others in " ".join(text.split()),
+        )
     (limit,) = (line for line in lines if line.startswith("limited by"))
     assert limit.startswith(f"limited by {topic}-{HOT_PARTITION}: ")
-    assert limit.endswith("; 1 of 4 members is idle, 2 have no lag that grows")
+    assert limit.endswith(others)
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
@@ -214,6 +224,7 @@ def test_skew_counts_no_markers(klamm: Command, kafka: str, topic: str) -> None:
         producer.produce(topic, b"v", b"k", partition=2)
         producer.flush(PATIENCE_S)
         end(PATIENCE_S)
+    wait_until_transactions_ended(kafka, topic, 3)
     found = json.loads(klamm.done("topic", "skew", topic, "--json"))
     assert [each["sample_records"] for each in found["partitions"]] == [3, 1, 1]
     assert [each["gaps"] for each in found["partitions"]] == [0, 0, 3]

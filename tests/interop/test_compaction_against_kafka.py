@@ -19,6 +19,7 @@ from tests.interop.broker_process import BrokerProcess
 from tests.interop.conftest import BROKER_CONFIG
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
 from tests.support.toolchains import toolchain_is_missing
+from tests.support.topic_readiness import wait_until_led, wait_until_transactions_ended
 from tests.support.wire import Wire
 
 from klamm.protocol.compression import Compression
@@ -74,6 +75,7 @@ def _create(peer: Peer, topic: str) -> None:
     }
     admin = AdminClient({"bootstrap.servers": peer.bootstrap_servers})
     admin.create_topics([NewTopic(topic, 1, 1, config=configs)])[topic].result(30)
+    wait_until_led(peer.bootstrap_servers, topic, 1)
 
 
 def _set_policy(peer: Peer, topic: str, policy: str) -> None:
@@ -83,6 +85,14 @@ def _set_policy(peer: Peer, topic: str, policy: str) -> None:
         [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]
     ).values()
     changed.result(30)
+    # Apache Kafka's broker applies the change after its controller has answered. Until then it cleans, or does not.
+    deadline = time.monotonic() + 60
+    while True:
+        (described,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+        if described.result(30)["cleanup.policy"].value == policy:
+            return
+        assert time.monotonic() < deadline, f"the policy of {topic} is not {policy}"
+        time.sleep(0.02)
 
 
 def _batches(seed: int, count: int) -> list[bytes]:
@@ -134,6 +144,7 @@ def _produce_transactions(peer: Peer, topic: str, count: int) -> None:
             producer.abort_transaction(30)
         else:
             producer.commit_transaction(30)
+    wait_until_transactions_ended(peer.bootstrap_servers, topic, 1)
 
 
 def _wait_until_clean(peer: Peer, topic: str) -> None:

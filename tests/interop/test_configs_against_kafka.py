@@ -373,7 +373,7 @@ def test_klamm_answers_as_apache_kafka(kafka: KafkaPeer, title: str, tmp_path: P
                 ours = comparable(await klamm.ask(key, version, request))
                 theirs = comparable(kafka.ask(key, version, request))
                 # Apache Kafka's broker applies a change after its controller has answered.
-                patience = time.monotonic() + 10
+                patience = time.monotonic() + 60
                 while ours != theirs and key in READING and time.monotonic() < patience:
                     await asyncio.sleep(0.05)
                     theirs = comparable(kafka.ask(key, version, request))

@@ -69,7 +69,8 @@ def _mirror_maker(folder: Path, properties: str) -> Iterator[Path]:
 
 
 def _produce(servers: str, values: range) -> None:
-    producer = Producer({"bootstrap.servers": servers, "acks": "all", "log_level": 0})
+    # The leader of a new partition may refuse the first batches. An idempotent producer keeps the order nevertheless.
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
     for value in values:
         producer.produce(TOPIC, str(value), str(value % 7))
     assert producer.flush(PATIENCE_S) == 0

@@ -20,6 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 from tests.interop.broker_process import BrokerProcess
 from tests.support.dropping_proxy import DroppingProxy, Loss
 from tests.support.kafka_broker import ApacheKafka
+from tests.support.topic_readiness import wait_until_led, wait_until_transactions_ended
 
 from klamm.client.aio import AsyncConnection
 from klamm.client.config import ClientConfig
@@ -99,6 +100,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             # klamm always offers the second protocol, so the client is patched to see transaction.version=1.
             for cls in (Connection, AsyncConnection):
                 patch.setattr(cls, "offers", property(_first_protocol))
+        config["transaction.state.log.num.partitions"] = "1"  # as here of Apache Kafka: one for all transactional ids
         klamm = BrokerProcess(tmp_path_factory.mktemp("klamm"), config)
         proxy.target = lambda: klamm.bootstrap_servers
         yield Site(proxy, klamm, uses_v2)
@@ -129,21 +131,12 @@ def topic(site: Site) -> str:
 
 
 def new_topic(site: Site, **config: str) -> str:
-    """Creates a topic and waits until its leaders serve it.
-
-    Apache Kafka names a partition's leader before the leader has opened the log. Producers then retry, but a producer
-    with acks=0 gets no error, so its records would be lost.
-    """
+    """Creates a topic and waits until its leaders serve it."""
     name = f"producer-{uuid.uuid4().hex[:12]}"
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin = AdminClient({"bootstrap.servers": site.bootstrap})
     admin.create_topics([NewTopic(name, PARTITIONS, 1, config=settings)])[name].result(60)
-    deadline = time.monotonic() + 60
-    waiting = {Place(name, index) for index in range(PARTITIONS)}
-    while waiting:
-        asked = admin.list_offsets(dict.fromkeys(waiting, OffsetSpec.latest()))
-        waiting = {each for each, answer in asked.items() if answer.exception(60) is not None}
-        assert time.monotonic() < deadline, f"without a leader: {waiting}"
+    wait_until_led(site.bootstrap, name, PARTITIONS)
     return name
 
 
@@ -162,7 +155,9 @@ def place(topic: str, index: int) -> TopicPartition:
 
 
 def consumed(site: Site, topic: str, isolation_level: str = "read_committed") -> list[list[bytes]]:
-    """Returns the values of each partition in order, as librdkafka reads them."""
+    """Returns the values of each partition in order, as librdkafka reads them. No transaction may be open."""
+    if isolation_level == "read_committed":
+        wait_until_transactions_ended(site.bootstrap, topic, PARTITIONS)
     consumer = Consumer(
         {
             "bootstrap.servers": site.bootstrap,
@@ -349,6 +344,8 @@ def test_lost_requests_and_answers_change_no_transaction(
 ) -> None:
     """The producer repeats each lost request of a transaction until the broker answers it, and the request takes effect
     once."""
+    with BlockingProducer(ProducerConfig(config, transactional_id=f"{topic}-before")) as producer:
+        producer.init_transactions()  # a coordinator that just begins would refuse requests, and use up the plan
     with BlockingProducer(ProducerConfig(config, transactional_id=topic, batch_size_bytes=100)) as producer:
         site.proxy.lose(api_key, *LOSSES)
         producer.init_transactions()

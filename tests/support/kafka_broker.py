@@ -237,7 +237,11 @@ class ApacheKafka:
         return self._folder / "data"
 
     def halt(self) -> None:
-        """Stops the broker in order and leaves its data."""
+        """Stops the broker in order and leaves its data. Raises `subprocess.TimeoutExpired` if it does not stop: its
+        files would not be closed."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(timeout=_READY_SECONDS)
         self._end()
 
     def stop(self) -> None:
