@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,10 +10,13 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.follower_reads import RACK_AWARE_SELECTOR, waiting_reads
+from tests.support.patience import Limit
 from tests.support.wire import Wire
 
 from klamm.config.errors import ConfigurationError
+from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_client import decode_fetch_response, encode_fetch_request
 from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from klamm.protocol.types import ZERO_TOPIC_ID
 from klamm.testing import Broker, Cluster
@@ -47,14 +49,15 @@ def _delete(cluster: Cluster) -> None:
 
 
 def _wait(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    limit = Limit(PATIENCE_S)
     while not is_true():
-        assert time.monotonic() < deadline
+        assert not limit.is_over
         time.sleep(0.02)
 
 
 def _produce(cluster: Cluster, *values: str, **config: Any) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", **config})
+    # The leader of a new partition may refuse the first batches. An idempotent producer keeps the order nevertheless.
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, **config})
     for value in values:
         producer.produce(TOPIC, value)
     assert producer.flush(PATIENCE_S) == 0
@@ -71,12 +74,18 @@ def _fetch(
     min_bytes: int = 1,
     epoch: int = -1,
     isolation: int = 0,
+    meanwhile: Callable[[], object] | None = None,
 ) -> FetchPartitionResponse:
+    """Returns a broker's answer. Does `meanwhile` when the request waits at that broker, which is a follower."""
     partition = FetchPartition(0, epoch, offset, -1, -1, 1_000_000, ZERO_TOPIC_ID)
     topics = [FetchTopic(TOPIC, None, [partition])]
     request = FetchRequest(-1, wait_ms, min_bytes, 1_000_000, isolation, 0, -1, topics, [], rack)
     with Wire(cluster.address_of(broker)) as wire:
-        ((topic),) = wire.fetch(version, request).topics
+        wire.send(ApiKey.FETCH, version, encode_fetch_request(version, request))
+        if meanwhile is not None:
+            _wait(lambda: waiting_reads(cluster, broker) == 1)
+            meanwhile()
+        (topic,) = decode_fetch_response(version, wire.receive(ApiKey.FETCH, version)).topics
     (answer,) = topic.partitions
     return answer
 
@@ -171,19 +180,11 @@ def test_a_consumer_with_the_epoch_of_the_leader_before_is_fenced_by_the_followe
     assert _fetch(cluster, 2, epoch=1).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def _later(action: Callable[[], object]) -> threading.Thread:
-    thread = threading.Timer(0.3, action)
-    thread.start()
-    return thread
-
-
 def test_a_waiting_fetch_ends_when_the_follower_may_send_new_records(cluster: Cluster) -> None:
     """The follower answers long before the wait is over, as soon as the new record is below its high watermark."""
     _produce(cluster, "one")
     _settle(cluster, 1)
-    thread = _later(lambda: _produce(cluster, "two"))
-    answer = _fetch(cluster, 2, 1, wait_ms=600_000)
-    thread.join()
+    answer = _fetch(cluster, 2, 1, wait_ms=600_000, meanwhile=lambda: _produce(cluster, "two"))
     assert answer.error_code == 0
     assert _size(answer) > 0
 
@@ -198,9 +199,7 @@ def test_a_waiting_fetch_waits_for_its_minimum(cluster: Cluster) -> None:
         for value in ("two", "six", "ten"):
             _produce(cluster, value)
 
-    thread = _later(produce_three)
-    answer = _fetch(cluster, 2, 1, wait_ms=600_000, min_bytes=3 * size)
-    thread.join()
+    answer = _fetch(cluster, 2, 1, wait_ms=600_000, min_bytes=3 * size, meanwhile=produce_three)
     assert _size(answer) == 3 * size
 
 
@@ -208,9 +207,7 @@ def test_a_waiting_fetch_ends_when_the_follower_begins_to_lead(cluster: Cluster)
     """The fetch is answered by the new leader, although nothing was written."""
     _produce(cluster, "one")
     _settle(cluster, 1)
-    thread = _later(lambda: cluster.move_leader(TOPIC, 0, 2))
-    answer = _fetch(cluster, 2, 1, wait_ms=600_000)
-    thread.join()
+    answer = _fetch(cluster, 2, 1, wait_ms=600_000, meanwhile=lambda: cluster.move_leader(TOPIC, 0, 2))
     assert (answer.error_code, _size(answer)) == (0, 0)
 
 
@@ -218,9 +215,7 @@ def test_a_waiting_fetch_ends_when_the_topic_is_deleted(cluster: Cluster) -> Non
     """The consumer hears at once that there is no such topic."""
     _produce(cluster, "one")
     _settle(cluster, 1)
-    thread = _later(lambda: _delete(cluster))
-    answer = _fetch(cluster, 2, 1, wait_ms=600_000)
-    thread.join()
+    answer = _fetch(cluster, 2, 1, wait_ms=600_000, meanwhile=lambda: _delete(cluster))
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -7,13 +7,16 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.committed_offsets import committed_offsets
 from tests.support.failing_calls import failing
+from tests.support.patience import Limit
 from tests.support.watermarks import watermarks_of
 from tests.support.wire import Wire
 
@@ -40,10 +43,16 @@ def cluster() -> Iterator[Cluster]:
 
 
 def _wait(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    limit = Limit(PATIENCE_S)
     while not is_true():
-        assert time.monotonic() < deadline
+        assert not limit.is_over
         time.sleep(0.02)
+
+
+def _kill(cluster: Cluster, broker: int) -> None:
+    """Kills a broker, and waits until it is not in sync any more: the others decide that after they have missed it."""
+    cluster.kill(broker)
+    _wait(lambda: broker not in _in_sync(cluster))
 
 
 def _client(cluster: Cluster, **config: Any) -> dict[str, Any]:
@@ -137,7 +146,7 @@ def test_group_goes_on_with_its_commits_after_its_coordinator_died(cluster: Clus
     assert coordinator is not None
     cluster.kill(coordinator)
     consumer = Consumer(_client(cluster, group_id="readers"))
-    (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=PATIENCE_S)
+    (found,) = committed_offsets(consumer, [TopicPartition(TOPIC, 0)])
     assert found.offset == 100
     consumer.close()
     assert cluster.coordinator_of("readers") not in (None, coordinator)
@@ -150,7 +159,10 @@ def test_all_brokers_die(cluster: Cluster, is_power_lost: bool) -> None:
     assert not _produce(cluster, range(300))
     first, second, last = cluster.brokers
     for broker in (first, second, last):
-        cluster.kill(broker)
+        if broker == last:
+            cluster.kill(broker)
+        else:
+            _kill(cluster, broker)
         if is_power_lost:
             mark = cluster.data_dir_of(broker) / ".klamm-run"
             mark.write_text(mark.read_text().replace('"boot_id": "', '"boot_id": "another '))
@@ -176,8 +188,8 @@ def test_too_few_replicas_refuse_writes_and_accept_them_again(cluster: Cluster) 
     leader = _leader(cluster)
     others = [broker for broker in cluster.brokers if broker != leader]
     for broker in others:
-        cluster.kill(broker)
-    _wait(lambda: _in_sync(cluster) == {leader})
+        _kill(cluster, broker)
+    assert _in_sync(cluster) == {leader}
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)])
     with Wire(cluster.address_of(leader)) as wire:
         (described,) = wire.call(DescribeTopicPartitionsResponse, 0, request).topics[0].partitions
@@ -264,8 +276,7 @@ def test_a_leader_whose_log_is_offline_keeps_its_followers(monkeypatch: pytest.M
     from its log, and seem to lag; they stay in sync, so that one of them leads as soon as the store is back."""
     waiting: list[Any] = []
     monkeypatch.setattr(FailedLogs, "add", lambda self, topic_partition: waiting.append((self, topic_partition)))
-    config = {"min.insync.replicas": "1", "replica.lag.time.max.ms": "1500"}
-    with Cluster(3, replication_factor=3, config=config, session_timeout_ms=600) as cluster:
+    with Cluster(3, replication_factor=3, config={"min.insync.replicas": "1"}, session_timeout_ms=600) as cluster:
         _create(cluster)
         assert not _produce(cluster, range(10))
         leader = _leader(cluster)
@@ -275,6 +286,7 @@ def test_a_leader_whose_log_is_offline_keeps_its_followers(monkeypatch: pytest.M
         cluster.run_in_broker(leader, _fail_log)
         cluster.heal()
         _wait(lambda: bool(waiting))
+        cluster.run_in_broker(leader, _tolerate_little_lag)  # now, because the followers really lagged before
         time.sleep(3)
         assert _in_sync(cluster) == ALL
         monkeypatch.undo()
@@ -286,6 +298,14 @@ def test_a_leader_whose_log_is_offline_keeps_its_followers(monkeypatch: pytest.M
         cluster.run_in_broker(leader, give_up)
         _wait(lambda: _leader(cluster) not in (leader, NO_BROKER))
         assert _read(cluster, 10) == list(range(10))
+
+
+async def _tolerate_little_lag(server: BrokerServer) -> None:
+    """Sets `replica.lag.time.max.ms`, and lets the broker check the lag of followers with it."""
+    dynamic_config = server.services.dynamic_config
+    dynamic_config.current = replace(dynamic_config.current, replica_lag_time_max_ms=1500)
+    assert server.services.replication is not None
+    server.services.replication._lag_check._is_due.set()
 
 
 def test_a_disk_that_only_reads_is_not_trusted_later(cluster: Cluster) -> None:
@@ -320,7 +340,7 @@ def test_a_replica_that_is_lost_or_damaged_at_the_start_is_copied_again(cluster:
     follower = next(broker for broker in cluster.brokers if broker != leader)
     _wait(lambda: _are_equal(cluster))
     cluster.run_in_broker(follower, _sync_and_checkpoint)
-    cluster.kill(follower)
+    _kill(cluster, follower)
     folder = cluster.data_dir_of(follower) / f"{TOPIC}-0"
     if is_gone:
         shutil.rmtree(folder)
@@ -394,9 +414,11 @@ def test_leaders_return_to_their_preferred_brokers() -> None:
     with Cluster(3, replication_factor=3, config={"leader.imbalance.check.interval.seconds": "1"}) as cluster:
         _create(cluster)
         preferred = _leader(cluster)
+        before = cluster.run_in_broker(preferred, _partition).leader_epoch
         cluster.restart(preferred)
-        assert _leader(cluster) != preferred
-        _wait(lambda: _leader(cluster) == preferred)
+        # Each leader has an epoch of its own: another one led meanwhile, however short that was.
+        _wait(lambda: cluster.run_in_broker(preferred, _partition).leader_epoch >= before + 2)
+        _wait(lambda: cluster.leader_of(TOPIC, 0) == preferred)
 
 
 def test_metrics_tell_of_missing_replicas() -> None:
