@@ -14,6 +14,7 @@ from tests.support.kafka_broker import KafkaUnavailable
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.share_of_gate import is_in_share_of_gate
 from tests.support.toolchains import toolchain_is_missing
+from tests.support.topic_readiness import wait_until_led
 
 pytestmark = [
     pytest.mark.java,
@@ -53,6 +54,8 @@ def _topic(cluster: KafkaCluster, *replicas: list[int]) -> str:
     for _ in range(10):
         producer.produce(name, b"x" * 100, partition=0)
     assert producer.flush(30) == 0
+    for node in cluster.nodes:  # a node hears of the topic a little later, and the commands ask any of them
+        wait_until_led(node.bootstrap_servers, name, len(replicas))
     return name
 
 
@@ -90,10 +93,11 @@ def test_partitions_move_and_leaders_are_elected(cluster: KafkaCluster, klamm: C
     """Replicas are added, moved and removed, and the preferred leader is elected."""
     topic = _topic(cluster, [1], [2])
     assert "2 partitions moved" in klamm.done("cluster", "reassign", topic, "--replication-factor", "2")
-    assert {len(row["isr"].split(",")) for row in klamm.rows("topic", "describe", topic)} == {2}
+    # The command has asked the controller. Other nodes hear of the change a little later.
+    until(lambda: {len(row["isr"].split(",")) for row in klamm.rows("topic", "describe", topic)} == {2})
     klamm.done("cluster", "reassign", topic, "--to", "3", "--replication-factor", "1")
-    assert [row["replicas"] for row in klamm.rows("topic", "describe", topic)] == ["3", "3"]
-    assert klamm.rows("topic", "describe", topic)[0]["high_watermark"] == 10
+    until(lambda: [row["replicas"] for row in klamm.rows("topic", "describe", topic)] == ["3", "3"])
+    until(lambda: klamm.rows("topic", "describe", topic)[0]["high_watermark"] == 10)
     klamm.done("cluster", "reassign", topic, "--to", "1,3", "--replication-factor", "2")
     rows = klamm.rows("cluster", "elect", topic)
     assert {(row["new_leader"], row["result"]) for row in rows} == {(3, "not needed")}
@@ -107,8 +111,12 @@ def test_moves_are_throttled(cluster: KafkaCluster, klamm: Command) -> None:
     out = klamm.done("cluster", "reassign", topic, "--to", "2", "--throttle", "1000000000")
     assert "1 partition moved" in out
     assert "the throttle is removed" in out
-    rows = klamm.rows("topic", "describe", topic, "--configs")
-    assert not any(row["value"] for row in rows if "throttled" in row["key"])
+
+    def is_throttled() -> bool:
+        rows = klamm.rows("topic", "describe", topic, "--configs")
+        return any(row["value"] for row in rows if "throttled" in row["key"])
+
+    until(lambda: not is_throttled())
     klamm.done("cluster", "reassign", topic, "--to", "3", "--no-wait", "--throttle", "1000000000")
     until(lambda: "the throttle is removed" in klamm.done("cluster", "reassign", "--status"))
     assert "throttle" not in klamm.done("cluster", "reassign", "--status")

@@ -42,10 +42,10 @@ LONG_MS: Final = 60_000
 
 
 def run(path: Path, scenario: Callable[[TwoBrokers], Coroutine[Any, Any, None]], **config: Any) -> None:
-    """Runs a scenario with two brokers; fifteen seconds are far more than it needs."""
+    """Runs a scenario with two brokers; a minute is far more than it needs, also on a busy machine."""
 
     async def play() -> None:
-        async with asyncio.timeout(15), TwoBrokers.start(path, **config) as brokers:
+        async with asyncio.timeout(60), TwoBrokers.start(path, **config) as brokers:
             await scenario(brokers)
 
     asyncio.run(play())

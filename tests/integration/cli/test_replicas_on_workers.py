@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import PATIENCE_S, Command, until
+from tests.support.committed_offsets import committed_offsets
 from tests.support.share_of_gate import is_in_share_of_gate
 from tests.support.workers import Workers
 
@@ -43,7 +44,7 @@ def _client(bootstrap_servers: str, **config: Any) -> dict[str, Any]:
 
 def _leaders(bootstrap_servers: str) -> list[int]:
     topic = AdminClient(_client(bootstrap_servers)).list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC]
-    return sorted(topic.partitions[index].leader for index in range(PARTITIONS))
+    return sorted(partition.leader for partition in topic.partitions.values())
 
 
 def _fill(bootstrap_servers: str) -> None:
@@ -62,7 +63,7 @@ def _fill(bootstrap_servers: str) -> None:
 def _check(bootstrap_servers: str) -> None:
     """Checks that the records and the committed offset are there."""
     consumer = Consumer(_client(bootstrap_servers, group_id="billing"))
-    (committed,) = consumer.committed([TopicPartition(TOPIC, 0)], PATIENCE_S)
+    (committed,) = committed_offsets(consumer, [TopicPartition(TOPIC, 0)])
     assert committed.offset == 1
     consumer.assign([TopicPartition(TOPIC, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
     values = {message.value() for message in consumer.consume(PARTITIONS, PATIENCE_S)}
@@ -93,11 +94,11 @@ def test_after_a_clean_stop(start: Start) -> None:
     _check(addresses)
     klamm.done("cluster", "reassign", TOPIC, "--replication-factor", "1")
     klamm.done("cluster", "reassign", "--internal", "--replication-factor", "1")
-    assert {row["replication_factor"] for row in klamm.rows("topic", "list", "--all")} == {1}
+    until(lambda: {row["replication_factor"] for row in klamm.rows("topic", "list", "--all")} == {1})
     assert workers.stop() == 0
     workers = start("--workers", "3")
     addresses = workers.ready(3)
-    assert set(_leaders(addresses)) == {1, 2, 3}
+    until(lambda: set(_leaders(addresses)) == {1, 2, 3})
     _check(addresses)
     assert workers.stop() == 0
 

@@ -172,6 +172,19 @@ def _metrics_of_etcd(machines: Machines) -> str:
         return str(page.read().decode())
 
 
+def _wait_for_brokers(server: str) -> None:
+    """Waits until a broker knows all brokers of the cluster: it hears of the last one a little later."""
+    admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
+    limit = Limit(_PATIENCE_S)
+    while (found := admin.list_topics(timeout=_PATIENCE_S).brokers.keys()) != set(MACHINES):
+        assert not limit.is_over, found
+
+
+def _replicas(admin: AdminClient) -> set[tuple[int, ...]]:
+    topic = admin.list_topics("orders", timeout=_PATIENCE_S).topics["orders"]
+    return {tuple(sorted(each.replicas)) for each in topic.partitions.values()}
+
+
 def test_the_cluster_of_the_page(
     machines: Machines, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,11 +201,14 @@ def test_the_cluster_of_the_page(
     servers = ",".join(machines.address(machine, 9092) for machine in MACHINES)
     monkeypatch.setenv("KLAMM_BOOTSTRAP_SERVER", servers)
 
+    for server in servers.split(","):
+        _wait_for_brokers(server)
     (create,) = re.findall(r"^klamm (topic create .*)$", TEXT, re.MULTILINE)
     assert main(create.split()) == 0
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    topic = admin.list_topics("orders", timeout=_PATIENCE_S).topics["orders"]
-    assert {tuple(sorted(each.replicas)) for each in topic.partitions.values()} == {MACHINES}
+    limit = Limit(_PATIENCE_S)
+    while (found := _replicas(admin)) != {MACHINES}:  # a broker hears of the topic a little later
+        assert not limit.is_over, found
     assert main(["cluster", "describe", "-o", "tsv"]) == 0
     described = capsys.readouterr().out
     assert [f"rack-{machine}" in described for machine in MACHINES] == [True] * 3
@@ -212,7 +228,7 @@ def test_the_cluster_of_the_page(
     errors: list[Any] = []
     for number in range(120):
         producer.produce("orders", str(number), on_delivery=lambda error, _: errors.append(error))
-    limit = Limit(_PATIENCE_S)
+    limit.progressed()
     while producer.flush(1.0):
         assert not limit.is_over, machines.log("klamm-2")
     assert errors == [None] * 120

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import KLAMM, PATIENCE_S
+from tests.support.committed_offsets import committed_offsets
 from tests.support.ports import free_port
 from tests.support.wire import Wire
 from tests.support.workers import Workers
@@ -67,6 +68,11 @@ def _leaders(bootstrap_servers: str) -> list[int]:
     return [topic.partitions[index].leader for index in range(len(topic.partitions))]
 
 
+def _wait_for_leaders(bootstrap_servers: str, leaders: list[int]) -> None:
+    """Waits until a worker knows these leaders: it hears a little later of what another one has changed."""
+    _wait(lambda: sorted(_leaders(bootstrap_servers)) == leaders)
+
+
 def _read(bootstrap_servers: str, count: int) -> list[str]:
     consumer = Consumer(_client(bootstrap_servers, group_id="reader"))
     consumer.assign([TopicPartition(TOPIC, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
@@ -81,7 +87,7 @@ def test_a_killed_worker_is_back_with_its_partitions(start: Start) -> None:
     workers = start("--workers", "3")
     addresses = workers.ready(3)
     _create(addresses, TOPIC, PARTITIONS)
-    assert sorted(_leaders(addresses)) == [1, 1, 2, 2, 3, 3]
+    _wait_for_leaders(addresses, [1, 1, 2, 2, 3, 3])
     producer = Producer(_client(addresses, enable_idempotence=True, retry_backoff_ms=20))
     values = [f"{number:05}" for number in range(3_000)]
     for number, value in enumerate(values):
@@ -92,9 +98,13 @@ def test_a_killed_worker_is_back_with_its_partitions(start: Start) -> None:
             os.kill(killed[2], signal.SIGKILL)
     assert producer.flush(PATIENCE_S) == 0
     assert workers.children()[2] != killed[2]
+
     # The new process has the same port, although the test lets each pick a free one.
-    brokers = AdminClient(_client(addresses)).list_topics(timeout=PATIENCE_S).brokers.values()
-    assert {f"{broker.host}:{broker.port}" for broker in brokers} == set(addresses.split(","))
+    def ports() -> set[str]:
+        brokers = AdminClient(_client(addresses)).list_topics(timeout=PATIENCE_S).brokers.values()
+        return {f"{broker.host}:{broker.port}" for broker in brokers}
+
+    _wait(lambda: ports() == set(addresses.split(",")))
     assert _read(addresses, 3_000) == values
     assert workers.stop() == 0
 
@@ -108,7 +118,7 @@ def test_a_worker_that_is_unregistered_is_back(start: Start) -> None:
     with Wire(addresses.split(",")[0]) as wire:
         assert wire.call(UnregisterBrokerResponse, 0, UnregisterBrokerRequest(broker_id=2)).error_code == 0
     _wait(lambda: workers.children().get(2, before[2]) != before[2])
-    _wait(lambda: sorted(_leaders(addresses)) == [1, 1, 1, 2, 2, 2])
+    _wait_for_leaders(addresses, [1, 1, 1, 2, 2, 2])
     assert workers.stop() == 0
 
 
@@ -137,7 +147,7 @@ def test_workers_stop_when_their_supervisor_dies(start: Start) -> None:
 
 def _committed(bootstrap_servers: str) -> list[int]:
     consumer = Consumer(_client(bootstrap_servers, group_id="billing"))
-    positions = consumer.committed([TopicPartition(TOPIC, index) for index in range(PARTITIONS)], PATIENCE_S)
+    positions = committed_offsets(consumer, [TopicPartition(TOPIC, index) for index in range(PARTITIONS)])
     consumer.close()
     return [position.offset for position in positions]
 
@@ -168,7 +178,7 @@ def test_partitions_follow_the_number_of_workers(start: Start) -> None:
         addresses = workers.ready(int(words[-1]) if words else 1)
         if not step:
             _create(addresses, TOPIC, PARTITIONS)
-        assert sorted(_leaders(addresses)) == leaders
+        _wait_for_leaders(addresses, leaders)
         assert _read(addresses, len(written)) == written
         if step:
             assert _committed(addresses) == [step * 10 + index for index in range(PARTITIONS)]

@@ -34,7 +34,7 @@ def test_status_shows_what_holds_a_commit_up(klamm: Command, broker: Broker) -> 
         return found
 
     with running(app):
-        wait_until(lambda: len(rows()) == 2 and rows()[0]["finished_beyond"])
+        wait_until(lambda: len(found := rows()) == 2 and found[0]["finished_beyond"] and found[1]["committed"] == 1)
         held, free = rows()
         text = klamm("worker", "status", "billing").stdout
         release.set()

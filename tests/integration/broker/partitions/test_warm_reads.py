@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.patience import Limit
 
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.partitions.warm_reads import PAGES_BYTES, WarmRead
@@ -56,15 +57,16 @@ def move(topic: str, offset: int | None, *, to: str | None = "b") -> TargetChose
     return TargetChosen("orders", GroupType.CONSUMER, 2, "uniform", {}, Millis(0), moved)
 
 
-def warmed(broker: Broker, topic: str, *events: TargetChosen, index: int = 1) -> WarmRead | None:
-    """Handles the events; returns the partition's prepared read, or None after one second."""
+def warmed(broker: Broker, topic: str, *events: TargetChosen, index: int = 1, seconds: float = 60) -> WarmRead | None:
+    """Handles the events; returns the partition's prepared read, or None after some seconds."""
 
     async def hand_over(server: BrokerServer) -> WarmRead | None:
         assert server.context is not None
         context = server.context
         WarmHandover(context.partitions, context.warm_reads).on_events(PartitionIndex(0), events)
         partition = context.partitions.get(topic, index)
-        for _ in range(100):
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
             await asyncio.sleep(0.01)
             if partition.warm_read is not None:
                 break
@@ -146,6 +148,16 @@ def mover(
     return consumer
 
 
+def wait_for_warm_reads(broker: Broker, topic: str, indexes: set[int]) -> None:
+    """Delays the first Fetch of partitions until their prepared reads are ready. Without the delay they nearly always
+    are."""
+    limit = Limit(60)
+    for index in indexes:
+        while partition_of(broker, topic, index).warm_read is None:
+            assert not limit.is_over
+            time.sleep(0.01)
+
+
 def make_large_segments(broker: Broker, topic: str) -> list[Path]:
     """Creates a topic whose second partition has four segments of up to four batches of 900 kB; returns the segment
     files."""
@@ -199,12 +211,12 @@ def test_a_partition_that_moves_is_read_from_the_committed_offset_on(broker: Bro
 )
 def test_where_there_is_nothing_to_read_nothing_is_kept(broker: Broker, topic: str, event_offset: int | None) -> None:
     """No read is prepared at the end of the log, beyond it, or without a committed offset."""
-    assert warmed(broker, topic, move(topic, event_offset)) is None
+    assert warmed(broker, topic, move(topic, event_offset), seconds=1) is None
 
 
 def test_a_partition_that_nobody_gets_is_left_alone(broker: Broker, topic: str) -> None:
     """No read is prepared for a partition without a new owner, because the next owner is unknown."""
-    assert warmed(broker, topic, move(topic, 100, to=None)) is None
+    assert warmed(broker, topic, move(topic, 100, to=None), seconds=1) is None
 
 
 def test_a_read_serves_only_what_a_read_now_would_give(broker: Broker, topic: str) -> None:
@@ -233,13 +245,18 @@ def test_a_member_that_joins_finds_its_partition_ready(broker: Broker, topic: st
     fill_first_partition(broker, topic)
     taken = watch_what_is_taken(broker)
     first = mover(broker, topic)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     behind = {0, 1}
     while behind:
         assert time.monotonic() < deadline
         behind -= {message.partition() for message in first.consume(100, 0.2) if message.offset() == RECORDS - 1}
     first.commit(offsets=[TopicPartition(topic, 0, 100), TopicPartition(topic, 1, 100)], asynchronous=False)
-    second = mover(broker, topic)
+
+    def begin(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        wait_for_warm_reads(broker, topic, {each.partition for each in partitions})
+        consumer.incremental_assign(partitions)
+
+    second = mover(broker, topic, begin)
     while not taken and time.monotonic() < deadline:
         first.consume(10, 0.1)
         second.consume(10, 0.1)
@@ -257,11 +274,7 @@ def test_the_partition_of_a_member_that_leaves_is_ready_for_who_gets_it(broker: 
     orphans: set[int] = set()
 
     def begin(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        # Delays the first Fetch until the prepared read is ready. Without the delay it nearly always is.
-        for index in orphans.intersection(each.partition for each in partitions):
-            while partition_of(broker, topic, index).warm_read is None:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+        wait_for_warm_reads(broker, topic, orphans.intersection(each.partition for each in partitions))
         consumer.incremental_assign(partitions)
 
     stays, leaves = mover(broker, topic, begin), mover(broker, topic)

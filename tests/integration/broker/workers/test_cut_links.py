@@ -60,6 +60,8 @@ class Brokers:
         self.leaders: list[int] = []
         self.create_topic()  # the first one waits for the workers
         new_producer(self, "the first")  # creates the topic of the coordinators
+        for broker in (1, 2, 3):
+            new_producer(self, self.coordinated_by(broker))  # waits until the broker coordinates
 
     def address(self, broker: int) -> str:
         return self.bootstrap_servers.split(",")[broker - 1]
@@ -69,19 +71,27 @@ class Brokers:
         self.topic = f"topic-{uuid.uuid4().hex[:8]}"
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(PATIENCE_S)
+        for broker in (1, 2, 3):  # hears of the topic a little later, unless it has created it
+            wait(lambda: set(self._leaders(broker)) == {1, 2, 3})  # noqa: B023 (called in this turn)
+        self.leaders = self._leaders(1)
+
+    def _leaders(self, broker: int) -> list[int]:
+        admin = AdminClient({"bootstrap.servers": self.address(broker)})
         found = admin.list_topics(self.topic, PATIENCE_S).topics[self.topic].partitions
-        self.leaders = [found[index].leader for index in range(PARTITIONS)]
-        assert set(self.leaders) == {1, 2, 3}
+        return [found[index].leader for index in sorted(found)]
 
     def coordinated_by(self, broker: int) -> str:
         """Returns a new transactional id whose coordinator is that broker."""
+        limit = Limit(PATIENCE_S)
         with Wire(self.address(1)) as wire:
             while True:
                 key = f"id-{uuid.uuid4().hex[:8]}"
                 request = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[key])
                 (found,) = wire.call(FindCoordinatorResponse, 4, request).coordinators
-                assert found.error_code == ErrorCode.NONE
-                if found.node_id == broker:
+                if found.error_code != ErrorCode.NONE:  # another broker has just created the topic of the coordinators
+                    assert not limit.is_over, ErrorCode(found.error_code)
+                    time.sleep(0.02)
+                elif found.node_id == broker:
                     return key
 
     def state_of(self, coordinator: int, transactional_id: str) -> str:

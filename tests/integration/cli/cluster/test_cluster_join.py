@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from tests.integration.cli.cluster.conftest import Start
-from tests.integration.cli.conftest import PATIENCE_S, Command
+from tests.integration.cli.conftest import PATIENCE_S, Command, until
 from tests.interop.broker_process import BrokerProcess
+from tests.support.committed_offsets import committed_offsets
 from tests.support.etcd_server import Etcd
 from tests.support.share_of_gate import is_in_share_of_gate
 
@@ -78,7 +79,7 @@ def _fill(broker: BrokerProcess) -> None:
 def _check(broker: BrokerProcess) -> None:
     """Checks that everything that `_fill` wrote is there, and that writes go on."""
     consumer = _consumer(broker, "g")
-    (committed,) = consumer.committed([TopicPartition("orders", 0)], PATIENCE_S)
+    (committed,) = committed_offsets(consumer, [TopicPartition("orders", 0)])
     assert committed.offset == 4
     consumer.assign([TopicPartition("orders", index, 0) for index in range(2)])
     values = sorted((message.value() or b"").decode() for message in consumer.consume(21, PATIENCE_S))
@@ -147,9 +148,15 @@ def test_replicas_are_added_after_a_join(etcd: Etcd, start: Start, command: Comm
     assert {row["replicas"] for row in command.rows("topic", "describe", "orders", *known)} == {"1"}
     command.done("cluster", "reassign", "--replication-factor", "3", "--internal", *known)
     command.done("cluster", "reassign", "orders", "--replication-factor", "3", "--throttle", "50000000", *known)
-    rows = command.rows("topic", "describe", *known)
-    assert {"orders", "__consumer_offsets", "__transaction_state"} == {row["topic"] for row in rows}
-    assert {tuple(sorted(row["isr"].split(","))) for row in rows} == {("1", "2", "3")}
+
+    def in_sync() -> dict[str, set[tuple[str, ...]]]:
+        found: dict[str, set[tuple[str, ...]]] = {}
+        for row in command.rows("topic", "describe", *known):
+            found.setdefault(row["topic"], set()).add(tuple(sorted(row["isr"].split(","))))
+        return found
+
+    expected = {topic: {("1", "2", "3")} for topic in ("orders", "__consumer_offsets", "__transaction_state")}
+    until(lambda: in_sync() == expected)
     first.stop()
     _check(second)
     _transaction(third, "more", commit=True)
