@@ -242,15 +242,18 @@ def test_a_transaction_whose_answer_is_lost_has_an_unknown_outcome(own_etcd: Cal
         store = await EtcdStore.open(through(proxy, etcd), session_timeout_s=60)
         seen = await watched(store)
         await store.transact({}, [Change("a", b"0")])
+        other = await EtcdStore.open(etcd.address())
+        seen_by_other = await watched(other)
         proxy.lose_answers()
         sent = asyncio.ensure_future(store.transact({}, [Change("b", b"1")]))
-        await asyncio.sleep(1)
+        await until(lambda: "b" in seen_by_other[-1].entries)
         proxy.heal()
         with pytest.raises(OutcomeUnknown):
             await sent
         assert seen[-1].entries.keys() == {"b"}
         assert await store.transact({"b": seen[-1].revision}, [Change("b", b"2")]) == seen[-1].revision
         await store.close()
+        await other.close()
 
     with CutProxy(etcd.members[0].port) as proxy:
         _within(scenario(proxy))
@@ -263,7 +266,7 @@ def test_a_session_is_lost_when_etcd_does_not_answer(own_etcd: Callable[..., Etc
     (member,) = etcd.members
 
     async def scenario() -> None:
-        store = await EtcdStore.open(etcd.address(), session_timeout_s=2)
+        store = await EtcdStore.open(etcd.address(), session_timeout_s=6)
         await store.transact({}, [Change("live/1", b"", is_leased=True)])
         lost = asyncio.Event()
         calls: list[float] = []
