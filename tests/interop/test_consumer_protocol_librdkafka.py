@@ -24,6 +24,7 @@ class TestConfluentConsumerProtocol(ConsumerProtocolScenarios):
     # such a group, because the upgrade would lose the user data.
     classic: ClassVar[dict[str, str]] = {"partition_assignment_strategy": "range", "heartbeat_interval_ms": "300"}
 
+    @pytest.mark.usefixtures("short_sessions")  # librdkafka sends no heartbeats any more, and does not leave
     def test_a_member_that_stops_polling_is_replaced(self, client: ClientProcess, topic: str, group: str) -> None:
         """A member that does not poll within max.poll.interval.ms loses its partitions, and joins again when it polls
         (KIP-62)."""
