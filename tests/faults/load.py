@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.interop.broker_process import BrokerProcess
-from tests.support.group_coordinator import ask_coordinator
+from tests.support.group_coordinator import committed_by_group
 
 from klamm.storage.segment.batch_scan import check_batches
 
@@ -144,7 +144,7 @@ class Keeper:
     def check(self) -> None:
         """Checks I17: the committed offset is the last acknowledged one, or a later one whose answer was lost."""
         consumer = Consumer(self._settings)
-        (found,) = ask_coordinator(lambda: consumer.committed([TopicPartition(TOPIC, 0)], timeout=60))
+        (found,) = committed_by_group(consumer, [TopicPartition(TOPIC, 0)])
         consumer.close()
         assert found.error is None
         assert self.acknowledged <= max(found.offset, 0) <= self.tried

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tests.support.patience import Limit
 
-__all__ = ["ask_coordinator"]
+__all__ = ["ask_coordinator", "committed_by_group"]
 
 T = TypeVar("T")
 
@@ -36,3 +36,8 @@ def ask_coordinator(ask: Callable[[], T]) -> T:
             if error.args[0].code() not in _NOT_YET or limit.is_over:
                 raise
             time.sleep(_PAUSE_S)
+
+
+def committed_by_group(consumer: Consumer, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Returns what the consumer's group has committed, as soon as its coordinator answers."""
+    return ask_coordinator(lambda: consumer.committed(list(partitions), timeout=_PATIENCE_S))

@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.support.committed_offsets import committed_offsets
+from tests.support.group_coordinator import committed_by_group
 
 from klamm.client.commit_metadata import metadata_of
 from klamm.worker import Worker
@@ -105,7 +105,7 @@ def committed(bootstrap: str, group: str, topic: str, partition: int = 0) -> tup
     """Returns the committed offset and its metadata; -1001 if there is none."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
-        (found,) = committed_offsets(consumer, [TopicPartition(topic, partition)])
+        (found,) = committed_by_group(consumer, [TopicPartition(topic, partition)])
         return found.offset, metadata_of(found)
     finally:
         consumer.close()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from tests.support.group_coordinator import ask_coordinator
+from tests.support.group_coordinator import committed_by_group
 
 __all__ = ["Record", "Topic", "create_topic"]
 
@@ -68,7 +68,7 @@ class Topic:
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
         try:
             asked = [TopicPartition(self.name, index) for index in range(partitions)]
-            return [found.offset for found in ask_coordinator(lambda: consumer.committed(asked, timeout=_PATIENCE_S))]
+            return [found.offset for found in committed_by_group(consumer, asked)]
         finally:
             consumer.close()
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.support.group_coordinator import ask_coordinator
+from tests.support.group_coordinator import committed_by_group
 
 from klamm.core.delivery.commit_text import decode_note
 from klamm.protocol.types import Offset
@@ -88,7 +88,7 @@ class WorkerGroup:
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": self._options["group"]})
         try:
             wanted = [TopicPartition("records", partition) for partition in range(_PARTITIONS)]
-            for each in ask_coordinator(lambda: consumer.committed(wanted, timeout=30)):
+            for each in committed_by_group(consumer, wanted):
                 if each.offset >= 0:
                     note = decode_note(Offset(each.offset), each.metadata)
                     self._covered.append(_Covered(time.monotonic(), each.partition, each.offset, note.finished))
@@ -102,7 +102,7 @@ class WorkerGroup:
             wanted = [TopicPartition("records", partition) for partition in range(_PARTITIONS)]
             return all(
                 each.offset == consumer.get_watermark_offsets(each, timeout=30)[1]
-                for each in ask_coordinator(lambda: consumer.committed(wanted, timeout=30))
+                for each in committed_by_group(consumer, wanted)
             )
         finally:
             consumer.close()

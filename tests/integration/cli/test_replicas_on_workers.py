@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import PATIENCE_S, Command, until
-from tests.support.committed_offsets import committed_offsets
+from tests.support.group_coordinator import committed_by_group
 from tests.support.share_of_gate import is_in_share_of_gate
 from tests.support.workers import Workers
 
@@ -63,7 +63,7 @@ def _fill(bootstrap_servers: str) -> None:
 def _check(bootstrap_servers: str) -> None:
     """Checks that the records and the committed offset are there."""
     consumer = Consumer(_client(bootstrap_servers, group_id="billing"))
-    (committed,) = committed_offsets(consumer, [TopicPartition(TOPIC, 0)])
+    (committed,) = committed_by_group(consumer, [TopicPartition(TOPIC, 0)])
     assert committed.offset == 1
     consumer.assign([TopicPartition(TOPIC, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
     values = {message.value() for message in consumer.consume(PARTITIONS, PATIENCE_S)}

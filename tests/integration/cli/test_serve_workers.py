@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import KLAMM, PATIENCE_S
-from tests.support.committed_offsets import committed_offsets
+from tests.support.group_coordinator import committed_by_group
 from tests.support.ports import free_port
 from tests.support.wire import Wire
 from tests.support.workers import Workers
@@ -147,7 +147,7 @@ def test_workers_stop_when_their_supervisor_dies(start: Start) -> None:
 
 def _committed(bootstrap_servers: str) -> list[int]:
     consumer = Consumer(_client(bootstrap_servers, group_id="billing"))
-    positions = committed_offsets(consumer, [TopicPartition(TOPIC, index) for index in range(PARTITIONS)])
+    positions = committed_by_group(consumer, [TopicPartition(TOPIC, index) for index in range(PARTITIONS)])
     consumer.close()
     return [position.offset for position in positions]
 

@@ -24,7 +24,7 @@ from confluent_kafka import (
 )
 from confluent_kafka import KafkaError as ClientError
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.support.committed_offsets import committed_offsets
+from tests.support.group_coordinator import committed_by_group
 from tests.support.patience import Limit
 from tests.support.wire import Wire
 
@@ -455,7 +455,7 @@ class TestGroups:
         assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         shared_cluster.restart(coordinator)
         reader = Consumer(_client(shared_cluster, group_id=group))
-        assert [each.offset for each in committed_offsets(reader, [TopicPartition(TOPIC, 0)])] == [7]
+        assert [each.offset for each in committed_by_group(reader, [TopicPartition(TOPIC, 0)])] == [7]
         reader.close()
         _wait(lambda: member.has_all)
         member.close()

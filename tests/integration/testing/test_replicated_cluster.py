@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.support.committed_offsets import committed_offsets
 from tests.support.failing_calls import failing
+from tests.support.group_coordinator import committed_by_group
 from tests.support.patience import Limit
 from tests.support.watermarks import watermarks_of
 from tests.support.wire import Wire
@@ -146,7 +146,7 @@ def test_group_goes_on_with_its_commits_after_its_coordinator_died(cluster: Clus
     assert coordinator is not None
     cluster.kill(coordinator)
     consumer = Consumer(_client(cluster, group_id="readers"))
-    (found,) = committed_offsets(consumer, [TopicPartition(TOPIC, 0)])
+    (found,) = committed_by_group(consumer, [TopicPartition(TOPIC, 0)])
     assert found.offset == 100
     consumer.close()
     assert cluster.coordinator_of("readers") not in (None, coordinator)

@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from tests.integration.cli.cluster.conftest import Start
 from tests.integration.cli.conftest import PATIENCE_S, Command, until
 from tests.interop.broker_process import BrokerProcess
-from tests.support.committed_offsets import committed_offsets
 from tests.support.etcd_server import Etcd
+from tests.support.group_coordinator import committed_by_group
 from tests.support.share_of_gate import is_in_share_of_gate
 
 from klamm.storage.directory.meta_properties import MetaProperties
@@ -79,7 +79,7 @@ def _fill(broker: BrokerProcess) -> None:
 def _check(broker: BrokerProcess) -> None:
     """Checks that everything that `_fill` wrote is there, and that writes go on."""
     consumer = _consumer(broker, "g")
-    (committed,) = committed_offsets(consumer, [TopicPartition("orders", 0)])
+    (committed,) = committed_by_group(consumer, [TopicPartition("orders", 0)])
     assert committed.offset == 4
     consumer.assign([TopicPartition("orders", index, 0) for index in range(2)])
     values = sorted((message.value() or b"").decode() for message in consumer.consume(21, PATIENCE_S))
