@@ -18,8 +18,9 @@ from klamm.cli.log.replay_view import group_lines, record_words
 from klamm.cli.output import show_rows
 from klamm.core.coordinator.java_hash import partition_for
 from klamm.insight.errors import ClusterError
-from klamm.insight.group.coordinator_state import CoordinatorState, ReplayedGroup, ReplayedRecord
+from klamm.insight.group.coordinator_state import CoordinatorState, ReplayedRecord
 from klamm.insight.group.member_names import MemberNames
+from klamm.insight.group.replayed_group import ReplayedGroup
 from klamm.insight.plain_message import plain
 from klamm.insight.topic.partition_records import PartitionReader
 from klamm.insight.topic.topic_directory import TopicDirectory

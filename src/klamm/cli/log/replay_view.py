@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from klamm.insight.group.coordinator_state import ReplayedGroup, ReplayedMember, ReplayedRecord
+from klamm.insight.group.coordinator_state import ReplayedRecord
 from klamm.insight.group.member_names import MemberNames
+from klamm.insight.group.replayed_group import ReplayedGroup, ReplayedMember
 from klamm.insight.plain_message import plain
 from klamm.insight.words import count, enumeration, partition_names
 

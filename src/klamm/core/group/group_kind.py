@@ -7,10 +7,12 @@ finds the kind that has the group of a request (`group_registry.py`), and lets t
 2. Give the kind a wing (a subfolder) next to `classic/` and `consumer/`, with a group that meets `Group` (`group.py`),
    a store that meets `KindStore` (`group_store.py`) and decisions that meet `KindShard`. The examples are
    `consumer/consumer_store.py` and `consumer/consumer_shard.py`.
-3. Add an entry to `group_kinds.py`. Then the kind's records are replayed and its timers expire, its groups are loaded,
-   listed, measured, deleted and expired, and the kind decides on the requests that groups of any kind may get.
-4. For each API that only this kind has, such as ConsumerGroupHeartbeat, add a method to `GroupShard` (`shard.py`), a
-   method to `klamm.runtime.group_coordinator`, and a handler to `klamm.broker.handlers`.
+3. Add an entry to `group_kinds.py`. Then the kind's records are replayed, its timers expire, the outcomes of its
+   background tasks reach it, its groups are loaded, listed, measured, deleted and expired, and the kind decides on the
+   requests that groups of any kind may get.
+4. For each API that only this kind has, such as ConsumerGroupHeartbeat, add a method to the kind's decisions, a method
+   to `GroupShard` (`shard.py`) that calls it, a method to `klamm.runtime.group_coordinator`, and a handler to
+   `klamm.broker.handlers`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
-from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket, TimerKey, TimerKind
+from klamm.core.coordinator.shard_contract import BackgroundTask, ClientContext, Result, Ticket, TimerKey, TimerKind
 from klamm.core.group.assignors.assignor import Assignor
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.group import Group
@@ -91,6 +93,9 @@ class KindShard(Protocol):
 
     def on_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decides what follows from an expired timer of this kind."""
+
+    def on_task(self, task: BackgroundTask, outcome: object, now: Millis) -> Result:
+        """Decides on the outcome of a background task of this kind: the result of `run`, or its exception."""
 
     def rebalance(self, group_id: str, now: Millis) -> Result:
         """Makes the group rebalance because an administrator asks for it. Raises GROUP_ID_NOT_FOUND."""
@@ -162,6 +167,8 @@ class GroupKind(NamedTuple):
     """The states of its groups; the values are the names on the wire."""
     timers: Collection[TimerKind]
     """The timers that `KindShard.on_timer` decides on."""
+    tasks: Collection[type]
+    """The background tasks whose outcomes `KindShard.on_task` decides on."""
 
 
 S = TypeVar("S", bound=KindShard)

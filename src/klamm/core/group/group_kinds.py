@@ -9,7 +9,7 @@ from klamm.core.group.classic.callbacks import CLASSIC_TIMERS
 from klamm.core.group.classic.classic_shard import ClassicShard
 from klamm.core.group.classic.classic_store import ClassicStore
 from klamm.core.group.classic.group_state import GroupState
-from klamm.core.group.consumer.callbacks import CONSUMER_TIMERS
+from klamm.core.group.consumer.callbacks import CONSUMER_TASKS, CONSUMER_TIMERS
 from klamm.core.group.consumer.consumer_shard import ConsumerShard
 from klamm.core.group.consumer.consumer_store import ConsumerStore
 from klamm.core.group.consumer.group_state import ConsumerGroupState
@@ -19,8 +19,14 @@ from klamm.core.group.group_store import GroupStore
 __all__ = ["GROUP_KINDS", "STATE_NAMES", "TYPE_NAMES", "empty_store"]
 
 GROUP_KINDS: Final[Sequence[GroupKind]] = (
-    GroupKind(store=ClassicStore, shard=ClassicShard, states=GroupState, timers=CLASSIC_TIMERS.keys()),
-    GroupKind(store=ConsumerStore, shard=ConsumerShard, states=ConsumerGroupState, timers=CONSUMER_TIMERS.keys()),
+    GroupKind(store=ClassicStore, shard=ClassicShard, states=GroupState, timers=CLASSIC_TIMERS.keys(), tasks=()),
+    GroupKind(
+        store=ConsumerStore,
+        shard=ConsumerShard,
+        states=ConsumerGroupState,
+        timers=CONSUMER_TIMERS.keys(),
+        tasks=CONSUMER_TASKS.keys(),
+    ),
 )
 """All kinds, in the order in which groups are loaded and listed.
 

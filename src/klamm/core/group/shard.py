@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, cast
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.shard_contract import (
@@ -25,11 +25,7 @@ from klamm.core.coordinator.shard_contract import (
 )
 from klamm.core.group.assignors.assignor import Assignor
 from klamm.core.group.classic.classic_shard import ClassicShard
-from klamm.core.group.classic.group_description import describe_groups
-from klamm.core.group.consumer.callbacks import on_consumer_task
 from klamm.core.group.consumer.consumer_shard import ConsumerShard
-from klamm.core.group.consumer.group_description import describe_consumer_groups
-from klamm.core.group.consumer.heartbeats import consumer_group_heartbeat
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.follow_ups import if_refused
 from klamm.core.group.group_config import GroupConfigOf
@@ -96,11 +92,14 @@ class GroupShard:
         for kind in kinds:
             services.shards.append(kind.shard(services))
         self.groups = GroupRegistry(self.store, services.shards)
-        self.classic_groups = shard_of(ClassicShard, services.shards).groups
-        self.consumer_groups = shard_of(ConsumerShard, services.shards).groups
-        self._on_timer = {
-            timer: shard.on_timer for kind, shard in zip(kinds, services.shards, strict=True) for timer in kind.timers
-        }
+        # For the APIs that only one kind has.
+        self._classic = shard_of(ClassicShard, services.shards)
+        self._consumer = shard_of(ConsumerShard, services.shards)
+        self.classic_groups = self._classic.groups
+        self.consumer_groups = self._consumer.groups
+        shard_by_kind = [*zip(kinds, services.shards, strict=True)]
+        self._on_timer = {timer: shard.on_timer for kind, shard in shard_by_kind for timer in kind.timers}
+        self._on_task = {task: shard.on_task for kind, shard in shard_by_kind for task in kind.tasks}
         self._lingering = LingeringCommits()
         self._loader: OffsetLoader | None = None
         self._incremental_work = IncrementalWork()
@@ -211,8 +210,12 @@ class GroupShard:
         return result
 
     def handle_outcome(self, effect: BackgroundTask | RequestToSend, outcome: object, now: Millis) -> Result:
-        """Decides what follows from the outcome of a background task; only consumer groups start such tasks."""
-        return on_consumer_task(self.consumer_groups, effect, outcome, now)
+        """Decides what follows from the outcome of a background task; the table of kinds names the tasks of each kind.
+
+        Groups send no requests.
+        """
+        task = cast(BackgroundTask, effect)
+        return self._on_task[type(task)](task, outcome, now)
 
     def _expire(self) -> Iterator[Result]:
         yield from expire_groups(self.groups, self.config, lambda: self._incremental_work.now)
@@ -232,9 +235,9 @@ class GroupShard:
     def handle_consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """Handles ConsumerGroupHeartbeat; see `consumer/heartbeats.py`."""
+        """Handles ConsumerGroupHeartbeat, an API of consumer groups."""
         self._deletions.check(request.group_id)
-        return consumer_group_heartbeat(self.consumer_groups, request, context, ticket, now)
+        return self._consumer.consumer_group_heartbeat(request, context, ticket, now)
 
     def handle_sync_group(
         self, request: SyncGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
@@ -326,14 +329,14 @@ class GroupShard:
     def handle_describe_groups(
         self, request: DescribeGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """Handles DescribeGroups; see `classic/group_description.py`."""
-        return describe_groups(self.classic_groups, self.store, request, context, ticket)
+        """Handles DescribeGroups, an API of classic groups."""
+        return self._classic.describe(request, context, ticket)
 
     def handle_consumer_group_describe(
         self, request: ConsumerGroupDescribeRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """Handles ConsumerGroupDescribe; see `consumer/group_description.py`."""
-        return describe_consumer_groups(self.consumer_groups, request, ticket)
+        """Handles ConsumerGroupDescribe, an API of consumer groups."""
+        return self._consumer.describe(request, ticket)
 
     def handle_delete_groups(
         self, request: DeleteGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis

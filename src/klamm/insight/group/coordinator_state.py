@@ -21,7 +21,8 @@ from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_store import ConsumerStore
 from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember
-from klamm.core.group.group_store import GroupStore
+from klamm.core.group.group_store import GroupStore, KindStore
+from klamm.insight.group.replayed_group import ReplayedGroup, ReplayedMember, ReplayedOffset
 from klamm.insight.plain_message import Plain, plain, uuid_text
 from klamm.insight.words import PartitionKey
 from klamm.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -31,10 +32,8 @@ from klamm.protocol.message import Message
 from klamm.protocol.types import Offset, ProducerId, TopicId
 
 __all__ = [
+    "KINDS",
     "CoordinatorState",
-    "ReplayedGroup",
-    "ReplayedMember",
-    "ReplayedOffset",
     "ReplayedRecord",
     "TopicNames",
     "unknown_topic",
@@ -50,82 +49,22 @@ _MEMBER_STATES: Final = {
     MemberState.UNKNOWN: "unknown",
 }
 _NO_TRANSACTION: Final = ProducerId(-1)
-_OTHER_KINDS: Final = ("Share", "Streams")
-"""The records of kinds of groups that the coordinator does not serve."""
-
-
-@dataclass(slots=True)
-class ReplayedOffset:
-    """A committed offset."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_ms: int
-
-
-@dataclass(slots=True)
-class ReplayedMember:
-    """A member, as far as the records describe it."""
-
-    member_id: str
-    instance_id: str | None = None
-    client_id: str = ""
-    host: str = ""
-    topics: tuple[str, ...] = ()
-    pattern: str | None = None
-    assignor: str | None = None
-    rebalance_timeout_ms: int | None = None
-    session_timeout_ms: int | None = None
-    """None in the consumer protocol, which has one session timeout for the group."""
-    uses_classic_protocol: bool = False
-    epoch: int | None = None
-    state: str | None = None
-    assigned: frozenset[PartitionKey] = frozenset()
-    pending_revocation: frozenset[PartitionKey] = frozenset()
-    target: frozenset[PartitionKey] = frozenset()
-    changed_ms: int | None = None
-    """When the record of the member's current assignment was written."""
-
-
-@dataclass(slots=True)
-class ReplayedGroup:
-    """A group, as far as the records describe it."""
-
-    group_id: str
-    kind: str | None = None
-    """classic, consumer, share or streams; None for a group that only has offsets."""
-    epoch: int | None = None
-    """The generation, or the group epoch."""
-    assignment_epoch: int | None = None
-    assigned_ms: int | None = None
-    """When the current target, or the classic group's assignment, was written."""
-    assignor: str | None = None
-    leader: str | None = None
-    members: dict[str, ReplayedMember] = field(default_factory=dict)
-    offsets: dict[PartitionKey, ReplayedOffset] = field(default_factory=dict)
-    patterns: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The topics that each regular expression matches."""
-    others: dict[str, Plain] = field(default_factory=dict)
-    """Values of the records of share and streams groups, by the record's name and the rest of the key."""
-
-    def plain(self) -> Plain:
-        """Returns the group as plain data for JSON."""
-        offsets: dict[str, dict[str, int]] = {}
-        for (topic, partition), committed in sorted(self.offsets.items()):
-            offsets.setdefault(topic, {})[str(partition)] = committed.offset
-        return {
-            "group": self.group_id,
-            "type": self.kind,
-            "epoch": self.epoch,
-            "assignment_epoch": self.assignment_epoch,
-            "assignor": self.assignor,
-            "leader": self.leader,
-            "members": [_plain_member(member) for _, member in sorted(self.members.items())],
-            "patterns": {pattern: list(topics) for pattern, topics in sorted(self.patterns.items())},
-            "offsets": offsets,
-            "others": self.others,
-        }
+_OTHER_KINDS: Final = {
+    "ShareGroupMetadata": "share",
+    "ShareGroupMemberMetadata": "share",
+    "ShareGroupTargetAssignmentMetadata": "share",
+    "ShareGroupTargetAssignmentMember": "share",
+    "ShareGroupCurrentMemberAssignment": "share",
+    "ShareGroupStatePartitionMetadata": "share",
+    "StreamsGroupMetadata": "streams",
+    "StreamsGroupMemberMetadata": "streams",
+    "StreamsGroupTargetAssignmentMetadata": "streams",
+    "StreamsGroupTargetAssignmentMember": "streams",
+    "StreamsGroupCurrentMemberAssignment": "streams",
+    "StreamsGroupTopology": "streams",
+}
+"""The kind of the group, by the name of the record. The coordinator does not serve groups of these kinds."""
+_RECORDS_WITH_EPOCH: Final = ("ShareGroupMetadata", "StreamsGroupMetadata")
 
 
 class ReplayedRecord(NamedTuple):
@@ -165,9 +104,8 @@ class CoordinatorState:
 
     def __init__(self, topic_names: TopicNames) -> None:
         self._topic_name = topic_names
-        self._store = GroupStore([ClassicStore(), ConsumerStore()])
-        self._classic_groups = self._store.of(ClassicStore).groups
-        self._consumer_groups = self._store.of(ConsumerStore).groups
+        self._store = GroupStore(kind.store() for kind in KINDS)
+        self._groups = [(kind, self._store.of(kind.store).groups) for kind in KINDS]
         self._seen: dict[str, _Seen] = {}
 
     def apply(self, key: bytes, value: bytes | None, timestamp_ms: int, offset: int) -> ReplayedRecord:
@@ -179,8 +117,8 @@ class CoordinatorState:
         if record.key is None or record.group_id is None or record.name is None:
             return record
         seen = self._seen.setdefault(record.group_id, _Seen())
-        if record.name.startswith(_OTHER_KINDS):
-            _note_other(seen, record)
+        if record.name in _OTHER_KINDS:
+            _note_other(seen, record.name, record)
         else:
             self._store.replay(Offset(offset), _NO_TRANSACTION, CoordinatorRecord(record.key, record.value, 0))
             _note(seen, record, timestamp_ms)
@@ -200,24 +138,15 @@ class CoordinatorState:
         group = ReplayedGroup(
             group_id, seen.other_kind, seen.other_epoch, offsets=self._offsets(group_id), others=dict(seen.others)
         )
-        consumer_group = self._consumer_groups.get(group_id)
-        metadata = self._classic_groups.get(group_id, NO_METADATA)
-        if consumer_group is not None:
-            self._describe_consumer_group(group, consumer_group, seen)
-        elif metadata is not NO_METADATA:
-            _describe_classic_group(group, metadata, seen)
+        for kind, groups in self._groups:
+            if group_id in groups:
+                kind.describe(group, groups[group_id], seen, self._topic_name)
         return group
 
     def _has(self, group_id: str) -> bool:
         seen = self._seen[group_id]
-        consumer_group = self._consumer_groups.get(group_id)
         return (
-            seen.has_epoch
-            or (
-                consumer_group is not None
-                and bool(consumer_group.members or consumer_group.target or consumer_group.regexes)
-            )
-            or self._classic_groups.get(group_id, NO_METADATA) is not NO_METADATA
+            any(group_id in groups and kind.has_records(groups[group_id], seen) for kind, groups in self._groups)
             or bool(self._store.offsets_of(group_id))
             or bool(seen.others)
         )
@@ -230,42 +159,6 @@ class CoordinatorState:
             for topic, partitions in self._store.offsets_of(group_id).items()
             for partition, committed in partitions.items()
         }
-
-    def _describe_consumer_group(self, group: ReplayedGroup, durable: ConsumerGroup, seen: _Seen) -> None:
-        if seen.has_epoch:
-            group.kind, group.epoch = "consumer", durable.epoch
-        group.assignment_epoch = durable.target_epoch if seen.assigned_ms is not None else None
-        group.assigned_ms = seen.assigned_ms
-        group.patterns = {pattern: tuple(sorted(found.topics)) for pattern, found in durable.regexes.items()}
-        for member_id in {**durable.members, **durable.target}:
-            durable_member = durable.members.get(member_id) or ConsumerGroupMember(member_id)
-            member = self._member(durable_member, seen.changed_ms.get(member_id))
-            member.target = self._partitions(durable.target.get(member_id, NO_TARGET))
-            group.members[member_id] = member
-
-    def _member(self, durable: ConsumerGroupMember, changed_ms: int | None) -> ReplayedMember:
-        return ReplayedMember(
-            durable.member_id,
-            durable.instance_id,
-            durable.client_id,
-            durable.client_host,
-            topics=tuple(sorted(durable.subscribed_topic_names)),
-            pattern=durable.subscribed_topic_regex or None,
-            assignor=durable.server_assignor or None,
-            rebalance_timeout_ms=durable.rebalance_timeout_ms if durable.rebalance_timeout_ms >= 0 else None,
-            session_timeout_ms=durable.classic.session_timeout_ms if durable.classic is not None else None,
-            uses_classic_protocol=durable.classic is not None,
-            epoch=durable.member_epoch if changed_ms is not None else None,
-            state=_MEMBER_STATES[durable.state] if changed_ms is not None else None,
-            assigned=self._partitions(durable.assigned),
-            pending_revocation=self._partitions(durable.pending_revocation),
-            changed_ms=changed_ms,
-        )
-
-    def _partitions(self, topics: Mapping[TopicId, Iterable[int]]) -> frozenset[PartitionKey]:
-        return frozenset(
-            (self._topic_name(topic_id), index) for topic_id, indexes in topics.items() for index in indexes
-        )
 
 
 def _decode(key: bytes, value: bytes | None) -> ReplayedRecord:
@@ -303,24 +196,29 @@ def _note(seen: _Seen, record: ReplayedRecord, timestamp_ms: int) -> None:
             seen.changed_ms.pop(key.member_id, None)
 
 
-def _note_other(seen: _Seen, record: ReplayedRecord) -> None:
+def _note_other(seen: _Seen, name: str, record: ReplayedRecord) -> None:
     """Keeps the last value of each key of share and streams groups."""
     assert record.key is not None
-    name = record.name or ""
     rest = [str(value) for field, value in plain(record.key).items() if field != "group_id"]
     place = " ".join([name, *rest])
     if record.value is None:
         seen.others.pop(place, None)
     else:
         seen.others[place] = plain(record.value)
-        if name in ("ShareGroupMetadata", "StreamsGroupMetadata"):
+        if name in _RECORDS_WITH_EPOCH:
             seen.other_epoch = getattr(record.value, "epoch", None)
-        seen.other_kind = name.partition("Group")[0].lower()
+        seen.other_kind = _OTHER_KINDS[name]
     if not seen.others:
         seen.other_kind = seen.other_epoch = None
 
 
-def _describe_classic_group(group: ReplayedGroup, metadata: GroupMetadata, seen: _Seen) -> None:
+def _has_classic_records(metadata: GroupMetadata, seen: _Seen) -> bool:
+    return metadata is not NO_METADATA
+
+
+def _describe_classic_group(group: ReplayedGroup, metadata: GroupMetadata, seen: _Seen, topic_name: TopicNames) -> None:
+    if metadata is NO_METADATA:
+        return
     group.kind = "classic"
     group.epoch, group.assignor = metadata.generation, metadata.protocol_name or None
     group.leader = metadata.leader_id or None
@@ -351,29 +249,64 @@ def _classic_member(durable: MemberMetadata, protocol_type: str | None, changed_
     return member
 
 
-def _plain_member(member: ReplayedMember) -> Plain:
-    return {
-        "member": member.member_id,
-        "instance": member.instance_id,
-        "client": member.client_id,
-        "host": member.host,
-        "topics": list(member.topics),
-        "pattern": member.pattern,
-        "epoch": member.epoch,
-        "state": member.state,
-        "assigned": _by_topic(member.assigned),
-        "pending_revocation": _by_topic(member.pending_revocation),
-        "target": _by_topic(member.target),
-    }
+def _has_consumer_records(durable: ConsumerGroup, seen: _Seen) -> bool:
+    return seen.has_epoch or bool(durable.members or durable.target or durable.regexes)
 
 
-def _by_topic(keys: frozenset[PartitionKey]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(keys):
-        topics.setdefault(topic, []).append(index)
-    return topics
+def _describe_consumer_group(group: ReplayedGroup, durable: ConsumerGroup, seen: _Seen, topic_name: TopicNames) -> None:
+    if seen.has_epoch:
+        group.kind, group.epoch = "consumer", durable.epoch
+    group.assignment_epoch = durable.target_epoch if seen.assigned_ms is not None else None
+    group.assigned_ms = seen.assigned_ms
+    group.patterns = {pattern: tuple(sorted(found.topics)) for pattern, found in durable.regexes.items()}
+    for member_id in {**durable.members, **durable.target}:
+        durable_member = durable.members.get(member_id) or ConsumerGroupMember(member_id)
+        member = _consumer_member(durable_member, seen.changed_ms.get(member_id), topic_name)
+        member.target = _partitions(durable.target.get(member_id, NO_TARGET), topic_name)
+        group.members[member_id] = member
+
+
+def _consumer_member(durable: ConsumerGroupMember, changed_ms: int | None, topic_name: TopicNames) -> ReplayedMember:
+    return ReplayedMember(
+        durable.member_id,
+        durable.instance_id,
+        durable.client_id,
+        durable.client_host,
+        topics=tuple(sorted(durable.subscribed_topic_names)),
+        pattern=durable.subscribed_topic_regex or None,
+        assignor=durable.server_assignor or None,
+        rebalance_timeout_ms=durable.rebalance_timeout_ms if durable.rebalance_timeout_ms >= 0 else None,
+        session_timeout_ms=durable.classic.session_timeout_ms if durable.classic is not None else None,
+        uses_classic_protocol=durable.classic is not None,
+        epoch=durable.member_epoch if changed_ms is not None else None,
+        state=_MEMBER_STATES[durable.state] if changed_ms is not None else None,
+        assigned=_partitions(durable.assigned, topic_name),
+        pending_revocation=_partitions(durable.pending_revocation, topic_name),
+        changed_ms=changed_ms,
+    )
+
+
+def _partitions(topics: Mapping[TopicId, Iterable[int]], topic_name: TopicNames) -> frozenset[PartitionKey]:
+    return frozenset((topic_name(topic_id), index) for topic_id, indexes in topics.items() for index in indexes)
 
 
 def unknown_topic(topic_id: bytes) -> str:
     """Returns the text that replaces the name of an unknown topic."""
     return f"topic id {uuid_text(topic_id)}"
+
+
+class _Kind(NamedTuple):
+    """One kind of group that the coordinator serves, an entry of the table."""
+
+    store: type[KindStore]
+    has_records: Callable[[Any, _Seen], bool]
+    """Returns whether a group of the store has records of its own."""
+    describe: Callable[[ReplayedGroup, Any, _Seen, TopicNames], None]
+    """Fills in what the store, and the times of the records, say about a group."""
+
+
+KINDS: Final = (
+    _Kind(ClassicStore, _has_classic_records, _describe_classic_group),
+    _Kind(ConsumerStore, _has_consumer_records, _describe_consumer_group),
+)
+"""All kinds, in the order of `klamm.core.group.group_kinds`. That table needs all decisions, so it is not imported."""

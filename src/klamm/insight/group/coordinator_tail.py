@@ -7,7 +7,8 @@ from typing import Final
 from klamm.core.coordinator.java_hash import partition_for
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.errors import ClusterError
-from klamm.insight.group.coordinator_state import CoordinatorState, ReplayedGroup
+from klamm.insight.group.coordinator_state import CoordinatorState
+from klamm.insight.group.replayed_group import ReplayedGroup
 from klamm.insight.topic.partition_records import PartitionReader
 from klamm.insight.topic.topic_directory import TopicDirectory
 

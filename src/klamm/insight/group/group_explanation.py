@@ -13,13 +13,13 @@ from typing import Final
 
 from klamm.core.group.history.history_record import HistoryRecord
 from klamm.core.group.partition_limits import GroupLimit
-from klamm.insight.group.coordinator_state import ReplayedGroup
 from klamm.insight.group.group_limits import limit_lines
 from klamm.insight.group.group_picture import GroupPicture, MemberPicture
 from klamm.insight.group.group_waits import group_wait, wait_words, waits
 from klamm.insight.group.member_names import MemberNames
 from klamm.insight.group.member_troubles import JOINED, lasting_name, troubles
 from klamm.insight.group.partition_shares import share_lines, subscribed_topics
+from klamm.insight.group.replayed_group import ReplayedGroup
 from klamm.insight.words import PartitionKey, count, enumeration, lag_words, partition_names, span
 
 __all__ = ["Evidence", "Explanation", "MemberExplanation", "explain"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import NamedTuple
 
-from klamm.insight.group.coordinator_state import ReplayedGroup
 from klamm.insight.group.group_picture import GroupPicture
 from klamm.insight.group.member_names import MemberNames
+from klamm.insight.group.replayed_group import ReplayedGroup
 from klamm.insight.words import PartitionKey, enumeration, partition_names, span
 
 __all__ = ["Wait", "group_wait", "wait_words", "waits"]

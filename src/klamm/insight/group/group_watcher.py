@@ -13,12 +13,12 @@ from klamm.core.group.history.history_record import HistoryRecord
 from klamm.errors import KlammError
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.errors import ClusterError
-from klamm.insight.group.coordinator_state import ReplayedGroup
 from klamm.insight.group.coordinator_tail import CoordinatorTail
 from klamm.insight.group.group_rates import Rates
 from klamm.insight.group.group_snapshot import GroupObserver, Snapshot
 from klamm.insight.group.history_reader import HistoryReader
 from klamm.insight.group.member_names import MemberNames
+from klamm.insight.group.replayed_group import ReplayedGroup
 
 __all__ = ["GroupWatcher", "WatchedGroup"]
 

@@ -90,12 +90,14 @@ def listed(driver: ThirdKindDriver, **filters: list[str]) -> list[tuple[str, str
     return [(each.group_id, each.group_type, each.group_state, each.protocol_type) for each in answer.groups]
 
 
-def test_each_kind_has_records_timers_and_a_type_of_its_own() -> None:
-    """Each record type and each timer belongs to exactly one kind."""
+def test_each_kind_has_records_timers_tasks_and_a_type_of_its_own() -> None:
+    """Each record type, each timer and each background task belongs to exactly one kind."""
     keys = [key for kind in GROUP_KINDS for key in kind.store.keys]
     timers = [timer for kind in GROUP_KINDS for timer in kind.timers]
     assert len(set(keys)) == len(keys)
+    tasks = [task for kind in GROUP_KINDS for task in kind.tasks]
     assert len(set(timers)) == len(timers)
+    assert len(set(tasks)) == len(tasks)
     assert len(empty_store().stores) == len(GROUP_KINDS)
     assert all(kind.store.group_key in kind.store.keys for kind in GROUP_KINDS)
 
@@ -155,6 +157,13 @@ def test_timers_reach_their_kind(driver: ThirdKindDriver) -> None:
     assert TimerKey(SESSION, GROUP, "a") in driver.timers
     driver.advance(10_000)
     assert driver.third.store.groups[GROUP].is_empty
+
+
+def test_outcomes_of_background_tasks_reach_their_kind(driver: ThirdKindDriver) -> None:
+    """The outcome of a background task reaches the kind that started the task."""
+    driver.apply(driver.shard.rebalance(GROUP, driver.now))
+    driver.run_tasks()
+    assert driver.third.counts == {GROUP: 1}
 
 
 def test_groups_are_listed(driver: ThirdKindDriver) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final, cast
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.shard_contract import (
+    BackgroundTask,
     ClientContext,
     CoordinatorRecord,
     Result,
@@ -34,7 +36,7 @@ from klamm.protocol.schema.sync_group_request import SyncGroupRequest
 from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest
 from klamm.protocol.types import Millis
 
-__all__ = ["SESSION", "THIRD_KIND", "ThirdShard", "group_record", "member_record"]
+__all__ = ["SESSION", "THIRD_KIND", "CountMembers", "ThirdShard", "group_record", "member_record"]
 
 SESSION: Final = TimerKind("session of a share group's member")
 SESSION_TIMEOUT_MS: Final = 10_000
@@ -128,6 +130,18 @@ class ThirdStore:
         del self.groups[group_id]
 
 
+@dataclass(frozen=True)
+class CountMembers:
+    """A background task of the third kind: counts members."""
+
+    owner_id: str
+    members: frozenset[str]
+
+    def run(self) -> int:
+        """Returns the number of members."""
+        return len(self.members)
+
+
 class ThirdShard:
     """The decisions of the third kind: sessions end, and requests of other protocols are refused."""
 
@@ -136,6 +150,7 @@ class ThirdShard:
         self.forgotten: list[str] = []
         self.topics: ClusterTopics | None = None
         self.commits = 0
+        self.counts: dict[str, object] = {}
 
     def find(self, group_id: str) -> ThirdGroup | None:
         """Returns the group, or None."""
@@ -175,8 +190,10 @@ class ThirdShard:
         return iter(())
 
     def rebalance(self, group_id: str, now: Millis) -> Result:
-        """Does nothing."""
-        return Result()
+        """Starts to count the members, in the background."""
+        result = Result()
+        result.tasks.append(CountMembers(group_id, frozenset(self.store.groups[group_id].members)))
+        return result
 
     def end_session(self, group_id: str, member_id: str, now: Millis) -> Result:
         """Does nothing."""
@@ -190,6 +207,11 @@ class ThirdShard:
         result = Result()
         result.records.append(member_record(key.owner_id, str(key.detail), is_there=False))
         return result
+
+    def on_task(self, task: BackgroundTask, outcome: object, now: Millis) -> Result:
+        """Keeps the count."""
+        self.counts[task.owner_id] = outcome
+        return Result()
 
     def join_group(self, request: JoinGroupRequest, context: ClientContext, ticket: Ticket, now: Millis) -> Result:
         """Refuses the request."""
@@ -229,4 +251,6 @@ class ThirdShard:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-THIRD_KIND: Final = GroupKind(store=ThirdStore, shard=ThirdShard, states=ThirdState, timers=(SESSION,))
+THIRD_KIND: Final = GroupKind(
+    store=ThirdStore, shard=ThirdShard, states=ThirdState, timers=(SESSION,), tasks=(CountMembers,)
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tests.unit.insight.coordinator_records import (
     GROUP,
@@ -17,11 +18,15 @@ from tests.unit.insight.coordinator_records import (
     targets,
 )
 
-from klamm.insight.group.coordinator_state import CoordinatorState, ReplayedGroup, ReplayedRecord, unknown_topic
+from klamm.core.group.group_kinds import GROUP_KINDS
+from klamm.insight.group.coordinator_state import KINDS, CoordinatorState, ReplayedRecord, unknown_topic
+from klamm.insight.group.replayed_group import ReplayedGroup
+from klamm.protocol.coordinator_records import encode_record_key, group_record_classes
 from klamm.protocol.schema.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
 from klamm.protocol.schema.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
 from klamm.protocol.schema.legacy_offset_commit_key import LegacyOffsetCommitKey
 from klamm.protocol.schema.legacy_offset_commit_value import LegacyOffsetCommitValue
+from klamm.protocol.schema.record_types import GROUP_RECORDS
 from klamm.protocol.schema.share_group_member_metadata_key import ShareGroupMemberMetadataKey
 from klamm.protocol.schema.share_group_member_metadata_value import ShareGroupMemberMetadataValue
 from klamm.protocol.schema.share_group_metadata_key import ShareGroupMetadataKey
@@ -137,6 +142,18 @@ def test_share_groups_are_known_by_their_records_names() -> None:
     assert list(group.others) == ["ShareGroupMetadata", "ShareGroupMemberMetadata one-0"]
     assert group.others["ShareGroupMemberMetadata one-0"]["client_id"] == "one"
     assert _is_gone_after(*records, record(member_key, None), record(group_key, None))
+
+
+def test_the_records_of_every_kind_of_group_are_known() -> None:
+    """The table has the kinds that the coordinator serves, and a state can apply each record type of the schema."""
+    assert [kind.store for kind in KINDS] == [kind.store for kind in GROUP_KINDS]
+    for record_type in GROUP_RECORDS:
+        classes = group_record_classes(record_type)
+        assert classes is not None
+        key_class: Any = classes[0]
+        has_group = "group" in key_class.__slots__
+        key = key_class(group=GROUP) if has_group else key_class(group_id=GROUP)
+        assert _state().apply(encode_record_key(key), None, 0, 0).complaint is None
 
 
 def test_a_topic_that_was_deleted_has_only_its_id() -> None:

@@ -9,9 +9,9 @@ from tests.unit.core.group.history.history_records import cause, member_id
 from tests.unit.insight.pictures import NOW_MS, group, history_of, keys, member, then
 
 from klamm.core.group.history.history_record import HistoryRecord
-from klamm.insight.group.coordinator_state import ReplayedGroup, ReplayedMember
 from klamm.insight.group.group_explanation import Evidence, Explanation, explain
 from klamm.insight.group.group_picture import GroupPicture, MemberPicture
+from klamm.insight.group.replayed_group import ReplayedGroup, ReplayedMember
 
 
 def _explain(picture: GroupPicture, **evidence: Any) -> Explanation:

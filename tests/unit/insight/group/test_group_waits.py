@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.insight.pictures import NOW_MS, group, keys, member
 
-from klamm.insight.group.coordinator_state import ReplayedGroup, ReplayedMember
 from klamm.insight.group.group_picture import GroupPicture
 from klamm.insight.group.group_waits import Wait, group_wait, wait_words, waits
 from klamm.insight.group.member_names import MemberNames
+from klamm.insight.group.replayed_group import ReplayedGroup, ReplayedMember
 
 
 def _names(picture: GroupPicture) -> MemberNames:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
-from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket, TimerKey
+from klamm.core.coordinator.shard_contract import BackgroundTask, ClientContext, Result, Ticket, TimerKey
 from klamm.core.group.classic.callbacks import on_classic_groups_loaded, on_classic_groups_unloaded, on_classic_timer
 from klamm.core.group.classic.classic_events import needed
 from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.classic_groups import ClassicGroups
 from klamm.core.group.classic.classic_store import ClassicStore
+from klamm.core.group.classic.group_description import describe_groups
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.heartbeats import heartbeat
 from klamm.core.group.classic.joins import join_group
@@ -23,6 +24,7 @@ from klamm.core.group.events import Cause
 from klamm.core.group.group_kind import KindServices
 from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
@@ -42,7 +44,7 @@ class ClassicShard:
     def __init__(self, services: KindServices) -> None:
         self.store = services.store.of(ClassicStore)
         self.groups = ClassicGroups(self.store)
-        self._converted = services.store.converted
+        self._all_groups = services.store
         self.config = services.config
         self._new_member_id = services.new_member_id
         self._topics: ClusterTopics = NO_TOPICS
@@ -75,7 +77,7 @@ class ClassicShard:
     def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
         """Yields the steps that take over the loaded groups; see `callbacks.py`."""
         self._topics = topics
-        return on_classic_groups_loaded(self.groups, self.config, self._converted, now)
+        return on_classic_groups_loaded(self.groups, self.config, self._all_groups.converted, now)
 
     def on_unloaded(self, result: Result) -> None:
         """Answers every parked request with NOT_COORDINATOR."""
@@ -92,6 +94,10 @@ class ClassicShard:
     def on_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decides on an expired timer; see `callbacks.py`."""
         return on_classic_timer(self.groups, self.config, key, now)
+
+    def on_task(self, task: BackgroundTask, outcome: object, now: Millis) -> Result:
+        """Does nothing: classic groups start no background tasks."""
+        return Result()
 
     def rebalance(self, group_id: str, now: Millis) -> Result:
         """Starts a rebalance unless one is in progress; see `rebalance.py`."""
@@ -113,6 +119,12 @@ class ClassicShard:
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
         return group
+
+    # Requests that only classic groups get
+
+    def describe(self, request: DescribeGroupsRequest, context: ClientContext, ticket: Ticket) -> Result:
+        """Decides on DescribeGroups; see `group_description.py`."""
+        return describe_groups(self.groups, self._all_groups, request, context, ticket)
 
     # Requests of the classic protocol
 

@@ -27,6 +27,7 @@ from klamm.core.group.group_kind import GROUPS_PER_LOAD_STEP
 from klamm.protocol.types import Millis
 
 __all__ = [
+    "CONSUMER_TASKS",
     "CONSUMER_TIMERS",
     "on_consumer_groups_loaded",
     "on_consumer_task",
@@ -61,9 +62,12 @@ def on_consumer_timer(groups: ConsumerGroups, key: TimerKey, now: Millis) -> Res
 
 
 def on_consumer_task(groups: ConsumerGroups, task: object, outcome: object, now: Millis) -> Result:
-    """Decides on the outcome of a background task; an exception means that the task raised it."""
+    """Decides on the outcome of a background task; `CONSUMER_TASKS` lists the classes.
+
+    An exception means that the task raised it.
+    """
     decision = Decision(groups, Result(), now)
-    _TASKS[type(task)](decision, task, outcome)
+    CONSUMER_TASKS[type(task)](decision, task, outcome)
     return decision.result
 
 
@@ -93,7 +97,7 @@ CONSUMER_TIMERS: Final[Mapping[TimerKind, Callable[[Decision, TimerKey], None]]]
 }
 """The handler of an expired timer, by its kind."""
 
-_TASKS: Final[Mapping[type, Callable[[Decision, Any, Any], None]]] = {
+CONSUMER_TASKS: Final[Mapping[type, Callable[[Decision, Any, Any], None]]] = {
     MakeTarget: on_target_made,
     WeighLoad: on_weighed,
     ResolveRegexes: on_regexes_resolved,

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
-from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket, TimerKey
+from klamm.core.coordinator.shard_contract import BackgroundTask, ClientContext, Result, Ticket, TimerKey
 from klamm.core.group.classic.classic_shard import ClassicShard
-from klamm.core.group.consumer.callbacks import on_consumer_groups_loaded, on_consumer_timer
+from klamm.core.group.consumer.callbacks import on_consumer_groups_loaded, on_consumer_task, on_consumer_timer
 from klamm.core.group.consumer.changed_subscriptions import at_present
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import CauseDetails, ConsumerGroups, Decision
+from klamm.core.group.consumer.group_description import describe_consumer_groups
 from klamm.core.group.consumer.group_epoch import raise_epoch
+from klamm.core.group.consumer.heartbeats import consumer_group_heartbeat
 from klamm.core.group.consumer.load_trigger import on_traffic
 from klamm.core.group.consumer.migration.classic_joins import join_consumer_group
 from klamm.core.group.consumer.migration.classic_members import (
@@ -28,6 +30,8 @@ from klamm.core.group.events import Cause
 from klamm.core.group.group_kind import KindServices, PartitionCheck, shard_of
 from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
@@ -93,6 +97,10 @@ class ConsumerShard:
         """Decides on an expired timer; see `callbacks.py`."""
         return on_consumer_timer(self.groups, key, now)
 
+    def on_task(self, task: BackgroundTask, outcome: object, now: Millis) -> Result:
+        """Decides on the outcome of a background task; see `callbacks.py`."""
+        return on_consumer_task(self.groups, task, outcome, now)
+
     def rebalance(self, group_id: str, now: Millis) -> Result:
         """Raises the group epoch, and makes a new target assignment; see `group_epoch.py`."""
         group = self.store.groups[group_id]
@@ -108,6 +116,18 @@ class ConsumerShard:
         if member_id not in self.store.groups[group_id].members:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id} has no member {member_id}")
         return on_consumer_timer(self.groups, session_timer(group_id, member_id), now)
+
+    # Requests that only consumer groups get
+
+    def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
+    ) -> Result:
+        """Decides on ConsumerGroupHeartbeat; see `heartbeats.py`."""
+        return consumer_group_heartbeat(self.groups, request, context, ticket, now)
+
+    def describe(self, request: ConsumerGroupDescribeRequest, ticket: Ticket) -> Result:
+        """Decides on ConsumerGroupDescribe; see `group_description.py`."""
+        return describe_consumer_groups(self.groups, request, ticket)
 
     # Requests of the classic protocol
 
