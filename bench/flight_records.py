@@ -24,7 +24,7 @@ __all__ = ["FlightLoad", "good_of", "read_rows"]
 _GOOD_BEFORE_BAD: Final = 999
 _CUT_BYTES: Final = 60
 _FLIGHTS: Final = 50_000
-"""So many different flights, again and again."""
+"""The number of different flights, which are repeated."""
 _DUE: Final = re.compile(rb'"carrier": ?"(\d+)"')
 _NANOS: Final = 1_000_000_000
 _ROWS_AT_ONCE: Final = 5000
@@ -93,7 +93,7 @@ def read_rows(
     last_s = time.monotonic()
     try:
         while count:
-            # With more than one, the client would wait for so many, or for the timeout.
+            # With more than one, the client would wait until it has all of them, or for the timeout.
             messages = consumer.consume(1 if one_by_one else min(count, _ROWS_AT_ONCE), 0.1)
             now = time.monotonic_ns()
             for message in messages:

@@ -34,7 +34,7 @@ _INTRODUCTIONS = {
     "brokers; the rows compare the two sinks on the same broker, with equal settings of the producer. One of them, "
     "`linger.ms=5`, has an effect on the connector only: klamm's sink fills record batches from whole tables of "
     "rows, and never waits for more. The connector's sink writes at least once only.",
-    "clusters": "What three brokers on one machine cost that copy each partition, and how long a failover takes. "
+    "clusters": "The cost of three brokers on one machine that copy each partition, and the time of a failover. "
     "klamm's memory and processor time include etcd's. Each row starts new brokers. Apache Kafka's JVMs compile "
     "code while they run, so its first rounds may be slower: see the figures of each round.",
     "handlers": "How many records clients handle that call a function for each, up to 128 at once. The function waits "

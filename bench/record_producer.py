@@ -1,7 +1,7 @@
-"""Writes the records for the handlers of records: at once, or so many in a second.
+"""Writes the records for the handlers of records: at once, or at a fixed rate.
 
-The latter as a process of its own: `python -m bench.record_producer OPTIONS`. Otherwise the bench's own threads would
-make the records come unevenly.
+A fixed rate needs a process of its own: `python -m bench.record_producer OPTIONS`. Otherwise the bench's own threads
+would make the records come unevenly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SIZE_BYTES: Final = 100
 
 
 def produce(bootstrap: str, topic: str, count: int, rate: float | None = None) -> None:
-    """Writes records, at once or so many in a second. Raises PeerUnavailable."""
+    """Writes records, at once or `rate` records per second. Raises PeerUnavailable."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0 if rate else 20})
     began = time.monotonic()
     for number in range(count):

@@ -142,7 +142,7 @@ class _Gap:
         self.successes += 1
 
     def wait_for(self, successes: int) -> None:
-        """Waits until there are so many. Raises TimeoutError."""
+        """Waits until this number of requests has succeeded. Raises TimeoutError."""
         deadline = time.monotonic() + _FAILOVER_LIMIT_S
         while self.successes < successes:
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Replays the year into the topic: each flight at its moment, a year in so many seconds.
+"""Replays the year into the topic: each flight at its moment, a year in the given time.
 
 python -m examples.flights.replay -b 127.0.0.1:9092 --seconds 30
 

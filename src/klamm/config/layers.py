@@ -51,8 +51,8 @@ class Synonym(NamedTuple):
 class BrokerLayers:
     """The settings of one broker by layer: `static` (`BrokerConfig.explicit`), `cluster`, and `broker`.
 
-    The settings of cluster and broker were checked when they were set. Those that are no longer valid (after an
-    upgrade) are ignored.
+    The settings of cluster and broker were checked when they were set. A setting that is no longer valid after an
+    upgrade is ignored.
     """
 
     static: Mapping[str, str]

@@ -12,27 +12,27 @@ __all__ = ["DirectoryContent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryContent:
-    """What a data directory holds. `latest`, in each method, is the broker's run that has registered last."""
+    """The content of a data directory. In each method, `latest` is the broker's run that has registered last."""
 
     kept_runs: Collection[str] = ()
     """The runs of the broker whose acknowledged records are all in the directory."""
     recorded_runs: Collection[str] = ()
-    """The runs that the directory has recorded: it is not a new one after such a run."""
+    """The runs that the directory has recorded. A directory with a recorded run is not a new one."""
     held: Collection[TopicPartition] | None = None
-    """The partitions whose logs it has; None: all. On a new disk it has none."""
+    """The partitions whose logs the directory has; None for all partitions. A new disk has none."""
     unread: Collection[TopicPartition] = ()
     """The partitions whose logs are damaged, or gone although they were on the disk."""
 
     def has_kept_all(self, latest: str) -> bool:
-        """Returns whether all records are there that the latest run has acknowledged."""
+        """Returns whether the directory has all records that the latest run has acknowledged."""
         return latest in self.kept_runs
 
     def has_log(self, latest: str, topic_partition: TopicPartition) -> bool:
         """Returns whether the directory has the log of a partition, or never had one on the disk.
 
         The latest run may have ended before it made the log of a new partition, or before the log reached the disk.
-        Such a log has lost what a power failure takes from every log. Otherwise a partition would have no leader for
-        ever if this happens to all its replicas.
+        Such a log counts as present, because a power failure takes unsynced records from every log. Otherwise a
+        partition would never have a leader again if this happens to all its replicas.
         """
         if self.held is None or topic_partition in self.held:
             return True

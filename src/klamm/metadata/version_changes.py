@@ -17,8 +17,8 @@ __all__ = ["plan_version", "raising"]
 def plan_version(image: MetadataImage, version: int) -> Plan[None]:
     """Raises the version of the store; the present version changes nothing.
 
-    All live brokers must know the version. A registered broker that is not live need not: its program of an earlier
-    version refuses the store at its next start. The plan depends on all registrations, so that no broker starts with an
+    All live brokers must know the version. A registered broker that does not run may have an earlier program: this
+    program refuses the store at its next start. The plan depends on all registrations, so that no broker starts with an
     earlier version meanwhile. Raises INVALID_UPDATE_VERSION with the reason.
     """
     if version > METADATA_VERSION:

@@ -30,10 +30,10 @@ _ROUNDS: Final = 6
 _LOOKS: Final = 2
 """How many looks in a row have to find the same."""
 _MOST_PARTITIONS: Final = 1_000
-"""A look at a group of so many takes a few milliseconds."""
+"""The most partitions of a measured group: a look at so large a group takes a few milliseconds."""
 
 _RECORDED: Final = (LimitKind.PARTITION, LimitKind.PARTITION_COUNT, LimitKind.OWNER)
-"""The limits of the partitions and their assignment. The others are no matter of them."""
+"""The limits of the partitions and their assignment. The other limits do not depend on them."""
 
 _PartitionKey: TypeAlias = tuple[str, int]
 _Offsets: TypeAlias = Mapping[str, Mapping[PartitionIndex, CommittedOffset]]

@@ -1,4 +1,4 @@
-"""What a test does to a group in the broker that coordinates it: lets it rebalance, fences a member."""
+"""Lets a test act on a group in its coordinator: rebalances the group, or fences a member."""
 
 from __future__ import annotations
 

@@ -128,11 +128,11 @@ class MemberCommits:
 
     @property
     def has_refused(self) -> bool:
-        """Whether a last commit was refused and is to be made again."""
+        """Whether a refused last commit still has to be repeated."""
         return bool(self._refused)
 
     def commit_refused(self) -> None:
-        """Makes the commits again that were refused because of a rebalance."""
+        """Repeats the commits that were refused because of a rebalance."""
         self.commit_now(list(self._refused.values()))
 
     def give_up(self, names: Iterable[TopicPartition] | None = None) -> None:

@@ -100,7 +100,7 @@ class SimulatedRun:
         return self._loop.time()
 
     def advance(self, seconds: float) -> None:
-        """Lets the handlers run for so many seconds. Raises RecordFailed."""
+        """Lets the handlers run for this time. Raises RecordFailed."""
         self._loop.run_until_complete(asyncio.sleep(seconds))
         self._check()
 

@@ -81,7 +81,7 @@ class ThreadHandlers:
                 thread.start()
 
     def close(self, seconds: float) -> None:
-        """Ends the threads; waits for those that run a function, so many seconds together."""
+        """Ends the threads. Waits at most `seconds`, for all threads together that run a function."""
         with self._condition:
             self._is_closed = True
             self._condition.notify_all()

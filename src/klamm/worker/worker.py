@@ -110,8 +110,8 @@ class Worker:
     ) -> Callable[[_Function], _Function]:
         """Declares the decorated function as the handler of topics; the function itself stays as it is.
 
-        A coroutine function runs on an event loop, another one in a thread, and with `pool=` in one of so many
-        processes. It gets a `Record`, or with `batch=` a list of them. Raises WorkerError.
+        A coroutine function runs on an event loop, another function in a thread, or with `pool=` in one of this number
+        of processes. The function gets a `Record`, or with `batch=` a list of records. Raises WorkerError.
         """
 
         def declare(function: _Function) -> _Function:

@@ -1,8 +1,8 @@
 """AddPartitionsToTxn: announces that a producer will write to partitions within its transaction (KIP-98).
 
 Versions 0 to 5: v2 PRODUCER_FENCED, v3 flexible, v4 several transactions and verification only, for brokers (KIP-890),
-v5 TRANSACTION_ABORTABLE. Clients use version 3 at most. Those of transaction version 2 do not send it: the broker that
-they produce to adds the partitions.
+v5 TRANSACTION_ABORTABLE. Clients use version 3 at most. Clients with transaction version 2 do not send this request:
+the broker to which they produce adds the partitions.
 """
 
 from __future__ import annotations

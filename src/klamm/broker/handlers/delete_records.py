@@ -120,7 +120,10 @@ def _low_watermark(context: RequestContext, partition: Partition) -> Offset:
 
 
 async def _wait_for_followers(context: RequestContext, incomplete: list[_Deletion], timeout_ms: int) -> None:
-    """Waits until the deletions are made on all live replicas. Those that are not get REQUEST_TIMED_OUT in the end."""
+    """Waits until all live replicas have made the deletions.
+
+    A deletion that a replica has not made within the timeout gets REQUEST_TIMED_OUT.
+    """
     loop = asyncio.get_running_loop()
     ends = loop.time() + timeout_ms / 1000
     while incomplete and loop.time() < ends:

@@ -38,18 +38,18 @@ class DepartedLogs:
         self._is_stopped = False
 
     def add(self, log: Log, image: PartitionImage) -> None:
-        """Adds a log that is to be deleted, because the metadata name other brokers as replicas."""
+        """Adds a log to delete, because the metadata name other brokers as replicas."""
         if self._logs.get(log.topic_partition) is not log:
             self._logs[log.topic_partition] = log
             _logger.info("%s has moved to brokers %s: its log is deleted here", log, list(image.replicas))
 
     def keep(self, topic_partition: TopicPartition) -> None:
-        """Forgets that a log was to be deleted: this broker is a replica again, or the topic is deleted."""
+        """Keeps a log after all: this broker is a replica again, or the topic is deleted."""
         if self._logs.pop(topic_partition, None) is not None:
             self._log_directory.names.keep(topic_partition)
 
     def stop(self) -> None:
-        """Deletes nothing from now on: the broker stops, or its image of the metadata may be outdated."""
+        """Stops deleting: the broker stops, or its image of the metadata may be outdated."""
         self._is_stopped = True
 
     def begin(self) -> Collection[Iterator[bool]]:

@@ -241,7 +241,7 @@ class FetchSessionCache:
             self._removed.extend(session.partitions.values())
 
     def _make_room(self, sessions: int, partitions: int, now: Millis, *, keep: FetchSession | None = None) -> bool:
-        """Evicts sessions, except `keep`, until there is room for so many more sessions and partitions.
+        """Evicts sessions, except `keep`, until this number of sessions and partitions has room.
 
         Returns False, and evicts nothing, if there would not be enough room.
         """

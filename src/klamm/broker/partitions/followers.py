@@ -210,10 +210,10 @@ class Followers:
         return self._progress[broker_id].broker_epoch
 
     def end_proposal(self, after: PartitionImage | None) -> None:
-        """Ends a proposal whose outcome is known. `after` is the partition in the metadata then; None: it is gone.
+        """Ends a proposal whose outcome is known. `after` is the partition in the metadata afterwards, None if deleted.
 
-        Until `follow` has been called with it, or with a later one, the proposal stays: otherwise records could be
-        committed that a replica lacks which has joined.
+        The proposal counts until `follow` gets this image or a later one. Otherwise the leader could commit records
+        that a replica lacks, although the replica has joined.
         """
         if after is not None and after.partition_epoch > self._image.partition_epoch:
             self._ends_with = after.partition_epoch

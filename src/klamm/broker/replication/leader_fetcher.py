@@ -94,7 +94,7 @@ class LeaderFetcher:
         self._failures: dict[PartitionKey, int] = {}
         """Number of failures in a row of each partition that failed last."""
         self._failing: list[str] = []
-        """What is to be logged of partitions that fail again and again."""
+        """Log lines, not written yet, about partitions that fail again and again."""
         self._lags: dict[PartitionKey, int] = {}
         self._behind: dict[PartitionKey, None] = {}
         """Partitions of which this broker lacks committed records, or may lack them."""

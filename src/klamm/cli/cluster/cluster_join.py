@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["JoinRefused", "join", "run"]
 
 _JOINED_SUFFIX: Final = ".joined"
-"""What the name of the single broker's metadata gets, so that the directory can't start alone any more."""
+"""The suffix that the file of the single broker's metadata gets, so that the directory can't start alone any more."""
 
 
 class JoinRefused(KlammError):

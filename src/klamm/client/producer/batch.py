@@ -95,7 +95,7 @@ def record_size_bytes(key: bytes | None, value: bytes | None, headers: Sequence[
 
 
 class BatchState(Enum):
-    """Where a batch is on its way."""
+    """The steps of a batch on its way to the broker."""
 
     OPEN = auto()
     """Takes more records."""

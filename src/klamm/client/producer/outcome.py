@@ -1,4 +1,4 @@
-"""What a caller holds while the producer works: the delivery of a record or batch, and the end of an operation."""
+"""The results of calls to a producer: the delivery of a record or batch, and the end of an operation."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ class Delivery:
 
 
 class Operation:
-    """A request of the application that takes several exchanges with the cluster, as a commit or a flush."""
+    """A call of the application that needs several requests to the cluster, such as a commit or a flush."""
 
     __slots__ = ("_callbacks", "error", "is_done", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        """What it does, for messages: "commit the transaction"."""
+        """The verb phrase in messages: "commit the transaction"."""
         self.is_done = False
-        """Whether it has ended."""
+        """Whether the operation has ended."""
         self.error: Exception | None = None
-        """Why it failed; None while it is in progress and after success."""
+        """The reason for a failure; None while the operation is in progress and after success."""
         self._callbacks: list[Callable[[], None]] = []
 
     def add_callback(self, callback: Callable[[], None]) -> None:

@@ -32,7 +32,7 @@ __all__ = ["BlockingProducer"]
 
 _AT_ONCE: Final = Millis(0)
 _PAUSE_MS: Final = 1_000
-"""A caller that lets so much time pass between two calls does not use up the time of its batches."""
+"""If a longer time passes between two calls, this time does not count for the timeouts of the batches."""
 
 
 class BlockingProducer:

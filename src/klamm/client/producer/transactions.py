@@ -80,7 +80,7 @@ class TransactionManager(ProducerState):
         """The commit or abort whose end the application has not seen yet."""
         self._ending_commits = False
 
-    # What the machine asks.
+    # Questions of the producer's machine (`machine.py`).
 
     def add_partition(self, topic_partition: TopicPartition) -> None:
         """Notes that a record for the partition belongs to the transaction."""
@@ -189,7 +189,7 @@ class TransactionManager(ProducerState):
         if operation is self._ending and operation.is_done:
             self._ending = None
 
-    # What the machine tells.
+    # Answers and events from the producer's machine.
 
     def offers_of(self, address: Address, offers: Offers) -> None:
         """Notes the broker's supported versions and features from the start of its connection."""

@@ -60,12 +60,12 @@ class CommitNote(NamedTuple):
 
 
 class RangeRoom(NamedTuple):
-    """How far records may finish beyond the position, so that any set of finished records fits into the text."""
+    """The limits within which any set of finished records fits into the text."""
 
     offsets: int
-    """Any records fit if no finished record is so far or farther above the position."""
+    """All finished records fit if each of them is fewer than this many offsets above the position."""
     records: int
-    """Any so many records fit, however far they are."""
+    """This many finished records fit, at any distance from the position."""
 
     @classmethod
     def within(cls, most_characters: int) -> RangeRoom:

@@ -1,4 +1,4 @@
-"""Since when one record holds up the commit of its partition.
+"""Measures since when one record holds up the commit of its partition.
 
 This is not the age of the record: with a backlog, each record is old when its turn comes, although the commit rises all
 the time.
@@ -15,7 +15,10 @@ __all__ = ["HoldUp"]
 
 
 class HoldUp:
-    """What `look` has seen of one partition. Positions rise without a clock, so it is called often."""
+    """The record at the position of one partition, and since when it is there.
+
+    Positions rise without a clock, so `look` is called often.
+    """
 
     __slots__ = ("_looked_ms", "_since_ms", "_work")
 
@@ -24,8 +27,10 @@ class HoldUp:
         self._since_ms = self._looked_ms = 0.0
 
     def since_ms(self, work: Work) -> float:
-        """Returns since when this record, which is at the position now, is there: at the earliest since the last look
-        at which it was another one."""
+        """Returns the time since which the record at the position is there.
+
+        The time is not earlier than the last look that saw another record there.
+        """
         return self._since_ms if work is self._work else max(work.received_ms, self._looked_ms)
 
     def look(self, work: Work | None, now_ms: float) -> None:

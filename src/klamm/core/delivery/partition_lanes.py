@@ -164,7 +164,7 @@ class PartitionLanes:
         return bool(self._ready)
 
     def can_fill(self, most: int) -> bool:
-        """Returns whether so many records could start as one run: ready ones, and those behind them in their lanes."""
+        """Returns whether `most` records could start as one run: ready records, and the next ones in their lanes."""
         count = len(self._ready)
         if count >= most:
             return True
@@ -181,7 +181,7 @@ class PartitionLanes:
         return run
 
     def start(self, most: int, now_ms: float) -> list[Work]:
-        """Starts the next records, at most so many, and returns them in order. `startable` is one of them."""
+        """Starts the next records, at most `most`, and returns them in order. `startable` is one of them."""
         run: list[Work] = []
         while len(run) < most and (work := self.startable) is not None:
             if work.is_alone and run:
@@ -322,7 +322,7 @@ class PartitionLanes:
 
     @property
     def held_since_ms(self) -> float | None:
-        """Since when the record at the position holds the commit up; None if nothing is unfinished."""
+        """The time since which the record at the position holds the commit up; None if all records are finished."""
         return self._hold_up.since_ms(self._pending[0]) if self._pending else None
 
     def look(self, now_ms: float) -> None:
@@ -349,7 +349,7 @@ class PartitionLanes:
         return (key[:KEPT_KEY_BYTES], len(queue) + 1) if queue else (None, 0)
 
     def is_over_share(self, window: RecordWindow, partitions: int, now_ms: float) -> bool:
-        """Returns whether the partition is to be paused, as one of so many partitions.
+        """Returns whether to pause the partition, if the member has `partitions` partitions.
 
         A partition whose records soon have their turn is not paused: a client drops what it has fetched of a paused
         partition, and fetches it again.

@@ -27,9 +27,9 @@ class RecordWindow:
     """The length of the commit's metadata that the broker accepts (`offset.metadata.max.bytes`)."""
 
     def is_full(self, records: int, size_bytes: int, parts: int = 1) -> bool:
-        """Returns whether so many records use up one of so many equal parts of the window."""
+        """Returns whether the records fill one part of the window, if it is divided into `parts` equal parts."""
         return records * parts >= self.records or size_bytes * parts >= self.size_bytes
 
     def has_room(self, records: int, size_bytes: int, parts: int) -> bool:
-        """Returns whether half of one of so many equal parts is free."""
+        """Returns whether half of one part is free, if the window is divided into `parts` equal parts."""
         return 2 * records * parts <= self.records and 2 * size_bytes * parts <= self.size_bytes

@@ -39,7 +39,7 @@ class Retry:
             raise ValueError("first and most are times of at least 0 seconds, deadline is more than 0")
 
     def delay_ms(self, failures: int) -> float:
-        """Returns how long a record waits after so many failures."""
+        """Returns how long a record waits after its failure number `failures`."""
         growth = 2.0 ** min(failures - 1, 64) if self.backoff == "exponential" else 1.0
         return min(self.first * growth, self.most) * 1000
 

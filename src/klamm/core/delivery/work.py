@@ -57,13 +57,16 @@ class Work:
         self.attempts = 0
         """How many times the record was begun."""
         self.deadline_ms: float | None = None
-        """When the time is over that counts from the first call, or after a failed batch from the first call alone."""
+        """The end of the time for all attempts.
+
+        The time starts with the first call, or after a failed batch with the first call for this record alone.
+        """
         self.is_alone = False
         """Whether the record is not put into a batch with others, because a batch with it failed."""
         self.is_begun = False
         self.is_finished = False
         self.last_error: BaseException | None = None
-        """How the last attempt failed, if the record has a deadline. It is the caller's."""
+        """The error of the last attempt, if the record has a deadline. The caller sets it."""
 
     def is_late(self, now_ms: float) -> bool:
         """Returns whether the record's time is over."""

@@ -78,8 +78,8 @@ S = TypeVar("S", bound=KindStore)
 
 # A plain tuple, because a named one is slower to unpack.
 _Reader: TypeAlias = tuple[Callable[[Any, Any], bool], KindStore, bool]
-"""What replays the records of one type: the method `replay` of a store, the store, and whether each group has such a
-record as long as it exists."""
+"""The replay of one record type: the method `replay` of a store, the store, and whether each group has such a record
+as long as the group exists."""
 
 
 class GroupStore:

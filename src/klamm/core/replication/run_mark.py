@@ -4,8 +4,8 @@ Only such a broker stays an eligible leader replica when it starts again (KIP-96
 
 - The run closed the directory in order. Everything is on the disk.
 - The run was killed, and its page cache still exists. A record is acknowledged, or counted by the leader, after the
-  system call that writes it has returned. From then on the kernel has it, whatever becomes of the process. This holds
-  while the machine runs and the file system stays mounted, unless a write or a sync has failed.
+  system call that writes it has returned. From then on the kernel has the record, even if the process is
+  killed. This holds while the machine runs and the file system stays mounted, unless a write or a sync has failed.
 
 For the second proof a run leaves a mark in the directory, and removes it as soon as a write or a sync fails. The mark
 names the run and its page cache. The run must also be the latest one that has registered in the metadata store:
@@ -22,7 +22,7 @@ __all__ = ["PageCache", "RunMark", "is_same_cache", "kept_runs"]
 
 
 class PageCache(NamedTuple):
-    """The page cache under a data directory. It is gone if the machine restarts, and may be if the disk is detached."""
+    """The page cache of a data directory. A restart of the machine loses it, and so may a detached disk."""
 
     boot_id: str
     """The id of the kernel's present run: it changes with every restart of the machine."""
@@ -54,7 +54,7 @@ class RunMark(NamedTuple):
 
 
 def is_same_cache(before: PageCache | None, now: PageCache | None) -> bool:
-    """Returns whether pages that were written to the one are still in the other, or on its disk.
+    """Returns whether pages that were written to `before` are still in `now`, or on its disk.
 
     A mount that ended in order has written its pages. But a mount may also end because its disk failed, so it must be
     the same one. Numbers of mounts in two namespaces can't be compared: then the disk must be the same one.

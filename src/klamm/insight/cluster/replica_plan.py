@@ -32,8 +32,8 @@ def plan_replicas(
     """Returns the new replicas of those chosen partitions whose replicas change, the preferred leader first.
 
     `present` has the replicas of all partitions of the cluster, whose number on each broker counts. `targets` are the
-    brokers that may have replicas, with their racks. Those of them that are `down` keep what they have, and get nothing
-    new. Without a replication factor, each partition keeps its own.
+    brokers that may have replicas, with their racks. Targets that are `down` keep their replicas, and get no new
+    ones. Without a replication factor, each partition keeps its own.
 
     Raises ImpossiblePlan if there are too few brokers for the replicas of a partition.
     """

@@ -1,4 +1,4 @@
-"""Which replicas partitions of a cluster are to have: a plan for topics, from what the cluster tells now."""
+"""Plans new replicas for the partitions of topics, from the present state of the cluster."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ all partitions concerned are removed before the new value counts.
 A replica may become eligible at the same moment, by a decision of another broker, in a partition that the change of the
 value does not touch. So both transactions meet at one key, the configs of the cluster: the transaction that makes a
 replica eligible writes them again, and each change of the value requires that they are as it has read them. The first
-transaction also depends on the topic, whose override may be changed. Whichever comes second is decided again.
+transaction also depends on the topic, whose override may be changed. The second of two such transactions is decided
+again.
 
 Source: KIP-966, and `ClearElrRecord` of Apache Kafka 4.3.
 """

@@ -31,7 +31,7 @@ BAD_REASON: Final = "bad_reason"
 """The column with the reason why a record is bad."""
 
 Tombstones = Literal["bad", "drop", "keep"]
-"""What happens to a record whose value is null: it is bad, it is dropped, or it is kept with null in `decoded`."""
+"""The treatment of a record whose value is null: it is bad, it is dropped, or it is kept with null in `decoded`."""
 
 _TOMBSTONE: Final = "the value is null (a tombstone)"
 
@@ -42,14 +42,14 @@ class DecoderError(KlammError):
 
 @dataclass(frozen=True)
 class DecodingPlace:
-    """Where a decoder is used: what a decoder without a schema of its own can find out at the first start."""
+    """The topics that a decoder reads. A decoder without a declared schema infers it there at the first start."""
 
     topics: Sequence[str] = ()
     """The names of the topics; with a pattern, those that exist now."""
     sample: Callable[[int], Sequence[bytes]] = lambda records: ()
     """Returns the values of about this many of the topics' newest records, without tombstones."""
     stored: Mapping[str, Any] = field(default_factory=dict)
-    """What `PinnedDecoder.stored` was at an earlier start; empty at the first start."""
+    """`PinnedDecoder.stored` of an earlier start; empty at the first start."""
 
 
 class Decoder(ABC):
@@ -73,7 +73,10 @@ class PinnedDecoder(ABC):
     schema: StructType
     """The type of `decoded`."""
     stored: Mapping[str, Any]
-    """What fixes the decoding, as JSON: to be stored next to the checkpoint and given to `pin` at each later start."""
+    """The schema and settings that fix the decoding, as JSON.
+
+    The caller stores them next to the checkpoint, and gives them to `pin` at each later start.
+    """
     notes: Sequence[str] = ()
     """Sentences for the user about the schema, such as conflicts in the sample that it was inferred from."""
 

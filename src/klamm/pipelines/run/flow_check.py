@@ -43,9 +43,9 @@ class SourceCheck:
     group: str
     partitions: int | None = None
     starts_at: str | None = None
-    """Where the next run begins: the checkpoint, or the declared start."""
+    """The start of the next run: the checkpoint, or the declared start."""
     to_read: int | None = None
-    """The number of offsets between there and the end of the log now."""
+    """The number of offsets between `starts_at` and the present end of the log."""
     columns: str | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -58,10 +58,10 @@ class FlowCheck:
     sources: list[SourceCheck] = field(default_factory=list)
     sink: str | None = None
     columns: str | None = None
-    """What the sink writes."""
+    """The columns that the sink writes."""
     bad_records: str | None = None
     problems: list[str] = field(default_factory=list)
-    """What would fail."""
+    """The errors that a run would have."""
     warnings: list[str] = field(default_factory=list)
 
 

@@ -1,4 +1,4 @@
-"""What of a flow's declaration its checkpoints belong to, stored next to them, and the refusal of a change.
+"""Stores the part of a flow's declaration that must not change, next to its checkpoints, and refuses changes of it.
 
 Spark's checkpoint has offsets for each source by its number, and state for the operators; the marker of an
 exactly-once sink belongs to one topic. A flow that changes these and keeps its checkpoint would fail later with an

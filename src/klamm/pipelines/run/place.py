@@ -106,8 +106,9 @@ class Place:
     def format_options(self, flow: Flow, sink: ToFormat) -> dict[str, str]:
         """Returns the options of a sink.
 
-        Raises `DeclarationError` if all environments would have the same, or if they name the environment and there is
-        none."""
+        Raises `DeclarationError` if all environments would have the same options, or if an option names the environment
+        and the pipeline runs without one.
+        """
         options = dict(sink.options)
         if (
             self.environment is not None

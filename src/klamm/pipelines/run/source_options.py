@@ -38,7 +38,7 @@ def source_options(
     else:
         options["klamm.stop.file"] = place.stop_file(flow.name)
     if flow.letters_of is not None:
-        # Dead letters are written in transactions. Those of an aborted one were written again by the next.
+        # Dead letters are written in transactions. The next transaction writes the letters of an aborted one again.
         options["kafka.isolation.level"] = "read_committed"
     if source.max_records_per_batch is not None:
         options["maxOffsetsPerTrigger"] = str(source.max_records_per_batch)

@@ -92,7 +92,7 @@ def determined_starts(
             # The flow's first micro-batch is not finished. It is repeated from its start, and may have bad records.
             entry[role] = entry[_FLOW]
         else:
-            # What the present declaration makes of it: without dead letters now, a later query for them is new.
+            # The present declaration decides. If it has no dead letters, a later query for them starts new.
             roles = (_FLOW, _DEAD_LETTERS) if flow.writes_dead_letters else (_FLOW,)
             starts[parameter] = {"start": start, **dict.fromkeys(roles, offsets_to_json(resolve(parameter)))}
     return starts

@@ -134,7 +134,7 @@ def _forget(source: Path, gone: Collection[TopicPartition]) -> None:
 def remove_directory(directory: Path) -> None:
     """Removes the data directory of a worker that is not started any more, if it has nothing but small files.
 
-    Keeps it if it has anything else, for example set-aside partitions. Then only its checkpoints go.
+    Keeps it if it has anything else, for example set-aside partitions, and then removes only its checkpoints.
     """
     with contextlib.suppress(OSError):
         for name in (*_CHECKPOINTS, CLEAN_SHUTDOWN_FILE, RUN_MARK_FILE):

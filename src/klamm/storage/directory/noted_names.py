@@ -1,4 +1,4 @@
-"""Which partitions the checkpoints of a data directory name. They forget a name before something else gets it.
+"""Keeps the names of partitions in the checkpoints of a data directory, and removes a name before its next use.
 
 A partition with a recovery point in the checkpoints and without a folder counts as lost at a start. So the checkpoints
 on the disk must not name a deleted topic any more when another topic gets its name, nor a replica that has moved away

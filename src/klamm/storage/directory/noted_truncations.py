@@ -1,7 +1,7 @@
 """Writes the offsets of logs to the checkpoints before the logs are truncated.
 
-The checkpoints on the disk must not name offsets that a truncated log has no longer. Otherwise, after a crash, synced
-records would seem to be lost, or a start would trust records that are others by then.
+The checkpoints on the disk must not name offsets above the end of a truncated log. Otherwise, after a crash, synced
+records would seem to be lost, or a start would trust unsynced records that were appended after the truncation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["NotedTruncations"]
 
 
 class NotedTruncations:
-    """The truncations of one data directory, and what the checkpoints say of them."""
+    """The truncations of one data directory, and the offsets of the truncated logs in the checkpoints."""
 
     def __init__(  # noqa: PLR0917 - everything of a directory that names a truncated log
         self,
@@ -41,12 +41,12 @@ class NotedTruncations:
         self._cleaner_checkpoint = cleaner_checkpoint
         self._run_in_background = run_in_background
         self._on_disk: dict[Log, LogOffsets] = {}
-        """What `note_in_steps` has written."""
+        """The offsets that `note_in_steps` has written."""
 
     def note(self, topic_partition: TopicPartition, offsets: LogOffsets) -> None:
-        """Writes what a truncation will leave, and returns when it is on the disk. Raises OSError.
+        """Writes the offsets of a log after its truncation, and returns when they are on the disk. Raises OSError.
 
-        Writes nothing if `note_in_steps` has written it.
+        Writes nothing if `note_in_steps` has already written these offsets.
         """
         self._cleaner.abort(topic_partition)
         self._cleaner_checkpoint.lower(topic_partition, offsets.recovery_point)

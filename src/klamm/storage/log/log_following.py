@@ -200,11 +200,11 @@ class LogFollowing:
                 self._transactions.end(segment, completed)
 
     def agreed_end(self, epoch: LeaderEpoch, end_offset: Offset) -> Offset:
-        """Returns the offset up to which this log agrees with the leader's: the log is to be truncated to it.
+        """Returns the offset up to which this log agrees with the leader's. The caller truncates the log there.
 
-        The leader has told the largest epoch in its log that is not above the follower's latest epoch, and the offset
-        at which that epoch ends there. Both logs are equal up to the end of the latest epoch that they share. If this
-        log lacks the leader's epoch, the leader may diverge again at the next fetch.
+        `epoch` is the largest epoch in the leader's log that is not above the follower's latest epoch. `end_offset` is
+        the offset at which this epoch ends there. Both logs are equal up to the end of the latest epoch that they
+        share. If this log lacks the leader's epoch, the leader may diverge again at the next fetch.
         """
         log = self._log
         own_epoch, own_end = self._epochs.known.end_offset_for(epoch, log.log_end_offset)

@@ -55,8 +55,8 @@ class _Write(NamedTuple):
 class LogSync:
     """Keeps the recovery point of one log: the offset below which records survive a power failure.
 
-    Flushes run one after the other, on any thread. What one of them has to sync, the next one syncs too, until one of
-    them has succeeded.
+    Flushes run one after the other, on any thread. If a flush fails, the next one also syncs the files of the failed
+    one.
     """
 
     __slots__ = (

@@ -13,8 +13,8 @@ are long: this has taken 30 ms on a busy machine. Work on such a request runs in
 collection, all objects are frozen before the next one. So a collection never scans a longer list than one that was
 created in a single step.
 
-A collection of the second generation takes up to 5 ms if it comes after ten collections of the first, Python's default.
-So it comes after four. No object is scanned more often for that.
+With Python's default, a collection of the second generation follows ten collections of the first, and takes up to 5 ms.
+Here it follows four collections. No object is scanned more often because of this.
 """
 
 from __future__ import annotations

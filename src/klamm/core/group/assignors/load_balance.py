@@ -142,8 +142,9 @@ class Balance:
     def _wanted(self, giver: int, taker: int, per_mille: int) -> int:
         """Returns the best weight to move, chosen so that few partitions move.
 
-        It brings the taker up to the average or the giver as far below it as still counts as even, whichever is less;
-        it is half the difference of their loads if that does not apply to both.
+        The weight brings the taker up to the average, or the giver as far below the average as still counts as even;
+        the smaller of the two weights counts. If one of the two is not positive, the weight is half the difference of
+        the loads.
         """
         over = self.loads[giver] - self.average * _PER_MILLE // (_PER_MILLE + per_mille)
         under = self.average - self.loads[taker]

@@ -69,13 +69,13 @@ def on_back_off_timer(decision: Decision, group_id: str, member_id: str) -> None
     if group is None or member_id not in group.members:
         return
     if group_id in groups.assigning:
-        result.arm(back_off_timer(group_id, member_id), RETRY_MS)  # The target being made may hold it back.
+        result.arm(back_off_timer(group_id, member_id), RETRY_MS)  # The new target may hold the member back.
         return
     if not is_held_back(groups, group, group.members[member_id]):
         return
     until = groups.lifetimes.held_back(group_id, group.members.values(), now).get(member_id)
     if until is not None:
-        result.arm(back_off_timer(group_id, member_id), until - now)  # Another member of its name has died meanwhile.
+        result.arm(back_off_timer(group_id, member_id), until - now)  # Another member of the same name has died.
         return
     cause = CauseDetails(Cause.MEMBER_HELD_BACK, f"member {member_id} was held back and may have partitions again")
     raise_epoch(decision, group, at_present(group), [cause], member_id=member_id, member_ids=list(group.members))

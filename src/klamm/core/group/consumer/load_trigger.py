@@ -1,9 +1,9 @@
 """Rebalances that load alone causes.
 
-From time to time a caller with a clock hands in the traffic of the partitions. Groups that are assigned by load are
-then compared with what a new target would be, one group a step. If the new target is so much better that moving
-partitions is worth it, the group epoch rises. Other groups are left alone. Large groups are weighed in a background
-task, where their targets are made, too.
+From time to time a caller with a clock hands in the traffic of the partitions. For each group
+that is assigned by load, the present target is then compared with a new one, one group a step. If the new target is
+much better, so that moving partitions is worth it, the group epoch rises. Other groups keep their target. Large groups
+are weighed in a background task, which also makes their targets.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ SYNC: Final = TimerKind("consumer sync")
 TARGET: Final = TimerKind("consumer target")
 
 LOAD_TIMER: Final = TimerKey(TimerKind("consumer load"))
-"""The key of the timer that expires when the next group is to be weighed by its load."""
+"""The key of the timer that expires when it is time to weigh the next group by its load."""
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:

@@ -81,7 +81,7 @@ class BackfillRecord:
     replacement: dict[str, Any] | None = None
     """The files of a replacement that has begun."""
     target: str | None = None
-    """What it writes to, with a whole path; None in a record of an older version."""
+    """The topic or folder to which the backfill writes, with a whole path; None in a record of an older version."""
 
     def store(self) -> None:
         """Replaces the file. Raises `OSError`."""

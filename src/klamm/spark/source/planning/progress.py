@@ -131,8 +131,11 @@ class StreamProgress:
         return all(start.get(key, -1) >= offset for key, offset in self._bounded(start, self._target).items())
 
     def _has_too_little(self, start: Mapping[TopicPartition, Offset]) -> bool:
-        """Applies `minOffsetsPerTrigger` and `maxTriggerDelay`, like `delayBatch` of Spark's `KafkaMicroBatchStream`:
-        the first micro-batch of a run does not wait. Nor does a query that follows another one, which has waited."""
+        """Applies `minOffsetsPerTrigger` and `maxTriggerDelay`, like `delayBatch` of Spark's `KafkaMicroBatchStream`.
+
+        The first micro-batch of a run does not wait. A query that follows another one does not wait either, because the
+        other one has waited.
+        """
         if self._limits.min_offsets is None or self._followed is not None:
             return False
         now = self._clock()
