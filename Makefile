@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 help:
 	@echo 'make demo     watch a year of flights in a topic, read by a group and by a pipeline on Spark; both survive a kill -9'
-	@echo 'make unit     run the tests that need no process and no socket, in about two minutes'
+	@echo 'make unit     run the tests that need no process and no socket, in about a minute'
 	@echo 'make test     run all tests'
 	@echo 'make check    format, lint, types, imports between rooms, names, documentation, simulated worlds of each kind'
 	@echo 'make sim      run simulated worlds: SEEDS=100000 for more'
