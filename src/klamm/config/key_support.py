@@ -1,6 +1,6 @@
-"""The treatment of each of Kafka's configuration keys in klamm, with its reason.
+"""klamm's support for each of Kafka's configuration keys, with its reason.
 
-Each key has exactly one of three treatments:
+Each key has exactly one of three levels of support:
 
 - honoured: the key has the same effect as in Kafka; a reason names narrower values.
 - accepted: the key may be set, but has no effect; the broker logs one warning.
@@ -14,25 +14,25 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-__all__ = ["TREATMENTS", "Treated", "KeySupport"]
+__all__ = ["KEY_SUPPORT", "SupportEntry", "KeySupport"]
 
 
 class KeySupport(StrEnum):
-    """The treatment of a key that is set."""
+    """The effect of a key that is set."""
 
     HONOURED = "honoured"
     ACCEPTED = "accepted"
     REFUSED = "refused"
 
 
-class Treated(NamedTuple):
-    """A key's treatment and the reason to show for it; "" if there is nothing to add."""
+class SupportEntry(NamedTuple):
+    """The support for one key, and the reason to show for it; "" if there is nothing to add."""
 
     support: KeySupport
     reason: str
 
 
-# A treatment, its reason, and the keys that share both.
+# The support, its reason, and the keys that share both.
 _Block = tuple[KeySupport, str, str]
 
 _QUORUM: Final = "klamm keeps metadata in its own store, and has no controller quorum."
@@ -532,14 +532,14 @@ _CLIENT_METRICS: Final[tuple[_Block, ...]] = (
 )
 
 
-def _by_key(blocks: tuple[_Block, ...]) -> dict[str, Treated]:
-    return {key: Treated(support, reason) for support, reason, keys in blocks for key in keys.split()}
+def _by_key(blocks: tuple[_Block, ...]) -> dict[str, SupportEntry]:
+    return {key: SupportEntry(support, reason) for support, reason, keys in blocks for key in keys.split()}
 
 
-TREATMENTS: Final[Mapping[str, Mapping[str, Treated]]] = {
+KEY_SUPPORT: Final[Mapping[str, Mapping[str, SupportEntry]]] = {
     "broker": _by_key(_BROKER),
     "topic": _by_key(_TOPIC),
     "group": _by_key(_GROUP),
     "client_metrics": _by_key(_CLIENT_METRICS),
 }
-"""Treatments by scope and key."""
+"""The support by scope and key."""

@@ -1,4 +1,4 @@
-"""The table of all configuration keys: their definition in Apache Kafka 4.3, and their treatment in klamm.
+"""The table of all configuration keys: their definition in Apache Kafka 4.3, and their support in klamm.
 
 `tools/dump_kafka_configs` has read Kafka's part (type, default, documentation, range, ...) from Kafka itself; it is
 stored next to this file as JSON. klamm's part is `key_support.py`. Both are read on first use: a broker without any
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from klamm.config.key_support import TREATMENTS, KeySupport, Treated
+from klamm.config.key_support import KEY_SUPPORT, KeySupport, SupportEntry
 from klamm.config.own_keys import OWN_BROKER_KEYS, OWN_GROUP_KEYS, TOPIC_WEIGHT, TOPIC_WEIGHT_PREFIX
 from klamm.config.values import Check, Value, check_value, parse_value
 
@@ -105,11 +105,11 @@ def _data() -> dict[str, Any]:
 
 
 def _keys(scope: str, entries: Mapping[str, Mapping[str, Any]]) -> Mapping[str, ConfigKey]:
-    treatments = TREATMENTS[scope]
-    return MappingProxyType({name: _key(name, scope, entry, treatments[name]) for name, entry in entries.items()})
+    support = KEY_SUPPORT[scope]
+    return MappingProxyType({name: _key(name, scope, entry, support[name]) for name, entry in entries.items()})
 
 
-def _key(name: str, scope: str, entry: Mapping[str, Any], treated: Treated) -> ConfigKey:
+def _key(name: str, scope: str, entry: Mapping[str, Any], support: SupportEntry) -> ConfigKey:
     return ConfigKey(
         name,
         scope,
@@ -123,7 +123,7 @@ def _key(name: str, scope: str, entry: Mapping[str, Any], treated: Treated) -> C
         entry.get("internal", False),
         entry.get("update_mode", "read-only"),
         entry.get("dynamic_only", False),
-        *treated,
+        *support,
     )
 
 
@@ -150,8 +150,8 @@ def group_keys_with(names: Iterable[str]) -> Mapping[str, ConfigKey]:
     weights = [name for name in names if name.startswith(TOPIC_WEIGHT_PREFIX) and name != TOPIC_WEIGHT_PREFIX]
     if not weights:
         return group_keys()
-    treated = TREATMENTS["group"][TOPIC_WEIGHT_PREFIX]
-    return {**group_keys(), **{name: _key(name, "group", TOPIC_WEIGHT, treated) for name in sorted(weights)}}
+    support = KEY_SUPPORT["group"][TOPIC_WEIGHT_PREFIX]
+    return {**group_keys(), **{name: _key(name, "group", TOPIC_WEIGHT, support) for name in sorted(weights)}}
 
 
 @cache

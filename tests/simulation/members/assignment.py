@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["Partition", "Wish", "deal", "share_cooperatively"]
+__all__ = ["Partition", "Subscription", "deal", "share_cooperatively"]
 
 Partition = tuple[str, int]
 
 
-class Wish(NamedTuple):
+class Subscription(NamedTuple):
     """The subscription of one member when it joined."""
 
     topics: tuple[str, ...]
@@ -24,22 +24,24 @@ class Wish(NamedTuple):
     """The generation in which the member got its partitions; -1 if it has lost them."""
 
 
-def deal(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int]) -> dict[str, list[Partition]]:
+def deal(subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]) -> dict[str, list[Partition]]:
     """Assigns partitions round robin to the members that subscribe to them."""
-    dealt: dict[str, list[Partition]] = {member_id: [] for member_id in wishes}
+    dealt: dict[str, list[Partition]] = {member_id: [] for member_id in subscriptions}
     for topic in sorted(partition_counts):
-        takers = sorted(member_id for member_id, wish in wishes.items() if topic in wish.topics)
+        takers = sorted(member_id for member_id, subscription in subscriptions.items() if topic in subscription.topics)
         for index in range(partition_counts[topic] if takers else 0):
             dealt[takers[index % len(takers)]].append((topic, index))
     return dealt
 
 
-def share_cooperatively(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int]) -> dict[str, list[Partition]]:
+def share_cooperatively(
+    subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]
+) -> dict[str, list[Partition]]:
     """Assigns partitions evenly with few moves, and leaves out partitions that must be revoked first."""
-    owner_of = _owners(wishes)
-    shared: dict[str, list[Partition]] = {member_id: [] for member_id in wishes}
+    owner_of = _owners(subscriptions)
+    shared: dict[str, list[Partition]] = {member_id: [] for member_id in subscriptions}
     for topic in sorted(partition_counts):
-        takers = [member_id for member_id, wish in wishes.items() if topic in wish.topics]
+        takers = [member_id for member_id, subscription in subscriptions.items() if topic in subscription.topics]
         if takers:
             _share_topic(topic, partition_counts[topic], takers, owner_of, shared)
     return {
@@ -48,14 +50,14 @@ def share_cooperatively(wishes: Mapping[str, Wish], partition_counts: Mapping[st
     }
 
 
-def _owners(wishes: Mapping[str, Wish]) -> dict[Partition, str]:
+def _owners(subscriptions: Mapping[str, Subscription]) -> dict[Partition, str]:
     """Returns the owner of each partition; if two members report it, the owner is the one with the later generation."""
     owner_of: dict[Partition, str] = {}
-    for member_id in sorted(wishes):
-        wish = wishes[member_id]
-        for partition in wish.owned:
+    for member_id in sorted(subscriptions):
+        subscription = subscriptions[member_id]
+        for partition in subscription.owned:
             other = owner_of.get(partition)
-            if other is None or wishes[other].generation < wish.generation:
+            if other is None or subscriptions[other].generation < subscription.generation:
                 owner_of[partition] = member_id
     return owner_of
 

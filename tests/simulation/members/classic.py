@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from tests.simulation.members.assignment import Partition, Wish, deal, share_cooperatively
+from tests.simulation.members.assignment import Partition, Subscription, deal, share_cooperatively
 from tests.simulation.members.member import REQUEST_TIMEOUT_MS, Member
 from tests.simulation.plan import GroupKind, MemberPlan
 
@@ -231,21 +231,21 @@ class ClassicMember(Member):
             self._sync(shares)
 
     def _assign(self, answer: JoinGroupResponse) -> dict[str, list[Partition]]:
-        wishes = {}
+        subscriptions = {}
         for member in answer.members:
-            subscription = decode_subscription(member.metadata)
-            wishes[member.member_id] = Wish(
-                tuple(subscription.topics),
-                frozenset(
-                    (topic.topic, index) for topic in subscription.owned_partitions for index in topic.partitions
-                ),
-                subscription.generation_id,
+            decoded = decode_subscription(member.metadata)
+            subscriptions[member.member_id] = Subscription(
+                tuple(decoded.topics),
+                frozenset((topic.topic, index) for topic in decoded.owned_partitions for index in topic.partitions),
+                decoded.generation_id,
             )
-        self._seen_counts = self._partition_counts({topic: 0 for wish in wishes.values() for topic in wish.topics})
+        self._seen_counts = self._partition_counts(
+            {topic: 0 for each in subscriptions.values() for topic in each.topics}
+        )
         self._insist_at_ms = inf
         if not self._is_cooperative:
-            return deal(wishes, self._seen_counts)
-        shares = share_cooperatively(wishes, self._seen_counts)
+            return deal(subscriptions, self._seen_counts)
+        shares = share_cooperatively(subscriptions, self._seen_counts)
         has_left_out = any(self._seen_counts.values()) and sum(map(len, shares.values())) < sum(
             self._seen_counts.values()
         )

@@ -10,7 +10,7 @@ import pytest
 import klamm
 from klamm.config import key_support
 from klamm.config.broker_config import BASELINE, BrokerConfig
-from klamm.config.key_support import TREATMENTS, KeySupport
+from klamm.config.key_support import KEY_SUPPORT, KeySupport
 from klamm.config.table import (
     ConfigKey,
     broker_keys,
@@ -44,8 +44,8 @@ def all_keys() -> list[ConfigKey]:
     return [key for keys in (broker_keys(), topic_keys(), group_keys(), client_metrics_keys()) for key in keys.values()]
 
 
-def test_each_of_kafkas_keys_has_exactly_one_treatment() -> None:
-    """Each of Kafka's keys has exactly one treatment, and no other key exists except klamm's own."""
+def test_each_of_kafkas_keys_has_exactly_one_level_of_support() -> None:
+    """Each of Kafka's keys has exactly one level of support, and no other key exists except klamm's own."""
     data = json.loads((SOURCE / "config" / "kafka_configs.json").read_text())
     blocks = {
         "broker": key_support._BROKER,
@@ -58,7 +58,7 @@ def test_each_of_kafkas_keys_has_exactly_one_treatment() -> None:
         assert len(names) == len(set(names)), f"{scope}: treated twice"
         kafkas = {name for name in names if not name.startswith("klamm.")}
         assert kafkas == set(data[scope]), scope
-        assert set(TREATMENTS[scope]) == set(names)
+        assert set(KEY_SUPPORT[scope]) == set(names)
 
 
 def test_what_has_no_effect_or_is_refused_says_why() -> None:

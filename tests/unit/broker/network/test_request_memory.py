@@ -63,23 +63,6 @@ class Clients:
             for peer in self._unread:
                 self._read(peer)
 
-    async def wait(self) -> None:
-        """Does a step after a short sleep, and closes aborted connections."""
-        await asyncio.sleep(0.001)
-        for peer in tuple(self._unread):
-            if peer.socket.state == "aborted":
-                del self._unread[peer]
-                peer.connection.connection_lost(None)
-        await self.step()
-
-    async def wait_for(self, size: int) -> None:
-        """Waits for the answer to a request of the given size."""
-        for _ in range(10_000):
-            if size in self.answered:
-                return
-            await self.wait()
-        raise AssertionError(f"the request of {size} bytes is not answered")
-
     @property
     def answered(self) -> list[int]:
         return [len(answer) + 5 for answer in self.handlers.handled]
