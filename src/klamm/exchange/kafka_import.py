@@ -15,6 +15,7 @@ from klamm.metadata.entries import put_cluster, put_configs, put_features, put_p
 from klamm.metadata.image import PartitionImage, ResourceType, TopicImage
 from klamm.metadata.metadata_store import Change
 from klamm.metadata.metadata_version import METADATA_VERSION
+from klamm.protocol.internal_topic_names import SHARE_STATE_TOPIC
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
 
 __all__ = ["Import", "ImportRefused", "plan_import"]
@@ -136,5 +137,5 @@ def _unknown_to_klamm(cluster: KafkaCluster, node_id: BrokerId) -> Iterable[str]
     ):
         if count:
             yield f"{count} {what}"
-    if any(topic.name == "__share_group_state" for topic in cluster.topics.values()):
-        yield "share groups: their topic __share_group_state is kept, and not read"
+    if any(topic.name == SHARE_STATE_TOPIC for topic in cluster.topics.values()):
+        yield f"share groups: their topic {SHARE_STATE_TOPIC} is kept, and not read"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from klamm.protocol.internal_topic_names import HISTORY_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+
 __all__ = [
-    "CLUSTER_METADATA_TOPIC",
-    "GROUP_HISTORY_TOPIC",
-    "GROUP_METADATA_TOPIC",
-    "TRANSACTION_STATE_TOPIC",
     "collision_key",
     "is_internal",
     "shortened",
@@ -17,14 +15,7 @@ __all__ = [
 ]
 
 _MAX_LENGTH: Final = 249
-GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
-GROUP_HISTORY_TOPIC: Final = "__group_history"
-"""klamm's own topic with the history of groups."""
-_INTERNAL_TOPICS: Final = frozenset(
-    {GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state", GROUP_HISTORY_TOPIC}
-)
-CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+_INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, HISTORY_TOPIC})
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

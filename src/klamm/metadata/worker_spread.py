@@ -15,7 +15,7 @@ from klamm.errors import KlammError
 from klamm.metadata.entries import broker_key, put_partition
 from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Plan
-from klamm.metadata.topic_name import GROUP_HISTORY_TOPIC, GROUP_METADATA_TOPIC
+from klamm.protocol.internal_topic_names import HISTORY_TOPIC, OFFSETS_TOPIC
 from klamm.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 
 __all__ = ["Homes", "plan_spread"]
@@ -90,9 +90,9 @@ def _spread(image: MetadataImage, workers: Sequence[BrokerId]) -> Homes:
     totals: Counter[BrokerId] = Counter()
     homes: dict[TopicPartition, BrokerId] = {}
     for name in sorted(image.topics):
-        if name != GROUP_HISTORY_TOPIC or GROUP_METADATA_TOPIC not in image.topics:
+        if name != HISTORY_TOPIC or OFFSETS_TOPIC not in image.topics:
             homes |= _spread_topic(image.topics[name], workers, totals)
-    if GROUP_HISTORY_TOPIC in image.topics and GROUP_METADATA_TOPIC in image.topics:
+    if HISTORY_TOPIC in image.topics and OFFSETS_TOPIC in image.topics:
         homes |= _next_to_the_offsets(image, homes)
     return homes
 
@@ -118,10 +118,10 @@ def _spread_topic(topic: TopicImage, workers: Sequence[BrokerId], totals: Counte
 
 def _next_to_the_offsets(image: MetadataImage, homes: Homes) -> Homes:
     """Returns the homes of the groups' histories: the worker that coordinates a group writes its history."""
-    count = len(image.topics[GROUP_METADATA_TOPIC].partitions)
+    count = len(image.topics[OFFSETS_TOPIC].partitions)
     return {
-        TopicPartition(GROUP_HISTORY_TOPIC, partition.index): homes[
-            TopicPartition(GROUP_METADATA_TOPIC, type(partition.index)(partition.index % count))
+        TopicPartition(HISTORY_TOPIC, partition.index): homes[
+            TopicPartition(OFFSETS_TOPIC, type(partition.index)(partition.index % count))
         ]
-        for partition in image.topics[GROUP_HISTORY_TOPIC].partitions
+        for partition in image.topics[HISTORY_TOPIC].partitions
     }

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Final, Protocol
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
-from klamm.metadata.topic_name import GROUP_METADATA_TOPIC
 from klamm.protocol.coordinator_records import decode_group_record, encode_record_key, encode_record_value
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 from klamm.protocol.offset_commit_records import (
     VALUE_VERSION,
     encode_offset_commit_key,
@@ -57,7 +57,7 @@ class RecordSerde(Protocol):
 class GroupRecordSerde:
     """Encodes and decodes the records of groups of all kinds, and of their offsets."""
 
-    topic: Final = GROUP_METADATA_TOPIC
+    topic: Final = OFFSETS_TOPIC
     owner_word: Final = "group"
 
     def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:

@@ -9,10 +9,10 @@ from struct import Struct
 from typing import Final
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
-from klamm.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from klamm.protocol.codec import decode
 from klamm.protocol.coordinator_records import encode_record_key, encode_record_value
 from klamm.protocol.errors import MalformedMessage
+from klamm.protocol.internal_topic_names import TRANSACTIONS_TOPIC
 from klamm.protocol.schema.transaction_log_key import TransactionLogKey
 from klamm.protocol.schema.transaction_log_value import TransactionLogValue
 
@@ -24,7 +24,7 @@ _PREFIX: Final = Struct(">h")
 class TransactionRecordSerde:
     """Encodes and decodes the single record type of `__transaction_state`."""
 
-    topic: Final = TRANSACTION_STATE_TOPIC
+    topic: Final = TRANSACTIONS_TOPIC
     owner_word: Final = "transactional id"
 
     def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:

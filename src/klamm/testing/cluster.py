@@ -24,12 +24,12 @@ from typing import Any, Final, Literal, Self, TypeVar
 
 from klamm.broker.network.peer_connections import TcpPeerConnections
 from klamm.broker.server import BrokerServer
-from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC
 from klamm.client.config import Address
 from klamm.errors import KlammError
 from klamm.metadata.image import MetadataImage
 from klamm.metadata.memory_store import MemoryMetadata, MemoryStore
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 from klamm.testing.broker_thread import OPEN_FILES, BrokerThread
 from klamm.testing.cluster_member import ClusterMember
 from klamm.testing.cluster_settings import ClusterSettings

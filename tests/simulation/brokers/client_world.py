@@ -26,7 +26,7 @@ from tests.simulation.loop import EventLoop, Process
 from tests.simulation.notes import Notes
 from tests.simulation.violation import Violation
 
-from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 from klamm.protocol.types import Millis, PartitionIndex, TopicId, TopicPartition
 
 if TYPE_CHECKING:

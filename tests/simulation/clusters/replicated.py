@@ -41,7 +41,7 @@ from tests.simulation.violation import Violation
 from klamm.core.coordinator.java_hash import partition_for
 from klamm.metadata.image import MetadataImage, PartitionImage
 from klamm.metadata.metadata_store import Change
-from klamm.metadata.topic_name import GROUP_METADATA_TOPIC
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import BrokerId, Offset, TopicPartition
 
@@ -420,7 +420,7 @@ class ReplicaWorld(ClusterWorld):
 
     def _offsets_partition(self, group_id: str) -> PartitionImage | None:
         """Returns a group's partition of `__consumer_offsets`, according to the metadata."""
-        topic = self._image().topics.get(GROUP_METADATA_TOPIC)
+        topic = self._image().topics.get(OFFSETS_TOPIC)
         return None if topic is None else topic.partitions[partition_for(group_id, len(topic.partitions))]
 
     def has_outdated_leader(self, where: TopicPartition) -> bool:

@@ -52,8 +52,8 @@ from tests.simulation.violation import Violation
 from klamm.core.coordinator.java_hash import partition_for
 from klamm.core.replication.run_mark import PageCache
 from klamm.metadata.metadata_store import MetadataStoreError
-from klamm.metadata.topic_name import GROUP_METADATA_TOPIC
 from klamm.protocol.errors import KafkaError
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 from klamm.protocol.types import BrokerId, PartitionIndex, TopicPartition
 from klamm.storage.directory import run_record
 
@@ -331,7 +331,7 @@ class ClusterWorld(ClientWorld):
 
     @property
     def _place_of_group(self) -> TopicPartition:
-        return TopicPartition(GROUP_METADATA_TOPIC, PartitionIndex(partition_for(GROUP, self.offsets_partitions)))
+        return TopicPartition(OFFSETS_TOPIC, PartitionIndex(partition_for(GROUP, self.offsets_partitions)))
 
     def is_settled(self) -> bool:
         """Returns whether all partitions are where they should be after the last fault."""

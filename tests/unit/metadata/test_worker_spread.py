@@ -12,8 +12,8 @@ from klamm.errors import KlammError
 from klamm.metadata.entries import apply, put_broker, put_partition, put_topic
 from klamm.metadata.image import EMPTY_IMAGE, NO_BROKER, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Change, Versioned
-from klamm.metadata.topic_name import GROUP_HISTORY_TOPIC, GROUP_METADATA_TOPIC
 from klamm.metadata.worker_spread import plan_spread
+from klamm.protocol.internal_topic_names import HISTORY_TOPIC, OFFSETS_TOPIC
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
 
 
@@ -97,9 +97,9 @@ def test_registrations_of_workers_that_are_gone_are_removed() -> None:
 
 def test_the_history_of_groups_stays_next_to_their_coordinator() -> None:
     """Partition i of the history has the home of partition i of the committed offsets."""
-    image = _spread(_image({GROUP_HISTORY_TOPIC: [1] * 5, GROUP_METADATA_TOPIC: [1] * 5, "t": [1]}, 1), 3)
-    assert _leaders(image, GROUP_HISTORY_TOPIC) == _leaders(image, GROUP_METADATA_TOPIC)
-    assert set(_leaders(image, GROUP_METADATA_TOPIC)) == {1, 2, 3}
+    image = _spread(_image({HISTORY_TOPIC: [1] * 5, OFFSETS_TOPIC: [1] * 5, "t": [1]}, 1), 3)
+    assert _leaders(image, HISTORY_TOPIC) == _leaders(image, OFFSETS_TOPIC)
+    assert set(_leaders(image, OFFSETS_TOPIC)) == {1, 2, 3}
 
 
 def _replicated(leader: int, replicas: tuple[int, ...], *, registered: int) -> MetadataImage:

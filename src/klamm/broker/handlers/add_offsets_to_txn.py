@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC
 from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.txn.additions import topics_of
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 from klamm.protocol.schema.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from klamm.protocol.schema.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from klamm.protocol.schema.add_partitions_to_txn_request import AddPartitionsToTxnTransaction

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.image import ResourceType, TopicImage
 from klamm.metadata.service import NewTopic
-from klamm.metadata.topic_name import CLUSTER_METADATA_TOPIC
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.internal_topic_names import METADATA_TOPIC
 from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
 from klamm.protocol.schema.create_topics_response import (
     CreatableTopicConfigs,
@@ -43,7 +43,7 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[Create
         yield None
     wanted_changes: list[NewTopic] = []
     for topic in request.topics:
-        if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC:
+        if counts[topic.name] == 1 and topic.name != METADATA_TOPIC:
             wanted_changes.append((yield from _new_topic(topic)))
         yield None
     outcome = yield from wait_for(
@@ -59,9 +59,9 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[Create
         if count > 1:
             response.topics.append(_refuse(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         yield None
-    if counts[CLUSTER_METADATA_TOPIC] == 1:
-        reason = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
-        response.topics.append(_refuse(CLUSTER_METADATA_TOPIC, ErrorCode.INVALID_REQUEST, reason))
+    if counts[METADATA_TOPIC] == 1:
+        reason = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        response.topics.append(_refuse(METADATA_TOPIC, ErrorCode.INVALID_REQUEST, reason))
     free_later(counts, wanted_changes, outcome)
     return response
 

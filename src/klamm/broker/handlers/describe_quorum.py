@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.handlers.shared.quorum import METADATA_TOPIC
 from klamm.broker.time_slices import Work
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topic_names import METADATA_TOPIC
 from klamm.protocol.schema.describe_quorum_request import DescribeQuorumRequest
 from klamm.protocol.schema.describe_quorum_response import (
     DescribeQuorumResponse,

@@ -10,8 +10,8 @@ import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from klamm.broker.handlers.shared.nodes import Node, nodes_for
-from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from klamm.protocol.types import BrokerId

@@ -20,8 +20,9 @@ from klamm.broker.handlers.shared.nodes import controller_among, nodes_for, reac
 from klamm.broker.time_slices import Work, wait_for
 from klamm.metadata.image import NO_BROKER, PartitionImage, TopicImage
 from klamm.metadata.service import NewTopic
-from klamm.metadata.topic_name import GROUP_METADATA_TOPIC, is_internal, why_invalid
+from klamm.metadata.topic_name import is_internal, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.schema.metadata_response import (
     MetadataResponse,
@@ -100,7 +101,7 @@ def _create_missing(context: RequestContext, names: Iterable[str]) -> Work[None]
     topics: list[NewTopic] = []
     for number, name in enumerate(names, 1):
         if name not in image.topics and why_invalid(name) is None:
-            if name == GROUP_METADATA_TOPIC:
+            if name == OFFSETS_TOPIC:
                 yield from wait_for(context.broker.ensure_internal_topic(name))
             elif not is_internal(name):
                 topics.append(NewTopic(name))

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.partitions.transaction_verification import TransactionVerification
-from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC
 from klamm.broker.time_slices import Work, answer_of, free_later, wait_for
 from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 from klamm.protocol.parts import merge, parts_of
 from klamm.protocol.record_batch import NO_SEQUENCE
 from klamm.protocol.schema.txn_offset_commit_request import (

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from klamm.broker.partitions.role import Role
-from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC
 from klamm.broker.time_slices import Work, finish_in_steps, wait_for
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 from klamm.protocol.schema.write_txn_markers_request import WritableTxnMarker
 from klamm.protocol.types import Millis, Offset, TopicPartition
 from klamm.runtime.answers import then

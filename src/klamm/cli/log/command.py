@@ -12,10 +12,9 @@ from typing import Final
 from klamm.cli.arguments import listen_address
 from klamm.cli.cluster_options import add_cluster_options
 from klamm.errors import KlammError
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 
 __all__ = ["configure", "coordinator_partition", "run"]
-
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class FileProblem(KlammError):

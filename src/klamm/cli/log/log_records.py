@@ -10,6 +10,13 @@ from klamm.insight.plain_message import plain
 from klamm.protocol.control_batch import read_end_transaction_marker
 from klamm.protocol.coordinator_records import decode_coordinator_record, decode_group_record
 from klamm.protocol.errors import KafkaError, MalformedMessage
+from klamm.protocol.internal_topic_names import (
+    HISTORY_TOPIC,
+    METADATA_TOPIC,
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+)
 from klamm.protocol.message import Message, UnsupportedVersion
 from klamm.protocol.metadata_records import ControlRecordType, decode_control_record, decode_metadata_record
 from klamm.protocol.records import Record
@@ -81,11 +88,11 @@ DECODERS: Final[dict[str, Decoder]] = {
 """Decoders by their name for --decode."""
 
 _TOPICS: Final = {
-    "__consumer_offsets": "offsets",
-    "__transaction_state": "transactions",
-    "__share_group_state": "share",
-    "__cluster_metadata": "metadata",
-    "__group_history": "history",
+    OFFSETS_TOPIC: "offsets",
+    TRANSACTIONS_TOPIC: "transactions",
+    SHARE_STATE_TOPIC: "share",
+    METADATA_TOPIC: "metadata",
+    HISTORY_TOPIC: "history",
 }
 
 

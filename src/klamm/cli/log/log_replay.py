@@ -25,10 +25,10 @@ from klamm.insight.plain_message import plain
 from klamm.insight.topic.partition_records import PartitionReader
 from klamm.insight.topic.topic_directory import TopicDirectory
 from klamm.insight.words import count, moment
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 
 __all__ = ["replay"]
 
-TOPIC: Final = "__consumer_offsets"
 _GROUP_COLUMNS: Final = ("group", "type", "epoch", "members", "offsets")
 
 
@@ -40,11 +40,11 @@ def replay(arguments: argparse.Namespace) -> int:
     access = access_of(arguments)
     reader = PartitionReader(access)
     try:
-        _check(arguments, reader.partition_count(TOPIC))
+        _check(arguments, reader.partition_count(OFFSETS_TOPIC))
         state = CoordinatorState(TopicDirectory(access).name_of)
         summary = _Summary()
         show = _Json() if arguments.json else _Text()
-        for message in _until(arguments, reader.read(TOPIC, arguments.partition)):
+        for message in _until(arguments, reader.read(OFFSETS_TOPIC, arguments.partition)):
             key, timestamp_ms, offset = bytes(message.key() or b""), message.timestamp()[1], message.offset() or 0
             record = state.apply(key, _value(message), timestamp_ms, offset)
             if arguments.group is None or record.group_id == arguments.group:
@@ -60,13 +60,15 @@ def replay(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace, partitions: int | None) -> None:
     if partitions is None:
-        raise ClusterError(f"there is no topic {TOPIC} yet: it is made when the first group comes")
+        raise ClusterError(f"there is no topic {OFFSETS_TOPIC} yet: it is made when the first group comes")
     if arguments.partition >= partitions:
-        raise ClusterError(f"topic {TOPIC} has no partition {arguments.partition}, only 0 to {partitions - 1}")
+        raise ClusterError(f"topic {OFFSETS_TOPIC} has no partition {arguments.partition}, only 0 to {partitions - 1}")
     if arguments.group is not None:
         right = partition_for(arguments.group, partitions)
         if right != arguments.partition:
-            raise ClusterError(f"group {arguments.group} is in {TOPIC}-{right}, not in {TOPIC}-{arguments.partition}")
+            raise ClusterError(
+                f"group {arguments.group} is in {OFFSETS_TOPIC}-{right}, not in {OFFSETS_TOPIC}-{arguments.partition}"
+            )
 
 
 def _until(arguments: argparse.Namespace, messages: Iterator[Message | None]) -> Iterator[Message]:
@@ -160,7 +162,7 @@ class _Text:
 
     def summary(self, arguments: argparse.Namespace, summary: _Summary, groups: list[ReplayedGroup]) -> None:
         """Prints the counts, and all groups at the end."""
-        place = f"{TOPIC}-{arguments.partition}"
+        place = f"{OFFSETS_TOPIC}-{arguments.partition}"
         total = sum(summary.records.values()) + summary.not_understood
         if not total:
             print(f"{place} has no records" + (f" of group {arguments.group}" if arguments.group else ""))

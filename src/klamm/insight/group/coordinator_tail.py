@@ -11,10 +11,10 @@ from klamm.insight.group.coordinator_state import CoordinatorState
 from klamm.insight.group.replayed_group import ReplayedGroup
 from klamm.insight.topic.partition_records import PartitionReader
 from klamm.insight.topic.topic_directory import TopicDirectory
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 
 __all__ = ["CoordinatorTail"]
 
-TOPIC: Final = "__consumer_offsets"
 _MOST_RECORDS: Final = 50_000
 PATIENCE_S: Final = 5.0
 
@@ -31,13 +31,13 @@ class CoordinatorTail:
         self._patience_s = PATIENCE_S
         self._reader: PartitionReader | None = PartitionReader(access, follow=follow)
         try:
-            count = self._reader.partition_count(TOPIC)
+            count = self._reader.partition_count(OFFSETS_TOPIC)
             if count is None:
                 self.close()
                 return
             partition = partition_for(group, count)
-            first, end = self._reader.bounds(TOPIC, partition)
-            self._reader.start(TOPIC, partition, max(first, end - _MOST_RECORDS))
+            first, end = self._reader.bounds(OFFSETS_TOPIC, partition)
+            self._reader.start(OFFSETS_TOPIC, partition, max(first, end - _MOST_RECORDS))
         except ClusterError:
             self.close()
 

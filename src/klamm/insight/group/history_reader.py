@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Message
 
 from klamm.core.coordinator.java_hash import partition_for
-from klamm.core.group.history.history_record import HISTORY_TOPIC, HistoryRecord, NotUnderstood
+from klamm.core.group.history.history_record import HistoryRecord, NotUnderstood
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.errors import HistoryMissing
 from klamm.insight.group.history_timeline import Entry, Repeat, Timeline
 from klamm.insight.group.member_names import MemberNames
 from klamm.insight.topic.partition_records import END, PartitionReader
+from klamm.protocol.internal_topic_names import HISTORY_TOPIC
 
 __all__ = ["HistoryReader", "Told"]
 

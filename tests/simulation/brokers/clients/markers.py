@@ -8,9 +8,9 @@ from tests.simulation.brokers.clients.base import Participant
 from tests.simulation.brokers.clients.producer import ProducerIdentity
 from tests.simulation.brokers.transactions import Transaction
 
-from klamm.broker.services.coordinators.internal_topics import TRANSACTIONS_TOPIC
 from klamm.client.errors import ConnectionFailed
 from klamm.protocol.errors import KafkaError
+from klamm.protocol.internal_topic_names import TRANSACTIONS_TOPIC
 from klamm.protocol.schema.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,

@@ -5,17 +5,14 @@ As in a cluster of Apache Kafka with `kraft.version` 0, voters can't be added or
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
 
-__all__ = ["METADATA_TOPIC", "check_voter_change"]
-
-METADATA_TOPIC: Final = "__cluster_metadata"
-"""The topic that holds Kafka's metadata. klamm uses only its name."""
+__all__ = ["check_voter_change"]
 
 
 def check_voter_change(broker: BrokerContext, cluster_id: str | None, is_valid: bool, verb: str) -> None:

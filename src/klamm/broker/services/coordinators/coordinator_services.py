@@ -19,12 +19,12 @@ from klamm.broker.services.coordinators.coordinator_ports import (
     certainty_to_coordinate,
 )
 from klamm.broker.services.coordinators.history_loading import history_of_groups
-from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klamm.broker.services.coordinators.transaction_services import TransactionServices
 from klamm.broker.services.coordinators.warm_handover import WarmHandover
 from klamm.broker.time_slices import STEP_S
 from klamm.metadata.image import EMPTY_IMAGE
 from klamm.protocol.compression import Compression
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klamm.runtime.event_log import log_events
 from klamm.runtime.group_configs import group_coordinator_config
 from klamm.runtime.group_coordinator import GroupCoordinator, load_shard_class

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from klamm.broker.services.coordinators.coordinator_ports import LoopTimers
-from klamm.broker.services.coordinators.internal_topics import OFFSETS_TOPIC
 from klamm.broker.services.coordinators.lazy_history import LazyHistory
 from klamm.protocol.errors import KafkaError
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition_registry import PartitionRegistry

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from klamm.broker.services.coordinators.coordinator_ports import PartitionLogs
-from klamm.broker.services.coordinators.internal_topics import HISTORY_TOPIC
+from klamm.protocol.internal_topic_names import HISTORY_TOPIC
 from klamm.protocol.types import Millis
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from klamm.metadata.service import NewTopic
-from klamm.metadata.topic_name import GROUP_HISTORY_TOPIC, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.internal_topic_names import HISTORY_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klamm.runtime.group_coordinator import load_shard_class
 
 if TYPE_CHECKING:
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
 
-__all__ = ["HISTORY_TOPIC", "OFFSETS_TOPIC", "TRANSACTIONS_TOPIC", "InternalTopics", "internal_topic"]
-
-OFFSETS_TOPIC: Final = GROUP_METADATA_TOPIC
-HISTORY_TOPIC: Final = GROUP_HISTORY_TOPIC
-TRANSACTIONS_TOPIC: Final = TRANSACTION_STATE_TOPIC
+__all__ = ["InternalTopics", "internal_topic"]
 
 
 def internal_topic(name: str, config: BrokerConfig, offsets_partitions: int, *, is_shared: bool = False) -> NewTopic:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from klamm.broker.partitions.transaction_markers import TransactionMarkers
 from klamm.broker.services.coordinators.coordinator_ports import LoopTimers, PartitionLogs, certainty_to_coordinate
-from klamm.broker.services.coordinators.internal_topics import TRANSACTIONS_TOPIC
 from klamm.broker.services.coordinators.marker_delivery import MarkerDelivery
 from klamm.broker.services.coordinators.transaction_verifier import TransactionVerifier
 from klamm.broker.services.peers.peers import OpenPeerConnection, Peers
 from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage
+from klamm.protocol.internal_topic_names import TRANSACTIONS_TOPIC
 from klamm.protocol.types import Millis
 from klamm.runtime.transaction_coordinator import TransactionCoordinator
 

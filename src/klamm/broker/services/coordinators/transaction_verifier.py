@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from klamm.broker.services.coordinators.internal_topics import TRANSACTIONS_TOPIC
 from klamm.broker.services.peers.peer_batches import PeerBatches
 from klamm.broker.services.peers.peers import Peers, PeerUnavailable
 from klamm.core.txn.additions import topics_of
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.internal_topic_names import TRANSACTIONS_TOPIC
 from klamm.protocol.schema.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTransaction,

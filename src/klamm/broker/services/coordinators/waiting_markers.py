@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.services.coordinators.internal_topics import TRANSACTIONS_TOPIC
+from klamm.protocol.internal_topic_names import TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from klamm.metadata.image import MetadataImage

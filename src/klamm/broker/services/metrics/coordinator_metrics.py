@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from klamm.broker.services.metrics.metrics import Figure
-from klamm.metadata.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from klamm.protocol.internal_topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from klamm.runtime.group_coordinator import GroupCoordinator
@@ -17,8 +17,8 @@ __all__ = ["coordinator_figures"]
 def coordinator_figures(groups: GroupCoordinator, transactions: TransactionCoordinator) -> list[Figure]:
     """Returns the number of unreadable records in the coordinators' topics. Each has a line in the broker's log."""
     values = [
-        ((GROUP_METADATA_TOPIC,), float(groups.skipped_records)),
-        ((TRANSACTION_STATE_TOPIC,), float(transactions.skipped_records)),
+        ((OFFSETS_TOPIC,), float(groups.skipped_records)),
+        ((TRANSACTIONS_TOPIC,), float(transactions.skipped_records)),
     ]
     return [
         Figure(

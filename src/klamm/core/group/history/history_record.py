@@ -16,7 +16,6 @@ from klamm.errors import KlammError
 from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
 
 __all__ = [
-    "HISTORY_TOPIC",
     "CommittedOffsets",
     "HistoryCause",
     "HistoryMember",
@@ -26,8 +25,6 @@ __all__ = [
     "NotUnderstood",
     "history_record",
 ]
-
-HISTORY_TOPIC: Final = "__group_history"
 
 CommittedOffsets: TypeAlias = Mapping[str, Mapping[PartitionIndex, CommittedOffset]]
 """The committed offsets of a group, by topic and partition."""

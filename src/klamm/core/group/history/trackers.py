@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from klamm.core.group.events import Event, Remark
 from klamm.core.group.history.change import Change, MemberThen, UnderWay
-from klamm.core.group.history.history_record import HISTORY_TOPIC
 from klamm.core.group.history.tracker import GroupTracker
+from klamm.protocol.internal_topic_names import HISTORY_TOPIC
 from klamm.protocol.types import PartitionIndex
 
 __all__ = ["GroupTrackers"]

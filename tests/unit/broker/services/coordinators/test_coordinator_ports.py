@@ -17,10 +17,10 @@ from tests.support.log_folder import NOW_MS, LogFolder, batch
 from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.services.coordinators.coordinator_ports import LoopTimers, PartitionLogs, RandomIds
 from klamm.broker.services.coordinators.history_topic import HistoryTopic
-from klamm.broker.services.coordinators.internal_topics import HISTORY_TOPIC
 from klamm.config.topic_config import TopicConfig
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.internal_topic_names import HISTORY_TOPIC
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, PartitionIndex, TopicId
 
 ONE = BrokerId(1)
