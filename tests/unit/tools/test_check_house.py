@@ -55,6 +55,18 @@ def test_a_long_file_needs_a_reason_and_has_a_limit_even_so(house: Any, tmp_path
     assert house.breaches()[0].startswith("storage/segment.py has no more than 400 lines any more")
 
 
+def test_files_of_tests_and_tools_have_a_limit_as_well(house: Any, tmp_path: Path) -> None:
+    """A file of `tests` may have 650 lines, a file of `tools` 400."""
+    for folder, limit in (("tests", 650), ("tools", 400)):
+        path = tmp_path / folder / "test_segment.py"
+        path.parent.mkdir()
+        path.write_text("pass\n" * limit)
+        assert house.breaches() == []
+        path.write_text("pass\n" * (limit + 1))
+        assert house.breaches()[0].startswith(f"{folder}/test_segment.py has {limit + 1} lines, more than {limit}")
+        path.unlink()
+
+
 @pytest.mark.parametrize(
     ("source", "is_breach"),
     [
