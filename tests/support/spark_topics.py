@@ -131,7 +131,11 @@ class Topic:
     def grow(self, partitions: int) -> None:
         """Adds partitions until the topic has `partitions` partitions."""
         self.admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(_PATIENCE_S)
-        # The brokers may learn of the partitions after the answer, and a producer gives up at an unknown partition.
+        self.wait_until_known(partitions)
+
+    def wait_until_known(self, partitions: int) -> None:
+        """Waits until all brokers know this number of partitions. They may learn of them after the answer, and a client gives
+        up at an unknown partition."""
         deadline = time.monotonic() + _PATIENCE_S
         for address in self.bootstrap_servers.split(","):
             broker = AdminClient({"bootstrap.servers": address})
@@ -165,10 +169,13 @@ def create_topic(
     *,
     replication_factor: int = 1,
 ) -> Topic:
-    """Creates a topic; an underscore in a configuration key stands for a dot.
+    """Creates a topic, and waits until all brokers know it; an underscore in a configuration key stands for a dot.
 
     Records of these tests have old timestamps, so the topic has no retention by time unless a test sets it.
     """
     settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(name, partitions, replication_factor, config=settings)])[name].result(_PATIENCE_S)
-    return Topic(name, bootstrap_servers, admin)
+    topic = Topic(name, bootstrap_servers, admin)
+    if "," in bootstrap_servers:
+        topic.wait_until_known(partitions)
+    return topic
