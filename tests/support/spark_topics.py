@@ -134,8 +134,10 @@ class Topic:
         self.wait_until_known(partitions)
 
     def wait_until_known(self, partitions: int) -> None:
-        """Waits until all brokers know this number of partitions. They may learn of them after the answer, and a client gives
-        up at an unknown partition."""
+        """Waits until all brokers know this number of partitions.
+
+        They may learn of new partitions after the answer, and a client gives up at an unknown partition.
+        """
         deadline = time.monotonic() + _PATIENCE_S
         for address in self.bootstrap_servers.split(","):
             broker = AdminClient({"bootstrap.servers": address})
