@@ -7,7 +7,6 @@ compared with what pandas computes from the file of flights.
 from __future__ import annotations
 
 import argparse
-import shutil
 import signal
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from examples.flights import comparison, data, expected, outcome
 from examples.flights.driver import FLOWS, PIPELINE_FILE, Driver
 from examples.flights.members import Members
+from examples.flights.output_folder import prepare_output
 from examples.flights.play import Play
 from examples.flights.replay import FLIGHTS_TOPIC, PARTITIONS, Replay, create_topics
 from examples.flights.screen import Screen
@@ -39,15 +39,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0, help="how long the year takes (default 30)")
     parser.add_argument(
-        "--output", type=Path, default=Path("demo-output"), help="an empty or new folder (default demo-output)"
+        "--output",
+        type=Path,
+        default=Path("demo-output"),
+        help="a new or empty folder, or one of an earlier demo, whose output is removed (default demo-output)",
     )
     arguments = parser.parse_args()
     directory = arguments.output.resolve()
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
+        prepare_output(directory)
         return run(directory, arguments.seconds)
     except KlammError as error:
         print(f"demo: {error}", file=sys.stderr)
