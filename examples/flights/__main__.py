@@ -1,7 +1,8 @@
 """`make demo`: a year of flights in 30 seconds, read by a queue of three members and by a pipeline on Spark.
 
 The pipeline writes a topic and files, exactly once, although its driver is killed half-way. At the end both are
-compared with what pandas computes from the file of flights.
+compared with what pandas computes from the file of flights. The queue, of which a member is killed, must have handled
+each flight at least once.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     import pandas
 
 QUEUE: Final = "queue"
+HANDLED: Final = "handled"
 GROUPS: Final = {flow: f"flights.{flow}" for flow in FLOWS}
 DELAYS_TOPIC: Final = "delays"
 DEAD_LETTERS_TOPIC: Final = "flights.delays.dead-letters"
@@ -35,7 +38,8 @@ INTERRUPTED: Final = 130
 
 
 def main() -> int:
-    """Runs the demo. Returns 0 only if topic, files, dead letters and pandas agree and no group lags behind."""
+    """Runs the demo. Returns 0 only if topic, files, dead letters and pandas agree, the queue has handled each flight,
+    and no group lags behind."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0, help="how long the year takes (default 30)")
     parser.add_argument(
@@ -66,7 +70,10 @@ def run(directory: Path, seconds: float) -> int:
         servers = broker.bootstrap_servers
         print(f"broker:   {servers}, ready after {time.monotonic() - began_s:.2f} s")
         create_topics(servers, FLIGHTS_TOPIC, DELAYS_TOPIC)
-        with Driver(servers, directory) as driver, Members(servers, FLIGHTS_TOPIC, QUEUE) as members:
+        with (
+            Driver(servers, directory) as driver,
+            Members(servers, FLIGHTS_TOPIC, QUEUE, directory / HANDLED) as members,
+        ):
             print(f"pipeline: klamm pipeline run {PIPELINE_FILE.name} -b {servers}   (Spark starts: some seconds)")
             flights = data.load_flights()
             records = data.records_of(flights)
@@ -79,7 +86,8 @@ def run(directory: Path, seconds: float) -> int:
                     Play(replay, members, driver, watcher, screen).run()
             finally:
                 watcher.stop()
-        agrees = compare(servers, directory, flights, driver)
+        ends = [lane.high_watermark for lane in watcher.latest.lanes]
+        agrees = compare(servers, directory, flights, driver, ends)
         lags = {group: [lane.lag(group) for lane in watcher.latest.lanes] for group in (QUEUE, *GROUPS.values())}
         for group, of_group in lags.items():
             print(f"group {group}: lag {', '.join(map(str, of_group))}")
@@ -89,8 +97,11 @@ def run(directory: Path, seconds: float) -> int:
     return 0 if agrees and is_read else 1
 
 
-def compare(bootstrap_servers: str, directory: Path, flights: pandas.DataFrame, driver: Driver) -> bool:
-    """Prints what the pipeline has written next to what pandas computes. Returns whether all of it agrees."""
+def compare(
+    bootstrap_servers: str, directory: Path, flights: pandas.DataFrame, driver: Driver, ends: Sequence[int]
+) -> bool:
+    """Prints what the pipeline has written next to what pandas computes, and what the queue has handled next to the
+    topic of flights with its end offsets. Returns whether all of it agrees."""
     delays = outcome.read_delays(bootstrap_servers, DELAYS_TOPIC)
     expected_delays = expected.expected_delays(flights)
     comparison.show_most_delayed(delays, expected_delays)
@@ -107,6 +118,7 @@ def compare(bootstrap_servers: str, directory: Path, flights: pandas.DataFrame, 
             outcome.read_dead_letters(bootstrap_servers, DEAD_LETTERS_TOPIC),
             data.damaged_copies(data.encode_flights(flights)),
         ),
+        comparison.compare_handled(f"group {QUEUE}", outcome.read_handled(directory / HANDLED), ends),
     ]
     print(f"flow arrivals: dropped {driver.bad_records['arrivals']:,} bad records, as it is declared")
     return all(results)

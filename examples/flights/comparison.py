@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from examples.flights.data import Flight
@@ -10,7 +12,7 @@ from examples.flights.outcome import DeadLetter
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["compare", "compare_dead_letters", "show_most_delayed"]
+__all__ = ["compare", "compare_dead_letters", "compare_handled", "show_most_delayed"]
 
 SHOWN_CHARACTERS: Final = 62
 
@@ -38,6 +40,20 @@ def compare_dead_letters(what: str, found: list[DeadLetter], damaged: list[Fligh
         text = letter.value.decode(errors="replace")
         print(f"  {letter.origin}: {letter.reason}")
         print(f"    {'…' if len(text) > SHOWN_CHARACTERS else ''}{text[-SHOWN_CHARACTERS:]}")
+    return agrees
+
+
+def compare_handled(what: str, handled: Counter[tuple[int, int]], ends: Sequence[int]) -> bool:
+    """Prints how many records the queue's members have handled. Returns whether they are all records of the topic, each
+    at least once.
+
+    `ends` has the end offset of each partition, which begins at 0.
+    """
+    records = {(partition, offset) for partition, end in enumerate(ends) for offset in range(end)}
+    agrees = handled.keys() == records
+    again = sum(times > 1 for times in handled.values())
+    are = "exactly those" if agrees else f"DIFFERENT from the {len(records):,}"
+    print(f"{what}: {len(handled):,} records handled, {are} of the topic; {again:,} of them again after the kill")
     return agrees
 
 

@@ -1,20 +1,22 @@
 """One member of the queue, a process of its own, so that it can be killed: python -m examples.flights.member SERVERS
-TOPIC GROUP NAME.
+TOPIC GROUP NAME FOLDER.
 
-It is a worker: its handler gets batches of flights, in the order of each airport.
+It is a worker: its handler gets batches of flights, in the order of each airport. It notes each flight in a file.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from klamm.worker import Record, Worker
 
 __all__ = ["main"]
 
 
-def main(bootstrap_servers: str, topic: str, group: str, name: str) -> None:
+def main(bootstrap_servers: str, topic: str, group: str, name: str, folder: str) -> None:
     """Handles the flights of its share of the partitions until SIGTERM."""
+    notes = Path(folder, name)
     app = Worker(
         bootstrap_servers,
         group=group,
@@ -28,11 +30,13 @@ def main(bootstrap_servers: str, topic: str, group: str, name: str) -> None:
     )
 
     @app.handler(topic, batch=500, within=0.1)
-    def count(flights: list[Record]) -> None:
-        assert flights, "a batch is never empty"
+    def note(flights: list[Record]) -> None:
+        lines = "".join(f"{flight.partition} {flight.offset}\n" for flight in flights)
+        with notes.open("ab", buffering=0) as file:  # one write for a batch: batches are handled side by side
+            file.write(lines.encode())
 
     app.run(progress=False)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5])
+    main(*sys.argv[1:6])

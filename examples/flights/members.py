@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -14,15 +15,20 @@ STOP_TIMEOUT_S: Final = 10.0
 
 
 class Members:
-    """The member processes; leaving the context stops those that are left."""
+    """The member processes, which note in files in `folder` what they handle.
 
-    def __init__(self, bootstrap_servers: str, topic: str, group: str) -> None:
+    Leaving the context stops those that are left.
+    """
+
+    def __init__(self, bootstrap_servers: str, topic: str, group: str, folder: Path) -> None:
+        self._folder = folder
         self._arguments = (bootstrap_servers, topic, group)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
+        self._folder.mkdir()
         for name in MEMBER_NAMES:
-            command = [sys.executable, "-m", "examples.flights.member", *self._arguments, name]
+            command = [sys.executable, "-m", "examples.flights.member", *self._arguments, name, str(self._folder)]
             # In a session of its own, Ctrl-C does not reach it: the demo ends it.
             self._processes[name] = subprocess.Popen(command, start_new_session=True)
         return self

@@ -1,9 +1,13 @@
-"""Reads what the pipeline has written, as any other program would: topics with a consumer, files with pyarrow."""
+"""Reads what the pipeline has written, as any other program would: topics with a consumer, files with pyarrow.
+
+It also reads what the members of the queue have noted.
+"""
 
 from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
@@ -17,7 +21,7 @@ from klamm.pipelines import written_files
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["DeadLetter", "read_arrivals", "read_dead_letters", "read_delays"]
+__all__ = ["DeadLetter", "read_arrivals", "read_dead_letters", "read_delays", "read_handled"]
 
 PATIENCE_S: Final = 60.0
 
@@ -62,6 +66,18 @@ def read_arrivals(folder: Path) -> pandas.DataFrame:
     table["time"] = pandas.to_datetime(table["time"], utc=True)
     table["month"] = table["month"].astype(str)  # the folder's name has it, not the file
     return table[ARRIVALS_COLUMNS]
+
+
+def read_handled(folder: Path) -> Counter[tuple[int, int]]:
+    """Returns how often the queue's members have handled each record, by partition and offset."""
+    handled: Counter[tuple[int, int]] = Counter()
+    for file in folder.iterdir():
+        # The kill of a member may cut its last line.
+        whole, _, _ = file.read_text(encoding="ascii").rpartition("\n")
+        for line in whole.splitlines():
+            partition, offset = line.split()
+            handled[int(partition), int(offset)] += 1
+    return handled
 
 
 def _headers(message: Message) -> list[tuple[str, bytes]]:

@@ -12,8 +12,8 @@ __all__ = ["prepare_output"]
 
 MARKER: Final = ".klamm-demo"
 _TEXT: Final = "`make demo` made this folder, and removes its output of an earlier run.\n"
-WRITTEN: Final = frozenset({"arrivals", "artifacts", "broker", "klamm-pipelines", "pipeline.log"})
-"""Everything that the demo, its broker and its pipeline write into the folder. Spark makes `artifacts`."""
+WRITTEN: Final = frozenset({"arrivals", "broker", "handled", "klamm-pipelines", "pipeline.log"})
+"""Everything that the demo, its broker and its pipeline write into the folder."""
 
 
 def prepare_output(folder: Path) -> None:

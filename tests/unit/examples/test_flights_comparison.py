@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from examples.flights.comparison import compare, compare_dead_letters
+from examples.flights.comparison import compare, compare_dead_letters, compare_handled
 from examples.flights.data import Flight
-from examples.flights.outcome import DeadLetter
+from examples.flights.outcome import DeadLetter, read_handled
 
 if TYPE_CHECKING:
     import pandas
@@ -49,3 +50,27 @@ def test_dead_letters(capsys: pytest.CaptureFixture[str]) -> None:
     assert "flights-3 at offset 7: the value is not JSON" in text
     assert f"…{'x' * 62}" in text
     assert not compare_dead_letters("topic letters", [letter, letter], [Flight(0, b"", letter.value)])
+
+
+@pytest.mark.parametrize(
+    ("notes", "agrees"),
+    [
+        (("0 0\n0 1\n", "1 0\n"), True),
+        (("0 0\n0 1\n", "0 1\n1 0\n"), True),
+        (("0 0\n", "1 0\n"), False),
+        (("0 0\n1 0\n", "0 1"), False),
+        (("0 0\n0 1\n", "1 0\n1 1\n"), False),
+    ],
+    ids=["once", "again", "missing", "cut off", "not in the topic"],
+)
+def test_what_the_queue_has_handled(
+    tmp_path: Path, notes: tuple[str, str], agrees: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The members must have handled each record of the topic, some perhaps again after the kill. A line that the kill
+    has cut off does not count."""
+    for number, text in enumerate(notes):
+        (tmp_path / f"member-{number}").write_text(text)
+
+    assert compare_handled("group queue", read_handled(tmp_path), [2, 1]) is agrees
+
+    assert ("exactly those of the topic" in capsys.readouterr().out) is agrees
