@@ -17,9 +17,12 @@ from klamm.insight.errors import ClusterError
 __all__ = ["access_of", "add_cluster_options", "partitions_of"]
 
 
-def add_cluster_options(parser: argparse.ArgumentParser, *, names_groups: bool = False) -> None:
+def add_cluster_options(
+    parser: argparse.ArgumentParser, *, names_groups: bool = False, takes_properties: bool = True
+) -> None:
     """Adds -b, --context and -X, which every client command has, and --full-id for commands that take group ids.
 
+    A command that asks no cluster takes no properties: its -b and --context choose the environment only.
     Before the command runs, `main` calls `klamm.cli.context.target.settle`, which fills in missing values.
     """
     parser.set_defaults(reaches_cluster=True)
@@ -38,6 +41,9 @@ def add_cluster_options(parser: argparse.ArgumentParser, *, names_groups: bool =
         parser.add_argument(
             "--full-id", action="store_true", help="take group ids as they are: put no environment before them"
         )
+    if not takes_properties:
+        parser.set_defaults(properties=[])
+        return
     parser.add_argument(
         "-X",
         action="append",

@@ -61,7 +61,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
             metavar="DIR",
             help="where checkpoints and status are, a path or a URI (default: the pipeline's, else ./klamm-pipelines)",
         )
-        add_cluster_options(verb)
+        # `status` and `stop` find the folder by the environment, which the options of the cluster choose.
+        add_cluster_options(verb, takes_properties=verb not in (status, stop))
 
     for verb in (check, running, replay, backfill):
         verb.add_argument("--master", metavar="URL", help="Spark's master (default local[*])")
@@ -109,7 +110,9 @@ def _configure_backfill(parser: argparse.ArgumentParser) -> None:
         help="topic:NAME, a format with a path such as parquet:PATH, or live to replace partitions of the flow's files",
     )
     parser.add_argument("--where", metavar="EXPRESSION", help="only the flow's rows for which this SQL is true")
-    parser.add_argument("--append", action="store_true", help="write to a topic that has records already")
+    parser.add_argument(
+        "--append", action="store_true", help="with topic:NAME: write to a topic that has records already"
+    )
     parser.add_argument(
         "--force", action="store_true", help="with live: replace partitions also by what may be a part of their data"
     )

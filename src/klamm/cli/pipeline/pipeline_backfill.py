@@ -103,13 +103,24 @@ def _end(spark: SparkSession, future: Future[BackfillOutcome]) -> None:
 
 
 def _parsed(arguments: argparse.Namespace) -> tuple[Border, Border | None, Target]:
-    """Parses the borders and the target. Raises UsageError."""
+    """Parses the borders and the target. Raises UsageError, also for an option that has no meaning for the target."""
     try:
         begin = border("--from", arguments.begin)
         end = None if arguments.end is None else border("--to", arguments.end)
-        return begin, end, parse_target(arguments.into)
+        target = parse_target(arguments.into)
     except PipelineError as error:
         raise UsageError(f"--into: {error}") from None
+    if arguments.append and not target.is_topic:
+        use = "replaces whole partitions" if target.is_live else "writes to a folder that is new or empty"
+        raise UsageError(
+            f"--append is for topics, and --into {arguments.into} {use}: omit --append, or write topic:NAME"
+        )
+    if arguments.force and not target.is_live:
+        raise UsageError(
+            f"--force is for --into live, and --into {arguments.into} replaces nothing: omit --force"
+            f"{', or use --append for a topic that has records' if target.is_topic else ''}"
+        )
+    return begin, end, target
 
 
 def border(option: str, text: str) -> Border:

@@ -1,10 +1,11 @@
-"""Tests the borders of `klamm pipeline backfill`."""
+"""Tests the borders of `klamm pipeline backfill`, and options that its target does not take."""
 
 from __future__ import annotations
 
 import pytest
 
 from klamm.cli.errors import UsageError
+from klamm.cli.main import FAILED, WRONG_USE, main
 from klamm.cli.pipeline.pipeline_backfill import border
 from klamm.pipelines.run.backfill.backfill_range import EARLIEST, LATEST, Border
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicPartition
@@ -30,3 +31,33 @@ def test_wrong_borders(text: str) -> None:
     """A border that is none of these is a wrong use, which names the option."""
     with pytest.raises(UsageError, match="--to"):
         border("--to", text)
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (
+            "--into parquet:again --append",
+            "--append is for topics, and --into parquet:again writes to a folder that is new or empty: omit --append",
+        ),
+        ("--into live --append", "--append is for topics, and --into live replaces whole partitions: omit --append"),
+        (
+            "--into json:again --force",
+            "--force is for --into live, and --into json:again replaces nothing: omit --force",
+        ),
+        ("--into topic:again --force", "omit --force, or use --append for a topic that has records"),
+    ],
+)
+def test_options_for_other_targets(words: str, advice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that would be ignored is a wrong use, before the file is loaded; the error says what to do."""
+    assert main(["pipeline", "backfill", "missing.py", "--from", "2h", *words.split()]) == WRONG_USE
+
+    assert advice in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["--into topic:again --append", "--into live --force", "--into json:again"])
+def test_options_for_this_target(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The options are taken, so the error is that there is no file."""
+    assert main(["pipeline", "backfill", "missing.py", "--from", "2h", *words.split()]) == FAILED
+
+    assert "missing.py" in capsys.readouterr().err

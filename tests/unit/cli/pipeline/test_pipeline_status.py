@@ -22,10 +22,16 @@ for name in ("even", "odd"):
 
 
 @pytest.fixture
-def words(tmp_path: Path) -> list[str]:
-    """Returns the words of a command after its verb."""
+def file(tmp_path: Path) -> Path:
+    """Returns the file of a pipeline."""
     file = tmp_path / "counting.py"
     file.write_text(_FILE, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def words(file: Path, tmp_path: Path) -> list[str]:
+    """Returns the words of a command after its verb."""
     return [str(file), "-b", "127.0.0.1:1", "--checkpoints", str(tmp_path)]
 
 
@@ -80,3 +86,39 @@ def test_a_request_to_stop_that_can_not_be_written(
     assert main(["pipeline", "stop", *words]) == FAILED
 
     assert "the request to stop flow odd can't be written: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        (("-b", "127.0.0.1:1"), "running"),
+        (("--context", "test"), "never run"),
+        ((), "never run"),
+        (("-b", "127.0.0.1:1", "--env", "test"), "never run"),
+    ],
+)
+def test_the_options_of_the_cluster_choose_the_environment(
+    file: Path, words: tuple[str, ...], state: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run with an address alone has no environment, and the same address finds its flows although the current context
+    has one. Properties of the context do not matter, and there is no option for them: no cluster is asked."""
+    tmp_path = file.parent
+    for name in ("KLAMM_CONTEXT", "KLAMM_BOOTSTRAP_SERVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KLAMM_CONFIG", str(tmp_path / "contexts.toml"))
+    secure = ("-X", "security.protocol=SSL")
+    assert main(["context", "add", "test", "-b", "127.0.0.1:1", "--environment", "test", *secure]) == 0
+    assert main(["context", "use", "test"]) == 0
+    write(tmp_path, "odd", Runner.this_process("r"))
+    capsys.readouterr()
+    options = (str(file), "--checkpoints", str(tmp_path), "--flow", "odd", *words)
+
+    assert main(["pipeline", "status", *options, "-o", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["state"] == state
+    with pytest.raises(SystemExit):
+        main(["pipeline", "status", *options, *secure])
+    assert "unrecognized arguments: -X" in capsys.readouterr().err
+    if state == "never run":
+        assert main(["pipeline", "stop", *options]) == FAILED
+        assert "no flow of the pipeline numbers runs" in capsys.readouterr().err
