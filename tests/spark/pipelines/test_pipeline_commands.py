@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -136,6 +138,14 @@ class Commands:
             assert process.poll() is None, (self.folder / "run.err").read_text()
             time.sleep(0.1)
 
+    def page(self, name: str) -> str:
+        """Returns the page at the address that the last run has printed for it on standard error."""
+        address = re.search(rf"{name} at (\S+)", (self.folder / "run.err").read_text())
+        assert address is not None
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(address[1], timeout=_PATIENCE_S) as response:
+            return str(response.read().decode())
+
     def written(self) -> Counter[int]:
         """Returns the committed records of the sink's topic."""
         sink = Topic(f"test.{self.topic.name}-even", self.topic.bootstrap_servers, self.topic.admin)
@@ -181,17 +191,24 @@ def commands(tmp_path: Path, new_topic: Callable[..., Topic]) -> Iterator[Comman
 def test_a_pipeline_is_watched_and_stopped_from_another_process(commands: Commands) -> None:
     """While a pipeline runs, other processes see its state and lag and can stop it after its micro-batch; a second run
     is refused. The run prints a line of JSON for each micro-batch, and ends with status 0. Its dead letters can be
-    replayed. Times are written in UTC, whatever the time zone of the machine is."""
+    replayed. Times are written in UTC, whatever the time zone of the machine is. The addresses that it prints serve
+    figures for Prometheus and Spark's web interface."""
     commands.topic.produce([*(json.dumps({"number": number}) for number in range(50)), "no JSON"])
     assert commands.status()["state"] == "never run"
     nothing_runs = commands.run("stop")
     assert (nothing_runs.returncode, "no flow of the pipeline numbers runs" in nothing_runs.stderr) == (1, True)
 
-    running = commands.start("--json", "--metrics", "0", TZ="America/New_York")
+    running = commands.start("--json", "--metrics", "0", "--ui", TZ="America/New_York")
     commands.wait_until_read(51)
 
     status = commands.status()
     assert (status["flow"], status["state"], status["lag"], status["pid"]) == ("even", "running", 0, running.pid)
+    labels = '{environment="test",flow="even",pipeline="numbers",query="flow"}'
+    figures = dict(line.rsplit(" ", 1) for line in commands.page("figures for Prometheus").splitlines())
+    assert figures[f"klamm_pipeline_records_total{labels}"] == "51.0"
+    assert figures[f"klamm_pipeline_bad_records_total{labels}"] == "1.0"
+    assert figures[f"klamm_pipeline_lag_records{labels}"] == "0.0"
+    assert "<title>klamm pipeline numbers - Spark Jobs</title>" in commands.page("Spark's web interface")
     second = commands.run("run")
     assert second.returncode == 1
     assert f"process {running.pid} on" in second.stderr
@@ -206,7 +223,6 @@ def test_a_pipeline_is_watched_and_stopped_from_another_process(commands: Comman
     assert sum(line["bad_records"] for line in own) == 1
     assert {line["environment"] for line in own} == {"test"}
     assert max(line["records"] for line in own) <= 20
-    assert "/metrics" in (commands.folder / "run.err").read_text()
     assert commands.written() == Counter(range(0, 50, 2))
     assert commands.keys() == {b"2026-01-31 12:00:00"}
     assert commands.topic.committed("test.numbers.even", 1) == [51]

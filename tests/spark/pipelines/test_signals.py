@@ -12,6 +12,8 @@ from tests.support.patience import Limit
 from tests.support.pipeline_process import PipelineProcess
 from tests.support.spark_topics import Topic
 
+from klamm.cli.main import INTERRUPTED
+
 _PATIENCE_S = 240
 _FILE = """
 import time
@@ -124,14 +126,15 @@ def test_a_signal_ends_a_run_after_its_micro_batch(
 
 @pytest.mark.timeout(600)
 def test_a_second_signal_ends_a_run_at_once(start: Callable[..., PipelineProcess], tmp_path: Path) -> None:
-    """The second signal does not wait for the micro-batch, which stays unfinished and is repeated by the next run."""
+    """The second signal does not wait for the micro-batch, which stays unfinished and is repeated by the next run. The
+    status of the command is 130."""
     run = start()
     wait_for(run, (tmp_path / "entered").exists)
     run.send_signal(signal.SIGTERM)
     wait_for(run, lambda: "stopping after the micro-batch" in run.text())
     run.send_signal(signal.SIGTERM)
 
-    run.wait(_PATIENCE_S)
+    assert run.wait(_PATIENCE_S) == INTERRUPTED, run.text()
     assert not (tmp_path / "written").exists()
     checkpoint = tmp_path / "klamm-pipelines" / "_" / "numbers" / "slow" / "checkpoint"
     assert (checkpoint / "offsets" / "0").exists()
