@@ -1,5 +1,5 @@
 """Tests runs of pipelines in trouble: a flow that fails or is slow next to others, a broker that goes and comes back, a
-schema that changes, a topic that grows, and a folder that can't be written."""
+schema that changes, a topic that grows, a disk that is full, and a folder that can't be written."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from tests.interop.broker_process import BrokerProcess
 from tests.spark.pipelines.conftest import Background, Runs
 from tests.support.kafka_broker import ApacheKafka
+from tests.support.small_disk import fill, small_disk
 from tests.support.spark_topics import Topic, create_topic
 
 from klamm.pipelines import Pipeline, PipelineError, json, to_batches, to_topic, topic
@@ -143,12 +144,15 @@ def test_a_pipeline_outlives_its_broker(
     runs: Runs, name: str, mortal: BrokerProcess | ApacheKafka, tmp_path: Path
 ) -> None:
     """While the broker is gone after kill -9, in the middle of the work or without any, the pipeline waits or restarts
-    its queries. When the broker is back, the pipeline goes on, and each record is in the output or in the dead letters
-    once."""
+    its queries, each at most five times. When the broker is back, the pipeline goes on, and each record is in the
+    output or in the dead letters once.
+
+    The first failure comes ten seconds after the broker has gone here, by default after a minute."""
     admin = AdminClient({"bootstrap.servers": mortal.bootstrap_servers})
     numbers = create_topic(admin, mortal.bootstrap_servers, "numbers", 2, {})
-    pipeline = Pipeline(name, max_restarts=50)
-    source = topic("numbers", decode=json(SCHEMA), max_records_per_batch=10)
+    pipeline = Pipeline(name)
+    short = {"kafka.default.api.timeout.ms": "10000"}
+    source = topic("numbers", decode=json(SCHEMA), max_records_per_batch=10, options=short)
     pipeline.flow(source=source, sink=to_topic("out"), name="copy")(unchanged)
     numbers.produce([*map(number, range(50)), "no JSON"])
     run = run_at(mortal.bootstrap_servers, runs.spark, pipeline, tmp_path / "checkpoints")
@@ -163,7 +167,7 @@ def test_a_pipeline_outlives_its_broker(
     mortal.restart()
     background.wait_for(lambda: records() == [51, 51])
     mortal.kill()
-    assert not run.flows[0].is_over
+    background.wait_for(lambda: all(query.restarts.count >= 1 for query in run.flows[0].queries.values()))
     mortal.restart()
     numbers.produce([*map(number, range(50, 80)), "nor this"])
     background.wait_for(lambda: records() == [82, 82])
@@ -173,6 +177,35 @@ def test_a_pipeline_outlives_its_broker(
     out, letters = (Topic(each, mortal.bootstrap_servers, admin) for each in ("out", f"{name}.copy.dead-letters"))
     assert numbers_in(out) == Counter(range(80))
     assert sorted(letter.value or b"" for letter in letters.records(1)[0]) == [b"no JSON", b"nor this"]
+
+
+def test_a_pipeline_outlives_a_full_disk(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
+    """While the disk of the checkpoints is full, the flow and its dead letters restart, each at most five times. When
+    there is room again, they go on, and each record is in the output or in the dead letters once."""
+    numbers = new_topic()
+    pipeline = Pipeline(name)
+    pipeline.flow(source=topic(numbers.name, decode=json(SCHEMA)), sink=to_topic(f"{name}-out"), name="copy")(unchanged)
+    with small_disk(runs.folder / "checkpoints", 2048) as disk:
+        run = runs.run(pipeline, once=False)
+        background = Background(run)
+
+        def records() -> list[int]:
+            return [query.records for query in run.flows[0].status().queries.values()]
+
+        numbers.produce([number(0), "no JSON"])
+        background.wait_for(lambda: records() == [2, 2])
+        fill(disk / "file")
+        numbers.produce([number(1), "nor this"])
+        background.wait_for(lambda: run.flows[0].queries["flow"].restarts.count >= 2)
+        (disk / "file").unlink()
+        background.wait_for(lambda: records() == [4, 4])
+        run.request_stop()
+
+        assert background.join() is True
+        assert runs.status(pipeline, "copy").state == "stopped"
+    assert numbers_in(runs.topic(f"{name}-out")) == Counter([0, 1])
+    letters = runs.topic(f"{name}.copy.dead-letters").records(1)[0]
+    assert sorted(letter.value or b"" for letter in letters) == [b"no JSON", b"nor this"]
 
 
 def test_a_stop_without_the_cluster(runs: Runs, name: str, broker: Broker, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from klamm.client.config import ClientConfig
+from klamm.pipelines import Pipeline
 from klamm.pipelines.run.restarts import Restarts
 
 
@@ -13,6 +15,23 @@ def test_the_pauses_grow_and_have_a_limit() -> None:
 
     assert starts == [101.0, 102.0, 104.0, 108.0, 116.0, 132.0, 160.0, 160.0, None]
     assert restarts.total == 8
+
+
+def seconds_outlived(attempt_s: float) -> float:
+    """Returns how long the cause of a failure may last for a pipeline with the default number of restarts: from the
+    begin of the first attempt that fails to the end of the last one, each of which takes so long to fail."""
+    restarts, now = Restarts(limit=Pipeline("flights").max_restarts), attempt_s
+    while (start := restarts.next_start(now)) is not None:
+        now = start + attempt_s
+    return now
+
+
+def test_what_five_restarts_outlive() -> None:
+    """A full disk fails an attempt at once, and may be full for half a minute. A broker that is away fails an attempt
+    after the client's minute, and may be away for six: docs/reference/pipelines.md says so."""
+    assert seconds_outlived(attempt_s=0) == 31
+    minute_s = ClientConfig(()).default_api_timeout_ms / 1000
+    assert seconds_outlived(attempt_s=minute_s) == 6 * 60 + 31
 
 
 def test_progress_forgives() -> None:
