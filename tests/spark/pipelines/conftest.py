@@ -1,7 +1,10 @@
-"""Runs pipelines in the shared session."""
+"""Runs pipelines, and commands for them, in the shared session."""
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import threading
 import time
 import uuid
@@ -12,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.spark_topics import Topic
 
+from klamm.cli.main import DONE, main
+from klamm.cli.pipeline import pipeline_check, pipeline_replay, pipeline_runner
 from klamm.pipelines import Pipeline
 from klamm.pipelines.run.pipeline_run import PipelineRun, chosen_flows
 from klamm.pipelines.run.place import Place
@@ -84,6 +89,21 @@ class Background:
         return self.has_succeeded
 
 
+class Shell:
+    """Runs commands in this process, and in the shared session."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: str, status: int = DONE) -> str:
+        """Returns the standard output of a command, after a comparison of its exit status."""
+        self._capsys.readouterr()
+        found = main(words)
+        printed = self._capsys.readouterr()
+        assert found == status, printed.out + printed.err
+        return printed.out
+
+
 @pytest.fixture
 def runs(spark: SparkSession, admin: AdminClient, bootstrap_servers: str, tmp_path: Path) -> Iterator[Runs]:
     """Returns a place for the runs of a pipeline; ends queries that a failed test leaves."""
@@ -96,3 +116,23 @@ def runs(spark: SparkSession, admin: AdminClient, bootstrap_servers: str, tmp_pa
 def name() -> str:
     """Returns a fresh name for a pipeline."""
     return f"p{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def klamm(
+    spark: SparkSession,
+    bootstrap_servers: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Shell:
+    """Returns a shell in a fresh folder, whose commands have the shared session."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KLAMM_BOOTSTRAP_SERVER", bootstrap_servers)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    monkeypatch.setattr(signal, "signal", lambda *given: None)
+    for module in (pipeline_check, pipeline_replay, pipeline_runner):
+        monkeypatch.setattr(module, "session_for", lambda *given, **conf: spark)
+        monkeypatch.setattr(module, "stop_session", lambda session: None)
+    return Shell(capsys)
