@@ -35,7 +35,9 @@ from pyspark.sql import DataFrame
 from klamm.pipelines import Pipeline, json, to_topic, topic
 
 pipeline = Pipeline("numbers", conf={{
-    "spark.driver.extraJavaOptions": "{java_options}", "spark.sql.shuffle.partitions": 1
+    "spark.driver.extraJavaOptions": "{java_options}", "spark.sql.shuffle.partitions": 1,
+    "spark.sql.streaming.stateStore.providerClass":
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }})
 
 
@@ -223,6 +225,10 @@ def test_a_pipeline_is_watched_and_stopped_from_another_process(commands: Comman
     assert sum(line["bad_records"] for line in own) == 1
     assert {line["environment"] for line in own} == {"test"}
     assert max(line["records"] for line in own) <= 20
+    checkpoint = commands.folder / "klamm-pipelines" / "test" / "numbers" / "even" / "checkpoint"
+    settings = json.loads((checkpoint / "offsets" / "0").read_text().splitlines()[1])["conf"]
+    assert settings["spark.sql.shuffle.partitions"] == "1"
+    assert settings["spark.sql.streaming.stateStore.providerClass"].endswith(".RocksDBStateStoreProvider")
     assert commands.written() == Counter(range(0, 50, 2))
     assert commands.keys() == {b"2026-01-31 12:00:00"}
     assert commands.topic.committed("test.numbers.even", 1) == [51]

@@ -20,6 +20,7 @@ from klamm.pipelines.declare.bad_records import DeadLetters
 from klamm.pipelines.declare.pipeline_file import load_pipeline
 from klamm.pipelines.run.dead_letter_replay import replay_flow
 from klamm.pipelines.run.flow_check import check_flow
+from klamm.testing.pipeline_harness import PipelineHarness
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -229,25 +230,31 @@ def temperature(machine: str, time: str, degrees: float) -> str:
 
 @pytest.fixture
 def rocksdb(spark: SparkSession) -> Iterator[None]:
-    """Sets RocksDB as the session's state store, as `conf` of the page's pipeline does in a run."""
+    """Sets RocksDB as the session's state store, as the page's plain query does for a new session."""
     spark.conf.set(PROVIDER, ROCKSDB)
     yield
     spark.conf.unset(PROVIDER)
 
 
-@pytest.mark.usefixtures("rocksdb")
 def test_a_state_of_ones_own(runs: Runs, name: str, new_topic: Callable[..., Topic], tmp_path: Path) -> None:
-    """A processor keeps its state and its timers over a restart, and the rows it makes are in the topic once."""
+    """A processor keeps its state and its timers over a restart, and the rows it makes are in the topic once. The
+    state store is that of the pipeline's `conf`, without a setting of the test, and the session is as it was then."""
     temperatures, output = new_topic(), f"{name}-alarms"
     names = {"temperatures": temperatures.name, "machines": name, "alarms": output}
     pipeline = of_page(tmp_path / "machines.py", page_code(STATE, names)[0])
-    assert pipeline.conf == {PROVIDER: ROCKSDB}
+    assert ROCKSDB not in runs.spark.conf.getAll.values()
+    harness = PipelineHarness(runs.spark, pipeline, temperatures.bootstrap_servers, tmp_path)
 
     temperatures.produce([temperature("a", "10:00:00", 20), temperature("b", "10:00:00", 20)])
-    assert runs.once(pipeline)
+    harness.run()
     temperatures.produce([temperature("a", "10:02:00", 41), temperature("a", "10:01:50", 40)])
-    assert runs.once(pipeline)
+    harness.run()
 
+    assert ROCKSDB not in runs.spark.conf.getAll.values()
+    state = tmp_path / "checkpoints" / "_" / name / "alarms" / "checkpoint" / "state"
+    kinds = {file.suffix for file in state.rglob("*.*")}
+    assert ".zip" in kinds
+    assert ".delta" not in kinds, "files of Spark's other state store"
     assert values(runs.topic(output)) == [
         ("a", {"time": "2026-01-01T10:01:50.000Z", "alarm": "hot", "rise": 20.0}),
         ("b", {"time": "2026-01-01T10:00:00.000Z", "alarm": "silent", "rise": None}),
