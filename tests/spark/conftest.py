@@ -67,9 +67,13 @@ _PARTS_OF_LONGEST: Final = {
 }
 _PARTS_ON_KAFKA: Final = 3
 # The gate runs all cases of these tests on klamm, for each commit: one kill of a driver at each point of a micro-batch
-# and between two.
+# and between two, and two kills with several topics.
 _ALWAYS: Final = frozenset(
-    {"test_a_driver_that_dies_at_any_point", "test_a_driver_that_dies_between_two_micro_batches"}
+    {
+        "test_a_driver_that_dies_at_any_point",
+        "test_a_driver_that_dies_between_two_micro_batches",
+        "test_a_driver_that_dies_while_it_writes_several_topics",
+    }
 )
 
 

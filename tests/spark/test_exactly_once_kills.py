@@ -10,7 +10,7 @@ import itertools
 import os
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from tests.interop.broker_process import BrokerProcess
 from tests.support.dropping_proxy import DroppingProxy
-from tests.support.exactly_once_query import Query, committed
+from tests.support.exactly_once_query import Query, codecs, committed
 from tests.support.kafka_broker import ApacheKafka
 from tests.support.patience import Limit
 from tests.support.spark_topics import Topic, create_topic
@@ -42,6 +42,14 @@ KILLS = (
     ]
     if IS_MATRIX
     else [(point, 1, (ALWAYS_INLINE, NEVER_INLINE)[index % 2]) for index, point in enumerate(POINTS)]
+)
+# The same with several topics and a codec. Without the matrix, the driver dies when a part of the record batches is in
+# one topic, and when all of them and the marker are written.
+CODECS = ("lz4", "zstd", "gzip", "snappy")
+KILLS_WITH_TOPICS = (
+    [(*kill, CODECS[index % len(CODECS)]) for index, kill in enumerate(KILLS)]
+    if IS_MATRIX
+    else [("first batch sent", 1, NEVER_INLINE, "zstd"), ("marker moved", 1, ALWAYS_INLINE, "lz4")]
 )
 # Where a micro-batch fails, and where the driver dies in the `abort` that follows. If a task has failed, `abort` reads
 # the marker only once, and there may be no file of another task.
@@ -74,6 +82,23 @@ def test_a_driver_that_dies_within_foreach_batch(spark: SparkSession, topic: Top
     query = Query(spark, topic, tmp_path, **({"klamm.sink.inline.bytes": NEVER_INLINE} if point == HALF_STAGED else {}))
     query.is_in_foreach_batch = True
     _die_and_repeat(query, point, 1)
+
+
+@pytest.mark.parametrize("kill", KILLS_WITH_TOPICS, ids=lambda kill: "-".join(map(str, kill)))
+def test_a_driver_that_dies_while_it_writes_several_topics(
+    spark: SparkSession, new_topic: Callable[..., Topic], tmp_path: Path, kill: tuple[str, int, str, str]
+) -> None:
+    """The same holds if rows name their topics, and record batches are compressed: a micro-batch is in all topics, or
+    in none."""
+    point, batch_id, inline_bytes, codec = kill
+    topic, *others = (new_topic(partitions=3) for _ in range(3))
+    more = {"klamm.sink.inline.bytes": inline_bytes, "kafka.compression.type": codec}
+    query = Query(spark, topic, tmp_path, others, **more)
+
+    _die_and_repeat(query, point, batch_id)
+
+    assert all(query.written_to_each(1))
+    assert [codecs(each) for each in query.topics] == [{codec}] * 3
 
 
 @pytest.mark.parametrize("failed", ABORTS, ids="-".join)
@@ -148,14 +173,14 @@ def _die(query: Query, point: str, batch_id: int, *, has_landed: bool) -> None:
     with pytest.raises(Exception):  # noqa: B017, PT011 (Spark names a process that ended in several ways)
         query.run()
     assert query.points.has_stopped
-    assert committed(query.topic) == query.written(batch_id + has_landed)
+    assert query.committed_in_each() == query.written_to_each(batch_id + has_landed)
 
 
 def _repeat(query: Query, batch_id: int) -> None:
     query.points.revive()
     query.add()
     query.run(tasks=3)
-    assert committed(query.topic) == query.written(batch_id + 2)
+    assert query.committed_in_each() == query.written_to_each(batch_id + 2)
     assert query.staged() == []
 
 

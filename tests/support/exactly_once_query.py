@@ -7,6 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +17,30 @@ from tests.support.stopping_files import read_files
 from tests.support.stopping_sink import POINTS_OPTION, Points, StoppingSink, StoppingSinkUnderKlammsName
 
 import klamm.spark
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.fetch import stream_batches
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.data_source import KlammDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["Query", "committed"]
+__all__ = ["Query", "codecs", "committed"]
 
 
 class Query:
-    """A query that copies the lines of files into a topic, a micro-batch for each file."""
+    """A query that copies the lines of files into a topic, a micro-batch for each file.
 
-    def __init__(self, spark: SparkSession, topic: Topic, folder: Path, **options: str) -> None:
+    With `other_topics`, it spreads the lines over `topic` and these topics, which the rows name in a column. The marker
+    is then in `topic`.
+    """
+
+    def __init__(
+        self, spark: SparkSession, topic: Topic, folder: Path, other_topics: Sequence[Topic] = (), /, **options: str
+    ) -> None:
         self.is_in_foreach_batch = False
         """Whether `klamm.spark.write_topic` writes the micro-batches."""
         self.repeats_failed_writes = False
@@ -36,6 +48,8 @@ class Query:
         self.is_planned_at_points = False
         """Whether the source reaches the points of `PLANNING_POINTS`."""
         self.spark, self.topic, self.folder = spark, topic, folder
+        self.topics = (topic, *other_topics)
+        """The topics of the rows."""
         self.input, self.checkpoint = folder / "input", folder / "checkpoint"
         self.input.mkdir()
         self.points = Points(folder)
@@ -44,7 +58,7 @@ class Query:
         """The rows of each file."""
         self.options = {
             "kafka.bootstrap.servers": topic.bootstrap_servers,
-            "topic": topic.name,
+            "klamm.sink.marker.topic" if other_topics else "topic": topic.name,
             "klamm.sink.semantics": "exactly-once",
             "checkpointLocation": str(self.checkpoint),
             POINTS_OPTION: str(folder),
@@ -73,7 +87,7 @@ class Query:
         """
         lines = read_files(self.spark, self.input, self.folder if self.is_planned_at_points else None)
         more = {name.replace("_", "."): text for name, text in options.items()}
-        rows = lines.repartition(tasks).selectExpr(f"{value} value", *other)
+        rows = lines.repartition(tasks).selectExpr(f"{value} value", *self._topic_column(), *other)
         found = {**self.options, **more}
         if not self.is_in_foreach_batch:
             self.spark.dataSource.register(StoppingSink)
@@ -138,6 +152,25 @@ class Query:
         """The rows of the first files."""
         return sum(self.added[:files], Counter())
 
+    def written_to_each(self, files: int) -> list[Counter[bytes | None]]:
+        """The rows of the first files, divided by topic."""
+        each: list[Counter[bytes | None]] = [Counter() for _ in self.topics]
+        for line, count in self.written(files).items():
+            assert line is not None
+            each[int(line.split(b"-")[1]) % len(each)][line] += count
+        return each
+
+    def committed_in_each(self) -> list[Counter[bytes | None]]:
+        """Returns the values that a `read_committed` reader of each topic gets now."""
+        return [committed(topic) for topic in self.topics]
+
+    def _topic_column(self) -> list[str]:
+        """The expression of the column `topic`, if there are several: the number of the line chooses the topic."""
+        if len(self.topics) == 1:
+            return []
+        names = ", ".join(f"'{topic.name}'" for topic in self.topics)
+        return [f"element_at(array({names}), 1 + int(substring_index(value, '-', -1)) % {len(self.topics)}) topic"]
+
     def staged(self) -> list[Path]:
         """The files that wait for a commit."""
         return [path for path in (self.checkpoint / "klamm-sink").rglob("*") if path.is_file()]
@@ -146,3 +179,15 @@ class Query:
 def committed(topic: Topic) -> Counter[bytes | None]:
     """Returns the values that a `read_committed` reader gets now."""
     return Counter(record.value for record in itertools.chain(*topic.records()))
+
+
+def codecs(topic: Topic) -> set[str]:
+    """Returns the names of the codecs of all record batches in the topic, without the markers of transactions."""
+    found = set()
+    with closing(Cluster(ClientConfig.from_mapping({"bootstrap.servers": topic.bootstrap_servers}))) as cluster:
+        for index, end in enumerate(topic.ends()):
+            partition = TopicPartition(topic.name, PartitionIndex(index))
+            for fetched in stream_batches(cluster, partition, Offset(0), Offset(end)) if end else ():
+                batches = [header for _, header in iterate_batches(fetched.records)]
+                found |= {each.compression.name.lower() for each in batches if not each.is_control}
+    return found
