@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,6 +103,32 @@ def test_large_tasks_move_to_a_file(
     assert values(topic) == Counter(("x" * 1000 + str(number)).encode() for number in range(100))
     assert staging.is_dir()
     assert files_in(staging) == []
+
+
+@pytest.fixture
+def small_results(spark: SparkSession) -> Iterator[None]:
+    """Lets Spark refuse task results of more than 40 KiB in all; Spark reads the setting for each set of tasks."""
+    context = spark.sparkContext._jsc.sc()
+    before = spark.sparkContext.getConf().get("spark.driver.maxResultSize", "1g")
+    context.conf().set("spark.driver.maxResultSize", "40k")
+    yield
+    context.conf().set("spark.driver.maxResultSize", before)
+
+
+@pytest.mark.usefixtures("small_results")
+def test_messages_above_the_limit_of_spark(spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path) -> None:
+    """If the messages of all tasks are larger than `spark.driver.maxResultSize`, Spark ends the query, names this
+    setting, and nothing is written. With a lower `klamm.sink.inline.bytes`, the query goes on."""
+    source.produce("x" * 1000 + str(number) for number in range(100))
+    with pytest.raises(
+        Exception, match=r"Total size of serialized results .* is bigger than spark.driver.maxResultSize"
+    ):
+        copy(spark, source, topic, tmp_path)
+    assert values(topic) == Counter()
+
+    copy(spark, source, topic, tmp_path, **{"klamm.sink.inline.bytes": "5000"})
+
+    assert values(topic) == Counter(("x" * 1000 + str(number)).encode() for number in range(100))
 
 
 def test_an_older_copy_of_the_checkpoint_is_refused(

@@ -10,13 +10,16 @@ import contextlib
 import io
 import uuid
 from collections.abc import Iterator
-from typing import IO, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from klamm.spark.folders import folder_at
 from klamm.spark.sink.errors import StagedFileMissing, StagingDamaged, WriteFailed
 from klamm.spark.sink.staged_batches import StagedBatch, StagedTask, batch_prefix, read_batches
 
 __all__ = ["Staging", "TaskAttempt", "TaskStage"]
+
+_MOST_INLINE_BYTES: Final = 64 << 20
+"""The limit for the message of the first task."""
 
 
 class TaskAttempt(NamedTuple):
@@ -27,6 +30,16 @@ class TaskAttempt(NamedTuple):
     run_id: str
     partition: int
     attempt: int
+
+    @property
+    def most_inline_bytes(self) -> int:
+        """The largest number of bytes that this task may pass in its message to the driver.
+
+        The driver holds the messages of all tasks in memory, and Spark ends a micro-batch whose messages exceed
+        `spark.driver.maxResultSize` (1 GiB by default). A task knows its own number, but not the number of tasks. So
+        the limit falls with the number: the messages of 100,000 tasks have less than 800 MiB together.
+        """
+        return _MOST_INLINE_BYTES // (self.partition + 1)
 
     def new_file(self) -> str:
         """Returns a name that no other attempt has."""
@@ -40,10 +53,10 @@ class TaskStage:
     """The batches of one task. They are held in memory up to a limit, and in a file above it."""
 
     def __init__(self, location: str, attempt: TaskAttempt, inline_bytes: int) -> None:
-        """Creates no file yet."""
+        """Creates no file yet. The limit is `inline_bytes`, or lower for a task with a high number."""
         self._location = location
         self._attempt = attempt
-        self._inline_bytes = inline_bytes
+        self._inline_bytes = min(inline_bytes, attempt.most_inline_bytes)
         self._memory = io.BytesIO()
         self._name: str | None = None
         self._file: IO[bytes] | None = None

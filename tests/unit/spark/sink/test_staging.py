@@ -20,9 +20,11 @@ BATCHES = [
 ]
 
 
-def staged(folder: Path, batches: list[StagedBatch], inline_bytes: int, batch_id: int = 3) -> StagedTask:
+def staged(
+    folder: Path, batches: list[StagedBatch], inline_bytes: int, batch_id: int = 3, partition: int = 2
+) -> StagedTask:
     """Stages the batches as one task."""
-    stage = TaskStage(str(folder), TaskAttempt("query", batch_id, "run", 2, 1), inline_bytes)
+    stage = TaskStage(str(folder), TaskAttempt("query", batch_id, "run", partition, 1), inline_bytes)
     for batch in batches:
         stage.add(*batch)
     return stage.finish()
@@ -51,6 +53,30 @@ def test_a_large_task_moves_all_its_batches_to_a_file(tmp_path: Path, inline_byt
     assert files_in(tmp_path) == [task.file]
     assert (task.file or "").startswith("query/3/run/2-1-")
     assert list(Staging(str(tmp_path)).batches(task)) == BATCHES
+
+
+@pytest.mark.parametrize(
+    ("partition", "size_bytes", "has_file"),
+    [(0, 60 << 20, False), (0, 65 << 20, True), (63, 1_000_000, False), (199, 300_000, False), (199, 400_000, True)],
+)
+def test_tasks_with_high_numbers_pass_less_in_their_messages(
+    tmp_path: Path, partition: int, size_bytes: int, has_file: bool
+) -> None:
+    """The higher the number of a task, the less it passes in its message, whatever the option says."""
+    batches = [StagedBatch("flights", 0, bytes(size_bytes))]
+
+    task = staged(tmp_path, batches, 1 << 30, partition=partition)
+
+    assert (task.file is not None) == has_file
+    assert list(Staging(str(tmp_path)).batches(task)) == batches
+
+
+def test_the_messages_of_many_tasks_fit_into_sparks_default_limit() -> None:
+    """The messages of 100,000 tasks stay below the default of `spark.driver.maxResultSize`, 1 GiB, whatever the option
+    says. The rest is for what Spark adds to each message."""
+    attempts = (TaskAttempt("query", 3, "run", partition, 0) for partition in range(100_000))
+
+    assert sum(attempt.most_inline_bytes for attempt in attempts) < 800 << 20
 
 
 def test_attempts_share_no_file(tmp_path: Path) -> None:
