@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.spark_topics import Topic
 
+import klamm.spark
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -138,3 +140,21 @@ def test_asynchronous_progress_tracking(
     run(connector)
     with pytest.raises(Exception, match="Sink klamm does not support async progress tracking"):
         run("klamm")
+
+
+def test_asynchronous_progress_tracking_with_foreach_batch(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """Spark refuses asynchronous progress tracking for `foreachBatch`, too, so `write_topic` never meets it."""
+    write = klamm.spark.write_topic(**options(topic, **{"klamm.sink.semantics": "exactly-once"}))
+    frame = spark.readStream.format("rate").load().selectExpr("string(value) value")
+    writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path))
+
+    def run() -> None:
+        query = writer.option("asyncProgressTrackingEnabled", "true").start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    with pytest.raises(Exception, match="Sink ForeachBatchSink does not support async progress tracking"):
+        run()
+    assert values(topic) == []
