@@ -1,19 +1,31 @@
-"""Tests each difference between the sink and Spark's own connector that docs/reference/spark-sink.md describes."""
+"""Tests differences between the sink and Spark's own connector: modes, triggers, refusals, limits of record batches.
+
+docs/reference/spark-sink.md describes these and all other differences.
+"""
 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.patience import Limit
 from tests.support.spark_topics import Topic
 
 import klamm.spark
+from klamm.spark.data_source import KlammDataSource
+from klamm.spark.sink.sink_columns import SinkColumns
+from klamm.spark.sink.sink_options import SinkOptions
+from klamm.spark.sink.stream_writer import KlammStreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import WriterCommitMessage
+    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.types import StructType
 
 # The first test starts Spark and may have to find jars.
 pytestmark = pytest.mark.timeout(300)
@@ -158,3 +170,68 @@ def test_asynchronous_progress_tracking_with_foreach_batch(spark: SparkSession, 
     with pytest.raises(Exception, match="Sink ForeachBatchSink does not support async progress tracking"):
         run()
     assert values(topic) == []
+
+
+def test_a_continuous_trigger(
+    spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
+) -> None:
+    """With a continuous trigger, Spark passes no rows to a Python sink. klamm refuses the first commit, and Spark calls
+    no other one, so the checkpoint has no commit. The query runs on. The connector writes the rows."""
+    refusals = tmp_path / "refusals"
+
+    class WatchedWriter(KlammStreamWriter):
+        """The writer, which notes why it refuses a commit."""
+
+        def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+            try:
+                super().commit(messages, batchId)
+            except Exception as error:
+                with refusals.open("a") as file:
+                    file.write(f"{error}\n")
+                raise
+
+    class WatchedSink(KlammDataSource):
+        """The sink with this writer."""
+
+        @classmethod
+        def name(cls) -> str:
+            return "klamm-watched"
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:
+            parsed = SinkOptions.parse(self.options)
+            return WatchedWriter(parsed, SinkColumns.of(schema, parsed.topic))
+
+    spark.dataSource.register(WatchedSink)
+    frame = spark.readStream.format("rate").option("numPartitions", 1).option("rowsPerSecond", 100).load()
+
+    def start(name: str, topic: Topic) -> StreamingQuery:
+        writer = frame.selectExpr("string(value) value").writeStream.format(name).options(**options(topic))
+        return writer.option("checkpointLocation", str(tmp_path / name)).trigger(continuous="200 milliseconds").start()
+
+    topic = new_topic(partitions=3)
+    query = start(connector, topic)
+    try:
+        wait_until(lambda: bool(values(topic)))
+    finally:
+        query.stop()
+
+    other, checkpoint = new_topic(partitions=3), tmp_path / "klamm-watched"
+    query = start("klamm-watched", other)
+    try:
+        wait_until(refusals.exists)
+        wait_until(lambda: len(list((checkpoint / "offsets").glob("[0-9]*"))) > 5)
+        assert query.isActive
+    finally:
+        query.stop()
+    assert len(refusals.read_text().splitlines()) == 1
+    assert "Spark passes no rows to a sink in Python with trigger(continuous=…)" in refusals.read_text()
+    assert list((checkpoint / "commits").glob("*")) == []
+    assert values(other) == []
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    """Waits until a condition is true."""
+    limit = Limit(60)
+    while not is_true():
+        assert not limit.is_over
+        time.sleep(0.02)

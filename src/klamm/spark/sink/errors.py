@@ -32,7 +32,7 @@ class StagingDamaged(KlammError):
 def require_all_messages(messages: Sequence[object | None], batch_id: int | None) -> None:
     """Raises `WriteFailed` if a task has passed no message to the commit: then the sink has not seen its rows.
 
-    With `trigger(continuous=…)`, Spark 4.3 calls `commit` for each epoch of a sink in Python, but never its `write`.
+    With `trigger(continuous=…)`, Spark 4.3 calls `commit` of a sink in Python, but never its `write`.
     """
     if None in messages:
         where = "" if batch_id is None else f"micro-batch {batch_id}: "
