@@ -62,6 +62,11 @@ def proxy() -> Iterator[DroppingProxy]:
 @pytest.fixture
 def topic(proxy: DroppingProxy) -> Topic:
     """A topic there."""
+    return make_topic(proxy)
+
+
+def make_topic(proxy: DroppingProxy) -> Topic:
+    """Creates a topic."""
     bootstrap_servers = f"127.0.0.1:{proxy.port}"
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     return create_topic(admin, bootstrap_servers, f"spark-{uuid.uuid4().hex[:12]}", 3, {})
@@ -145,6 +150,22 @@ def test_a_missing_permission(  # noqa: PLR0917
     query.run()
 
     assert committed(topic) == query.written(2)
+
+
+def test_only_the_topic_of_the_marker_must_be_readable(
+    spark: SparkSession, proxy: DroppingProxy, topic: Topic, acls: Acls, tmp_path: Path
+) -> None:
+    """A query that writes several topics needs WRITE on all of them, and READ only on the topic of its marker."""
+    other = make_topic(proxy)
+    query = Query(spark, topic, tmp_path, [other])
+    query.add()
+    acls.allow(ResourceType.TOPIC, topic.name, AclOperation.READ, AclOperation.WRITE)
+    acls.allow(ResourceType.TOPIC, other.name, AclOperation.WRITE)
+
+    query.run()
+
+    acls.remove()
+    assert query.committed_in_each() == query.written_to_each(1)
 
 
 def test_a_repetition_without_the_permission_to_read_the_retention(

@@ -83,7 +83,10 @@ def test_own_options() -> None:
     assert options.micro_batch == MicroBatch("q", 7)
 
 
-@pytest.mark.parametrize("option", ["checkpointLocation", "queryName", "asyncProgressTrackingEnabled"])
+@pytest.mark.parametrize(
+    "option",
+    ["checkpointLocation", "queryName", "asyncProgressTrackingEnabled", "asyncProgressTrackingCheckpointIntervalMs"],
+)
 def test_sparks_own_options_are_left_to_spark(option: str) -> None:
     """Spark passes its own options on to the sink, and the sink accepts them."""
     assert SinkOptions.parse({**MINIMUM, option: "x"}) == SinkOptions.parse(MINIMUM)

@@ -35,6 +35,11 @@ def test_every_option_with_an_effect_is_told() -> None:
     assert {"kafka.security.protocol", "kafka.ssl.*", "kafka.sasl.*"} <= told
 
 
+def test_every_option_of_spark_is_told() -> None:
+    """The page lists exactly the options that Spark reads itself and passes on to the sink."""
+    assert first_column("### Options of Spark") == sink_options._SPARKS_OWN
+
+
 def test_every_option_without_effect_is_told_with_its_reason() -> None:
     """The table of options without effect lists exactly the keys that klamm ignores."""
     without = {f"kafka.{key}" for key in producer_options._PRODUCER_KEYS_WITHOUT_EFFECT}
