@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 import uuid
 from collections import Counter
@@ -37,6 +38,12 @@ pytestmark = pytest.mark.timeout(600)
 IS_MATRIX = "KLAMM_EXACTLY_ONCE_MATRIX" in os.environ
 KILLS = int(os.environ.get("KLAMM_SPARK_KILLS", "1"))
 FILES = 12
+# The errors of a run that has lost a race: another run has fenced it, has planned or finished a micro-batch before it,
+# or has written later ones.
+LOST_RACE = re.compile(
+    "has taken over|CONCURRENT_STREAM_LOG_UPDATE|another run of the query is ahead of this one|"
+    "Multiple streaming queries are concurrently using"
+)
 
 
 @pytest.mark.parametrize("point", ["task begun", HALF_STAGED, "task staged"])
@@ -151,15 +158,29 @@ def test_a_run_that_was_paused_where_it_can_not_write(
 
 @pytest.mark.skipif(not IS_MATRIX, reason="two more drivers: make faults")
 def test_two_runs_at_once(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
-    """Two drivers run the same query from the beginning. Each row comes once, whoever writes it; a driver that loses a
-    race ends with an error."""
+    """Two drivers run the same query from the beginning. Each row comes once, whoever writes it. At least one driver
+    loses a race, and each driver that loses one ends with an error that says so."""
     query = Query(spark, topic, tmp_path)
     for _ in range(FILES):
         query.add()
-    with query.driver() as first, query.driver() as second:
-        ends = [first.wait(), second.wait()]
+    # One driver waits in a later micro-batch for the end of the other one. Otherwise the first driver may be at its end
+    # before the second one begins.
+    query.points.pause_at("commit begun", FILES // 2)
+    with query.driver(has_points=True) as first, query.driver(has_points=True) as second:
+        limit = Limit(120)
+        while first.is_running and second.is_running:
+            assert not limit.is_over, first.text()[-3000:] + second.text()[-3000:]
+            time.sleep(0.05)
+        query.points.revive()
+        ends = [(driver.wait(), driver.text()) for driver in (first, second)]
     written = committed(topic)
     assert any(written == query.written(files) for files in range(FILES + 1)), ends
+    assert any(status for status, _ in ends)
+    for status, text in ends:
+        if status == 0:
+            assert written == query.written(FILES)
+        else:
+            assert LOST_RACE.search(text), text[-3000:]
 
     query.run()
 
