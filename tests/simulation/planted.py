@@ -12,13 +12,10 @@ import pytest
 from tests.simulation.run import run_seed
 from tests.simulation.violation import EXCEPTION
 
-__all__ = ["OTHER", "OTHER_CLUSTER", "Planted", "assert_is_found", "assert_is_readable"]
+__all__ = ["OTHER", "Planted", "assert_is_found", "assert_is_readable"]
 
 OTHER = 0
 """Stands for a violation that has no number in the list of invariants."""
-
-OTHER_CLUSTER = ("InconsistentDataDirectory: ", "KlammError: the metadata store belongs to cluster ")
-"""How a broker's start fails if another broker has created the cluster once more."""
 
 
 class Planted(NamedTuple):
