@@ -238,7 +238,7 @@ class BrokerServer:
             coordinators = coordinator_figures(context.groups, context.transactions)
             session = Figure(
                 "klamm_metadata_session",
-                "1 while the session with the metadata store lasts; 0 after it was lost: writes are refused.",
+                "1 while the session with the metadata store lasts; 0 after its loss, until the broker ends soon.",
                 (),
                 [((), float(self.services.has_session))],
             )
