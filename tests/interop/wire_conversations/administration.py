@@ -298,6 +298,19 @@ def elect_leaders(talk: Talk) -> None:
         talk.ask(ElectLeadersRequest(election_type=7, topic_partitions=partitions))
 
 
+@conversation(ApiKey.ELECT_LEADERS)
+def elect_leaders_without_time(talk: Talk) -> None:
+    """Elects leaders of all partitions, of some, and of none, with a timeout that is over."""
+    topic = talk.topic("a", 2)
+    wanted = [TopicPartitions(topic=topic.name, partitions=[0, 1, 9])]
+    for timeout_ms in (0, -1):
+        talk.ask(ElectLeadersRequest(topic_partitions=wanted, timeout_ms=timeout_ms))
+    talk.ask(ElectLeadersRequest(topic_partitions=None, timeout_ms=0))
+    talk.ask(ElectLeadersRequest(topic_partitions=[], timeout_ms=0))
+    if talk.version >= 1:
+        talk.ask(ElectLeadersRequest(election_type=7, topic_partitions=wanted, timeout_ms=0))
+
+
 @conversation(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 def list_partition_reassignments(talk: Talk) -> None:
     """Lists reassignments of all partitions, of some, and of partitions that don't exist."""
@@ -307,6 +320,15 @@ def list_partition_reassignments(talk: Talk) -> None:
     for name, indexes in ((topic.name, [0, 1, 9]), (talk.name("absent"), [0]), (topic.name, [])):
         wanted = [ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)]
         talk.ask(ListPartitionReassignmentsRequest(topics=wanted))
+
+
+@conversation(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+def list_partition_reassignments_without_time(talk: Talk) -> None:
+    """Lists reassignments of all partitions, and of some, with a timeout that is over."""
+    wanted = [ListPartitionReassignmentsTopics(name=talk.topic("a").name, partition_indexes=[0])]
+    for timeout_ms in (0, -1):
+        talk.ask(ListPartitionReassignmentsRequest(topics=None, timeout_ms=timeout_ms))
+        talk.ask(ListPartitionReassignmentsRequest(topics=wanted, timeout_ms=timeout_ms))
 
 
 @conversation(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
@@ -334,6 +356,17 @@ def alter_partition_reassignments(talk: Talk) -> None:
         talk.ask(AlterPartitionReassignmentsRequest(topics=wanted))
     partitions = [ReassignablePartition(partition_index=index, replicas=[1]) for index in (0, 1, 1)]
     talk.ask(AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic.name, partitions=partitions)]))
+
+
+@conversation(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+def alter_partition_reassignments_without_time(talk: Talk) -> None:
+    """Reassigns partitions, and none, with a timeout that is over."""
+    topic = talk.topic("a", 2)
+    for timeout_ms in (0, -1):
+        partitions = [ReassignablePartition(partition_index=index, replicas=[1]) for index in (0, 9)]
+        wanted = [ReassignableTopic(name=topic.name, partitions=partitions)]
+        talk.ask(AlterPartitionReassignmentsRequest(topics=wanted, timeout_ms=timeout_ms))
+    talk.ask(AlterPartitionReassignmentsRequest(topics=[], timeout_ms=0))
 
 
 @conversation(ApiKey.ALTER_REPLICA_LOG_DIRS)

@@ -25,6 +25,8 @@ from klamm.protocol.schema.describe_topic_partitions_request import (
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 
 STRANGE_ID = b"\x07" * 16
+NO_TIME = (0, -1, -(2**31))
+"""Timeouts that are over when the request arrives."""
 BAD_NAMES = ("", ".", "..", "a b", "ä", "x" * 250, "a/b")
 
 
@@ -192,6 +194,27 @@ def create_topics_twice(talk: Talk) -> None:
 
 
 @conversation(ApiKey.CREATE_TOPICS)
+def create_topics_without_time(talk: Talk) -> None:
+    """Creates new, existing and invalid topics, one twice, and no topics, with a timeout that is over. Nothing is
+    created."""
+    name, present = talk.name("a"), talk.topic("b").name
+
+    def ask(timeout_ms: int, *topics: CreatableTopic, validate_only: bool = False) -> None:
+        talk.ask(CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only))
+
+    for timeout_ms in NO_TIME:
+        ask(timeout_ms, wish(name))
+    ask(0, wish(name), wish(present), wish("a b"))
+    ask(0, wish(name), validate_only=True)
+    ask(0, wish(name), wish(name), wish(talk.name("c")))
+    ask(0, wish(name), wish(name))
+    ask(0, wish("__cluster_metadata"))
+    ask(0)
+    talk.peer.settle()
+    talk.ask(metadata_of(name, talk.name("c")), 9)
+
+
+@conversation(ApiKey.CREATE_TOPICS)
 def create_internal_topics(talk: Talk) -> None:
     """Creates internal topics of the broker."""
     talk.ask(create(wish("__consumer_offsets")))
@@ -241,6 +264,32 @@ def delete_topics_by_id(talk: Talk) -> None:
     talk.ask(metadata_of(one.name, two.name, three.name), 9)
 
 
+@conversation(ApiKey.DELETE_TOPICS)
+def delete_topics_without_time(talk: Talk) -> None:
+    """Deletes a topic that exists and others that don't, one twice, and no topics, with a timeout that is over. Nothing
+    is deleted."""
+    one = talk.topic("a")
+
+    def ask(timeout_ms: int, *topics: DeleteTopicState) -> None:
+        names = [topic.name for topic in topics if topic.name is not None]
+        talk.ask(DeleteTopicsRequest(topic_names=names, topics=list(topics), timeout_ms=timeout_ms))
+
+    named = DeleteTopicState(name=one.name)
+    for timeout_ms in NO_TIME:
+        ask(timeout_ms, named)
+    ask(0, named, DeleteTopicState(name=talk.name("absent")))
+    ask(0, DeleteTopicState(name=talk.name("absent")))
+    ask(0, named, named, DeleteTopicState(name=talk.name("absent")))
+    ask(0, named, named)
+    ask(0)
+    if talk.version >= 6:
+        ask(0, DeleteTopicState(topic_id=one.topic_id))
+        ask(0, DeleteTopicState(topic_id=STRANGE_ID), named)
+        ask(0, DeleteTopicState(name=one.name, topic_id=one.topic_id), DeleteTopicState())
+    talk.peer.settle()
+    talk.ask(metadata_of(one.name), 9)
+
+
 @conversation(ApiKey.CREATE_PARTITIONS)
 def create_partitions(talk: Talk) -> None:
     """Sets a larger, equal and smaller number of partitions, with valid and invalid assignments, and for unknown
@@ -278,6 +327,27 @@ def create_partitions(talk: Talk) -> None:
     grow(to(8), to(4, name=talk.name("absent")))
     grow()
     grow(to(20_000), validate_only=True)
+    talk.peer.settle()
+    talk.ask(metadata_of(topic.name), 9)
+
+
+@conversation(ApiKey.CREATE_PARTITIONS)
+def create_partitions_without_time(talk: Talk) -> None:
+    """Adds partitions to a topic that exists and to one that doesn't, to one twice, and to no topics, with a timeout
+    that is over. Nothing is added."""
+    topic = talk.topic("a", 2)
+
+    def ask(timeout_ms: int, *names: str, validate_only: bool = False) -> None:
+        topics = [CreatePartitionsTopic(name=name, count=3, assignments=None) for name in names]
+        talk.ask(CreatePartitionsRequest(topics=topics, timeout_ms=timeout_ms, validate_only=validate_only))
+
+    for timeout_ms in NO_TIME:
+        ask(timeout_ms, topic.name)
+    ask(0, topic.name, talk.name("absent"))
+    ask(0, topic.name, validate_only=True)
+    ask(0, topic.name, topic.name, talk.name("absent"))
+    ask(0, topic.name, topic.name)
+    ask(0)
     talk.peer.settle()
     talk.ask(metadata_of(topic.name), 9)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from klamm.broker.handlers.shared.time_left import require_time_left
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.replicas.reassignments import Reassignment
 from klamm.protocol.errors import ErrorCode
@@ -26,7 +27,12 @@ __all__ = ["error_response", "handle"]
 def handle(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Work[AlterPartitionReassignmentsResponse]:
-    """Begins or cancels the reassignments. Each partition has its own error."""
+    """Begins or cancels the reassignments. Each partition has its own error.
+
+    Raises REQUEST_TIMED_OUT if the timeout is over.
+    """
+    if request.topics:
+        require_time_left(request.timeout_ms)
     wanted: list[Reassignment] = []
     for topic in request.topics:
         for partition in topic.partitions:
@@ -61,5 +67,20 @@ def handle(
 def error_response(
     request: AlterPartitionReassignmentsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> AlterPartitionReassignmentsResponse:
-    """Returns a response with this error."""
-    return AlterPartitionReassignmentsResponse(error_code=code, error_message=message)
+    """Returns a response with this error for the request and each partition that it names."""
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=message,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=partition.partition_index, error_code=code, error_message=message
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from klamm.broker.handlers.shared.time_left import require_time_left
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.service import NewPartitions
 from klamm.protocol.errors import ErrorCode
@@ -21,7 +22,10 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: CreatePartitionsRequest) -> Work[CreatePartitionsResponse]:
-    """Creates the partitions, with one result per topic, and returns when their logs exist."""
+    """Creates the partitions, with one result per topic, and returns when their logs exist.
+
+    Raises REQUEST_TIMED_OUT if the timeout is over.
+    """
     counts: Counter[str] = Counter()
     for topic in request.topics:
         counts[topic.name] += 1
@@ -40,6 +44,8 @@ def handle(context: RequestContext, request: CreatePartitionsRequest) -> Work[Cr
         if counts[topic.name] == 1:
             wanted_changes.append((yield from _new_partitions(topic)))
         yield None
+    if wanted_changes:
+        require_time_left(request.timeout_ms)
     outcome = yield from wait_for(
         context.broker.metadata.create_partitions(wanted_changes, validate_only=request.validate_only)
     )

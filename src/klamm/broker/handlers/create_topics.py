@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.handlers.shared.time_left import require_time_left
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.image import ResourceType, TopicImage
 from klamm.metadata.service import NewTopic
@@ -35,7 +36,7 @@ _TELLS_WHAT_WAS_MADE: Final = 5
 def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[CreateTopicsResponse]:
     """Creates the topics, with one result per topic, and returns when their logs exist.
 
-    Raises POLICY_VIOLATION if the request has too many partitions in total.
+    Raises POLICY_VIOLATION if the request has too many partitions in total, REQUEST_TIMED_OUT if its timeout is over.
     """
     counts: Counter[str] = Counter()
     for topic in request.topics:
@@ -46,6 +47,8 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[Create
         if counts[topic.name] == 1 and topic.name != METADATA_TOPIC:
             wanted_changes.append((yield from _new_topic(topic)))
         yield None
+    if wanted_changes:
+        require_time_left(request.timeout_ms)
     outcome = yield from wait_for(
         context.broker.metadata.create_topics(wanted_changes, validate_only=request.validate_only)
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from klamm.broker.handlers.shared.time_left import require_time_left
 from klamm.broker.time_slices import Work, wait_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_topics_request import DeleteTopicsRequest
@@ -26,7 +27,8 @@ T = TypeVar("T", bound=Hashable)
 def handle(context: RequestContext, request: DeleteTopicsRequest) -> Work[DeleteTopicsResponse]:
     """Deletes the topics, with one result per topic. Checks and messages are those of `ControllerApis.deleteTopics`.
 
-    Raises TOPIC_DELETION_DISABLED (before version 3 INVALID_REQUEST) if `delete.topic.enable` is false.
+    Raises TOPIC_DELETION_DISABLED (before version 3 INVALID_REQUEST) if `delete.topic.enable` is false,
+    REQUEST_TIMED_OUT if the timeout is over.
     """
     if not context.broker.config.delete_topic_enable:
         if context.api_version < 3:
@@ -34,6 +36,8 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Work[Delete
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
     responses: list[DeletableTopicResult] = []
     names, ids, repeated_ids = yield from _wanted(request, responses)
+    if names or ids:
+        require_time_left(request.timeout_ms)
     image = context.broker.metadata.image
     doomed: dict[TopicId, str] = {}
     for topic_id in ids:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.handlers.shared.time_left import require_time_left
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.replicas.partition_change import Election
 from klamm.protocol.errors import ErrorCode
@@ -31,9 +32,12 @@ _ELECTIONS: Final = (Election.PREFERRED, Election.UNCLEAN)
 def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectLeadersResponse]:
     """Holds the elections. Each partition has its own error.
 
-    A request for all partitions returns each topic, with the partitions that needed an election.
+    A request for all partitions returns each topic, with the partitions that needed an election. Raises
+    REQUEST_TIMED_OUT if the timeout is over.
     """
     metadata = context.broker.metadata
+    if request.topic_partitions is None or request.topic_partitions:
+        require_time_left(request.timeout_ms)
     if not 0 <= request.election_type < len(_ELECTIONS):
         reason = f"Unknown election type {request.election_type}"
         return error_response(request, context.api_version, ErrorCode.INVALID_REQUEST, reason)
@@ -74,9 +78,10 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectL
 def error_response(
     request: ElectLeadersRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ElectLeadersResponse:
-    """Returns a response with this error for the request and each partition that it names."""
+    """Returns a response with this error for the request, which version 0 can't tell, and each partition that it
+    names."""
     return ElectLeadersResponse(
-        error_code=code,
+        error_code=code if version >= 1 else ErrorCode.NONE,
         replica_election_results=[
             ReplicaElectionResult(
                 topic=wanted.topic,

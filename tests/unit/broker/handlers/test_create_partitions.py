@@ -38,7 +38,8 @@ def test_each_topic_succeeds_or_fails_by_itself(serve_metadata: Serve) -> None:
                     CreatePartitionsTopic(name="c", count=3, assignments=None),
                     CreatePartitionsTopic(name="d", count=2, assignments=[CreatePartitionsAssignment(broker_ids=[1])]),
                     CreatePartitionsTopic(name="unknown", count=2, assignments=None),
-                ]
+                ],
+                timeout_ms=10_000,
             )
             response = await finished(create_partitions.handle(broker.request(3), request))
             assert sorted((r.name, int(r.error_code), r.error_message) for r in response.results) == [
@@ -61,7 +62,9 @@ def test_a_dry_run_changes_nothing(serve_metadata: Serve) -> None:
         async with serve_metadata(BrokerConfig()) as broker:
             await broker.metadata.create_topics([NewTopic("a")])
             request = CreatePartitionsRequest(
-                topics=[CreatePartitionsTopic(name="a", count=3, assignments=None)], validate_only=True
+                topics=[CreatePartitionsTopic(name="a", count=3, assignments=None)],
+                timeout_ms=10_000,
+                validate_only=True,
             )
             response = await finished(create_partitions.handle(broker.request(3), request))
             assert response.results == [CreatePartitionsTopicResult(name="a")]

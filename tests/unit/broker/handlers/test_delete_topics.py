@@ -41,7 +41,7 @@ def test_topics_go_by_name(serve_metadata: Serve) -> None:
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
             ids = await create_topics(broker, "a", "b", "__consumer_offsets")
-            request = DeleteTopicsRequest(topic_names=["a", "__consumer_offsets", "unknown"])
+            request = DeleteTopicsRequest(topic_names=["a", "__consumer_offsets", "unknown"], timeout_ms=10_000)
             response = await finished(delete_topics.handle(broker.request(5), request))
             assert results(response) == [
                 ("__consumer_offsets", ids["__consumer_offsets"], 0, None),
@@ -69,7 +69,8 @@ def test_topics_go_by_id_or_name(serve_metadata: Serve) -> None:
                     DeleteTopicState(topic_id=ids["a"]),
                     DeleteTopicState(name="b"),
                     DeleteTopicState(topic_id=b"?" * 16),
-                ]
+                ],
+                timeout_ms=10_000,
             )
             assert results(await finished(delete_topics.handle(broker.request(6), request))) == [
                 (None, b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."),
@@ -99,7 +100,8 @@ def test_what_cannot_be_meant_is_refused_and_deletes_nothing(serve_metadata: Ser
                     DeleteTopicState(topic_id=ids["d"]),
                     DeleteTopicState(name="d"),
                     DeleteTopicState(name="c"),
-                ]
+                ],
+                timeout_ms=10_000,
             )
             response = await finished(delete_topics.handle(broker.request(6), request))
             assert {result[2] for result in results(response)} == {ErrorCode.INVALID_REQUEST}

@@ -18,11 +18,17 @@ from klamm.protocol.api import API_SPECS, ApiKey
 from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
+from klamm.protocol.schema.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from klamm.protocol.schema.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
 from klamm.protocol.schema.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from klamm.protocol.schema.describe_cluster_request import DescribeClusterRequest
 from klamm.protocol.schema.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
+from klamm.protocol.schema.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 
@@ -43,9 +49,19 @@ REQUESTS: dict[ApiKey, Callable[[int], Message]] = {
     ApiKey.DELETE_TOPICS: lambda version: DeleteTopicsRequest(
         topic_names=[] if version >= 6 else list(NAMES),
         topics=[DeleteTopicState(topic_id=b"?" * 16), DeleteTopicState(name="known")] if version >= 6 else [],
+        timeout_ms=10_000,
     ),
     ApiKey.CREATE_PARTITIONS: lambda version: CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name=name, count=2, assignments=None) for name in NAMES]
+        topics=[CreatePartitionsTopic(name=name, count=2, assignments=None) for name in NAMES], timeout_ms=10_000
+    ),
+    ApiKey.ELECT_LEADERS: lambda version: ElectLeadersRequest(
+        topic_partitions=[TopicPartitions(topic=name, partitions=[0, 1]) for name in NAMES]
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda version: AlterPartitionReassignmentsRequest(
+        topics=[
+            ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=0, replicas=[1])])
+            for name in NAMES
+        ]
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda version: DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name) for name in NAMES]
