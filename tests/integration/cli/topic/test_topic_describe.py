@@ -69,7 +69,8 @@ def test_filters_choose_partitions_that_need_attention(
     cluster: Cluster, on_cluster: Command, new_topic: NewTopic
 ) -> None:
     """While a broker is away: its replicas are not in sync, partitions with two replicas are under min.insync.replicas,
-    and partitions that only it has are not led. Without topics, all topics are searched."""
+    and partitions that only it has are not led. Without topics, all topics are searched. --replicas shows which replica
+    is in sync, and which one is an eligible leader replica."""
     three, two, one = new_topic([1, 2, 3]), new_topic([1, 2]), new_topic([1], [2])
     names = {three: "three", two: "two", one: "one"}
 
@@ -87,6 +88,11 @@ def test_filters_choose_partitions_that_need_attention(
         assert chosen(two, *filters) == {("two", 0)}
         (row,) = on_cluster.rows("topic", "describe", one, "--unavailable")
         assert (row["leader"], row["high_watermark"], row["lag"]) == (None, None, None)
+        # Too few replicas are in sync, so the one that has gone holds every committed record.
+        replicas = on_cluster.rows("topic", "describe", two, "--replicas")
+        shown = [(each["broker"], each["role"], each["in_sync"], each["in_elr"]) for each in replicas]
+        assert shown == [(1, "leader", True, False), (2, "follower", False, True)]
+        assert (replicas[0]["log_end_offset"], replicas[1]["log_end_offset"]) == (0, None)
     finally:
         cluster.restart(2)
     until(lambda: chosen(*filters) == set())
