@@ -1,8 +1,11 @@
 """Decides whether the in-sync replicas of a partition change as its leader proposes (AlterPartition, KIP-497).
 
 The order of the checks and the error codes are those of `ReplicationControlManager.validateAlterPartitionData` of
-Apache Kafka 4.3. The decision depends on the run of the leader, and on the run of each replica that joins (KIP-841,
-KIP-903): a replica that has started again since its last Fetch may have lost records.
+Apache Kafka 4.3, without its two checks of the recovery state (KIP-704). They refuse a leader that says that it still
+recovers from an unclean election. Kafka's leaders never say this in a proposal, and klamm's proposals have no such
+field: a change of the in-sync replicas ends the recovery. The decision depends on the run of the leader, and on the run
+of each replica that joins (KIP-841, KIP-903): a replica that has started again since its last Fetch may have lost
+records.
 """
 
 from __future__ import annotations
@@ -69,8 +72,9 @@ def plan_isr_changes(image: MetadataImage, proposals: Sequence[IsrProposal], roo
 def plan_isr_change(image: MetadataImage, proposal: IsrProposal) -> Plan[PartitionImage]:
     """Plans the change; the result is the partition after it.
 
-    Raises KafkaError: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION for an
-    old partition epoch, INELIGIBLE_REPLICA, INVALID_REQUEST.
+    Raises KafkaError: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_CONTROLLER if the image is older than the
+    proposal, FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION for an old partition epoch, INELIGIBLE_REPLICA,
+    INVALID_REQUEST.
     """
     topic = image.topics_by_id.get(proposal.topic_id)
     if topic is None:
@@ -94,14 +98,18 @@ def plan_isr_change(image: MetadataImage, proposal: IsrProposal) -> Plan[Partiti
 
 
 def _check(image: MetadataImage, partition: PartitionImage, proposal: IsrProposal) -> None:
+    leader_epoch = f"the leader epoch is {partition.leader_epoch}, not {proposal.leader_epoch}"
+    partition_epoch = f"the partition epoch is {partition.partition_epoch}, not {proposal.partition_epoch}"
+    if proposal.leader_epoch > partition.leader_epoch:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, leader_epoch)
+    if proposal.partition_epoch > partition.partition_epoch:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, partition_epoch)
     if proposal.leader_epoch < partition.leader_epoch:
-        reason = f"the leader epoch is {partition.leader_epoch}, not {proposal.leader_epoch}"
-        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, reason)
-    if proposal.leader != partition.leader or proposal.leader_epoch > partition.leader_epoch:
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, leader_epoch)
+    if proposal.leader != partition.leader:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {proposal.leader} does not lead the partition")
-    if proposal.partition_epoch != partition.partition_epoch:
-        reason = f"the partition epoch is {partition.partition_epoch}, not {proposal.partition_epoch}"
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, reason)
+    if proposal.partition_epoch < partition.partition_epoch:
+        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, partition_epoch)
     ids = [broker_id for broker_id, _ in proposal.isr]
     if len(set(ids)) != len(ids) or not set(ids) <= set(partition.replicas):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"the in-sync replicas {ids} are not of {list(partition.replicas)}")

@@ -56,7 +56,8 @@ def test_same_replicas_change_nothing() -> None:
         (proposal(1, topic_id=TopicId(bytes(16))), ErrorCode.UNKNOWN_TOPIC_ID),
         (proposal(1, index=PartitionIndex(1)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (proposal(1, leader_epoch=LeaderEpoch(3)), ErrorCode.FENCED_LEADER_EPOCH),
-        (proposal(1, leader_epoch=LeaderEpoch(5)), ErrorCode.INVALID_REQUEST),
+        (proposal(1, leader_epoch=LeaderEpoch(5)), ErrorCode.NOT_CONTROLLER),
+        (proposal(1, partition_epoch=7), ErrorCode.NOT_CONTROLLER),
         (proposal(2, leader=TWO), ErrorCode.INVALID_REQUEST),
         (proposal(1, partition_epoch=5), ErrorCode.INVALID_UPDATE_VERSION),
         (proposal(2, 3), ErrorCode.INVALID_REQUEST),
@@ -70,6 +71,37 @@ def test_refusals(wanted: IsrProposal, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
         plan_isr_change(image(), wanted)
     assert refused.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (proposal(1, leader_epoch=LeaderEpoch(3), partition_epoch=7), ErrorCode.NOT_CONTROLLER),
+        (proposal(2, leader=TWO, leader_epoch=LeaderEpoch(5)), ErrorCode.NOT_CONTROLLER),
+        (proposal(2, leader=TWO, leader_epoch=LeaderEpoch(3)), ErrorCode.FENCED_LEADER_EPOCH),
+        (proposal(1, leader_epoch=LeaderEpoch(3), partition_epoch=5), ErrorCode.FENCED_LEADER_EPOCH),
+        (proposal(2, leader=TWO, partition_epoch=5), ErrorCode.INVALID_REQUEST),
+        (proposal(1, 4, partition_epoch=5), ErrorCode.INVALID_UPDATE_VERSION),
+        (proposal(isr=[(THREE, 29)]), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_first_refusal_decides(wanted: IsrProposal, code: ErrorCode) -> None:
+    """If several checks fail, the code is that of the first one, in the order of Kafka's controller."""
+    with pytest.raises(KafkaError) as refused:
+        plan_isr_change(image(), wanted)
+    assert refused.value.code is code
+
+
+@pytest.mark.parametrize(("isr", "is_recovering"), [((1, 2), False), ((1,), True)])
+def test_change_of_the_in_sync_replicas_ends_the_recovery(isr: tuple[int, ...], is_recovering: bool) -> None:
+    """After an unclean election the leader is alone in sync. With a second replica in sync it has recovered (KIP-704),
+    and without a change nothing is written."""
+    before = image(isr=(ONE,))
+    (topic,) = before.topics.values()
+    topic = replace(topic, partitions=(replace(topic.partitions[0], is_recovering=True),))
+    before = replace(before, topics={"orders": topic}, topics_by_id={TOPIC_ID: topic})
+    plan = plan_isr_change(before, proposal(*isr))
+    assert (plan.result.is_recovering, bool(plan.changes)) == (is_recovering, not is_recovering)
 
 
 def test_broker_that_stops_or_has_gone_cannot_join() -> None:
