@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from klamm.broker.server import BrokerServer
 from klamm.broker.services.cluster.directory_of_cluster import known_store, record_store
+from klamm.broker.shared_listener import warn_of_shared_listener
 from klamm.broker.workers.end_with_supervisor import end_soon
 from klamm.metadata.entries import CLUSTER_KEY
 from klamm.metadata.etcd.opening import open_etcd_store
@@ -76,6 +77,7 @@ class ClusterBroker:
 
     async def start(self) -> list[tuple[str, int]]:
         """Starts the server. Raises the errors of `BrokerServer.start`, and WrongStore."""
+        warn_of_shared_listener(self._config)
         return await self.server.start()
 
     async def stop(self) -> None:

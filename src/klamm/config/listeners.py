@@ -27,6 +27,11 @@ class Listener(NamedTuple):
         """Whether the listener accepts on every address, so that its host is no usable address for clients."""
         return self.host in _WILDCARDS
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches the listener."""
+        return self.host.lower() == "localhost" or self.host == "::1" or self.host.startswith("127.")
+
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"

@@ -184,6 +184,16 @@ def test_an_empty_prefix_next_to_partitions_is_refused(start: Start, etcd: Etcd,
     assert _contents(tmp_path / "one" / "data") == before
 
 
+def test_clients_that_share_the_listener_of_brokers_are_warned_of(start: Start) -> None:
+    """If other machines reach the only listener, each start logs one warning that says what to do."""
+    broker = start("one", "--listen", "0.0.0.0:0")
+    broker.stop()
+    assert broker.log().count("clients and brokers share the listener PLAINTEXT://0.0.0.0:0") == 1
+    local = start("two")
+    local.stop()
+    assert "share the listener" not in local.log()
+
+
 def test_the_folder_of_a_single_broker_is_refused(start: Start, tmp_path: Path) -> None:
     """A folder with the metadata of a single broker is not used with etcd."""
     start("one", prefix="").stop()
