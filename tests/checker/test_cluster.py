@@ -29,6 +29,23 @@ def test_clients_of_a_cluster_whose_brokers_are_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(
+    not is_in_share_of_gate("checker of a cluster with pauses", 3), reason="the gate runs it for a third of the commits"
+)
+@pytest.mark.timeout(600)
+def test_clients_of_a_cluster_whose_brokers_are_paused_and_cut_off(tmp_path: Path) -> None:
+    """I4, I5, I10 to I12, I16 to I18, I26: clients see no anomaly while a broker stands still for longer than its
+    session, so that others lead before it continues, and while a leader is cut off from the other brokers."""
+    faults = ["pause a broker beyond its session", "cut a broker off from the others"]
+    report = run(tmp_path, seconds=5, seed=8, faults=faults, etcd_members=1, cast=Cast.small())
+    assert report.facts.is_whole, report.facts.end_reason
+    assert report.anomalies == []
+    assert "Traceback" not in report.broker_log, report.broker_log[-4000:]
+    assert report.faults == dict.fromkeys(faults, 1)
+    assert "this broker stops, because other brokers may see it as gone" in report.broker_log
+    assert {commit.group for commit in report.facts.commits} == set(Cast.small().groups)
+
+
+@pytest.mark.skipif(
     not is_in_share_of_gate("checker of a faulty cluster", 6), reason="the gate runs it for a sixth of the commits"
 )
 @pytest.mark.timeout(600)
