@@ -117,7 +117,7 @@ class LogDirectory:
         started = time.perf_counter()
         had_clean_shutdown = self.owner.take_clean_shutdown_mark()
         now_ms = self._clock()
-        self._noted = noted = self._checkpoints.read()
+        self._noted = noted = self._checkpoints.read(has_page_cache=bool(self.owner.run.kept_runs(None)))
         self._cleaner_checkpoint.read()
         configs: dict[str, TopicConfig] = {}
         requests = []
@@ -234,8 +234,8 @@ class LogDirectory:
     def find_lost(
         self, partitions: Mapping[TopicPartition, TopicId], topic_config_of: Callable[[str], TopicConfig]
     ) -> list[TopicPartition]:
-        """Adds an offline log for each partition of the metadata whose folder is gone although its records were on the
-        disk.
+        """Adds an offline log for each partition of the metadata whose folder is gone although it had records
+        (`NotedOffsets.proven_end`).
 
         Must be called after `open` and before anything else, because the next checkpoint drops entries of partitions
         without a log. Returns the lost partitions.
@@ -243,14 +243,15 @@ class LogDirectory:
         lost = []
         now_ms = self._clock()
         for topic_partition, topic_id in partitions.items():
-            recovery_point = self._noted.recovery_points.get(topic_partition, Offset(0))
-            if topic_partition in self.logs or not recovery_point:
+            end = self._noted.proven_end(topic_partition)
+            if topic_partition in self.logs or not end:
                 continue
             folder = self.path / str(topic_partition)
             config = topic_config_of(topic_partition.topic)
             request = self._request(folder, topic_partition, config, now_ms, had_clean_shutdown=False)
+            request = request._replace(recovery_point=end)  # It proves the loss to every later start, too.
             loaded = offline(
-                request, f"{folder} is gone, but records up to offset {recovery_point} were on the disk. {LOSS_ADVICE}"
+                request, f"{folder} is gone, but records up to offset {end} were on the disk. {LOSS_ADVICE}"
             )
             self.logs[topic_partition] = Log(topic_partition, topic_id, config, self._services, loaded, now_ms=now_ms)
             lost.append(topic_partition)

@@ -1,8 +1,8 @@
 """Keeps the names of partitions in the checkpoints of a data directory, and removes a name before its next use.
 
-A partition with a recovery point in the checkpoints and without a folder counts as lost at a start. So the checkpoints
-on the disk must not name a deleted topic any more when another topic gets its name, nor a replica that has moved away
-when it may come back.
+A partition with a recovery point or a high watermark in the checkpoints and without a folder counts as lost at a start.
+So the checkpoints on the disk must not name a deleted topic any more when another topic gets its name, nor a replica
+that has moved away when it may come back.
 """
 
 from __future__ import annotations

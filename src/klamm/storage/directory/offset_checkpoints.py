@@ -46,6 +46,17 @@ class NotedOffsets(NamedTuple):
     log_start_offsets: dict[TopicPartition, Offset]
     """A partition without an entry may begin anywhere: Kafka stores only offsets that the files don't show."""
     high_watermarks: dict[TopicPartition, Offset]
+    has_page_cache: bool = False
+    """Whether the page cache of the run that wrote them still exists."""
+
+    def proven_end(self, topic_partition: TopicPartition) -> Offset:
+        """Returns the offset up to which a partition had records in its folder, as far as the files prove it.
+
+        There are two proofs: the recovery point, and the high watermark if the page cache still exists. After a power
+        failure a high watermark is no proof: the folder itself may never have reached the disk.
+        """
+        end = self.recovery_points.get(topic_partition, Offset(0))
+        return max(end, self.high_watermarks.get(topic_partition, Offset(0))) if self.has_page_cache else end
 
 
 class OffsetCheckpoints:
@@ -76,11 +87,12 @@ class OffsetCheckpoints:
         self.left_out: set[TopicPartition] = set()
         """Partitions with logs that are about to be deleted. The files don't name them."""
 
-    def read(self) -> NotedOffsets:
+    def read(self, *, has_page_cache: bool = False) -> NotedOffsets:
         """Returns the offsets that an earlier run wrote. Raises OSError."""
         files = {name: self._read(name) for name in _FILES}
         self._last = files
-        return NotedOffsets(*files.values())
+        recovery_points, log_start_offsets, high_watermarks = files.values()
+        return NotedOffsets(recovery_points, log_start_offsets, high_watermarks, has_page_cache)
 
     def _read(self, name: str) -> dict[TopicPartition, Offset]:
         try:
@@ -95,8 +107,7 @@ class OffsetCheckpoints:
         return any(
             offsets.get(topic_partition, 0) > 0
             for files in (self._last, self._being_gathered)
-            for name, offsets in files.items()
-            if name != REPLICATION_OFFSET_FILE  # harmless: the log end offset bounds it
+            for offsets in files.values()
         )
 
     def gather(self, logs: Mapping[TopicPartition, Log]) -> CheckpointContents:

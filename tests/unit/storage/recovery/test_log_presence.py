@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicPartition
 from klamm.storage.directory.offset_checkpoints import OffsetCheckpoints
 from klamm.storage.log.log import Log
+
+needs_page_cache = pytest.mark.skipif(sys.platform != "linux", reason="only Linux identifies its page cache")
 
 STARTS = "log-start-offset-checkpoint"
 
@@ -132,6 +135,67 @@ def test_a_folder_that_is_gone_takes_the_partition_offline(tmp_path: Path, end: 
     folder.directory.delete(ORDERS)
     folder.directory.checkpoint().result()
     folder.kill()
+    folder.start()
+    assert folder.directory.find_lost({ORDERS: TOPIC_ID}, lambda _: folder.config) == []
+    folder.close()
+
+
+def _committed_but_not_synced(path: Path) -> LogFolder:
+    """Returns a log with a checkpointed high watermark of 2 and the recovery point 0."""
+    folder = LogFolder(path / "data")
+    append(folder.create(), batch(2))
+    folder.directory.owner.run.begin("second", kept="", recorded="")
+    folder.directory.checkpoint().result()
+    assert (folder.log().recovery_point, folder.log().high_watermark) == (0, 2)
+    return folder
+
+
+@needs_page_cache
+def test_a_folder_with_committed_records_that_is_gone_after_a_kill_is_a_loss(tmp_path: Path) -> None:
+    """I3, I8: a high watermark proves after a kill that a missing folder had records, although no sync has followed.
+
+    Otherwise the broker would count as a replica with all committed records, and be elected with an empty log. Each
+    later start reports the loss, also after a power failure."""
+    folder = _committed_but_not_synced(tmp_path)
+    folder.kill()
+    shutil.rmtree(folder.path / str(ORDERS))
+    for start in (folder.start, folder.restart, folder.crash):
+        start()
+        assert folder.directory.find_lost({ORDERS: TOPIC_ID}, lambda _: folder.config) == [ORDERS]
+        assert folder.log().is_unread
+        assert "is gone, but records up to offset 2 were on the disk" in (folder.log().offline_reason or "")
+        folder.directory.checkpoint().result()
+        folder.directory.owner.run.distrust()
+    replaced = folder.directory.replace(ORDERS, TOPIC_ID, folder.config)
+    assert (replaced.offline_reason, replaced.log_end_offset) == (None, 0)
+    folder.kill()
+    shutil.rmtree(folder.path / str(ORDERS))
+    folder.start()
+    assert folder.directory.find_lost({ORDERS: TOPIC_ID}, lambda _: folder.config) == []
+    folder.close()
+
+
+@needs_page_cache
+def test_a_folder_that_never_reached_the_disk_is_no_loss_after_a_power_failure(tmp_path: Path) -> None:
+    """A power failure may take a new folder, and leave the checkpoint that names its high watermark. All replicas may
+    lose it in this way, so the partition must get a leader again."""
+    folder = _committed_but_not_synced(tmp_path)
+    folder.kill()
+    shutil.rmtree(folder.path / str(ORDERS))
+    folder.directory.owner.run.distrust()  # as if the mark named another page cache
+    folder.start()
+    assert folder.directory.find_lost({ORDERS: TOPIC_ID}, lambda _: folder.config) == []
+    folder.close()
+
+
+@needs_page_cache
+def test_the_high_watermark_of_a_deleted_topic_is_no_proof(tmp_path: Path) -> None:
+    """A new log under the name of a deleted topic makes the checkpoints forget the high watermark of the old one."""
+    folder = _committed_but_not_synced(tmp_path)
+    folder.directory.delete(ORDERS)
+    folder.create()
+    folder.kill()
+    shutil.rmtree(folder.path / str(ORDERS))
     folder.start()
     assert folder.directory.find_lost({ORDERS: TOPIC_ID}, lambda _: folder.config) == []
     folder.close()
