@@ -12,9 +12,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.time_slices import Work, finish_in_steps
 from klamm.metadata.image import NO_BROKER
 from klamm.metadata.replicas.partition_change import Election
-from klamm.protocol.errors import KafkaError
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -29,8 +30,11 @@ __all__ = ["Controller"]
 _logger = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.5
-_BALANCED_AT_ONCE: Final = 50
-"""Number of leaders that move in one turn, as a new leader has to load its coordinators."""
+_BALANCED_AT_ONCE: Final = 1000
+"""Number of leaders that move in one turn, as in Kafka (`maxElectionsPerImbalance`)."""
+_BETWEEN_TURNS_S: Final = 0.01
+"""Kafka's time between two turns when there is more to balance (`maybeScheduleNextBalancePartitionLeaders`)."""
+_PARTITIONS_PER_STEP: Final = 500
 
 
 class Controller:
@@ -89,19 +93,8 @@ class Controller:
         """Elects preferred leaders at intervals: after a restart, other brokers lead the partitions of a broker."""
         while True:
             await asyncio.sleep(self._config().leader_imbalance_check_interval_seconds)
-            image = self._metadata.image
-            if image.controller_id != self._node_id or not self._config().auto_leader_rebalance_enable:
-                continue
-            wanted = [
-                TopicPartition(topic.name, partition.index)
-                for topic in image.topics.values()
-                for partition in topic.partitions
-                if partition.leader not in (NO_BROKER, partition.replicas[0]) and partition.replicas[0] in partition.isr
-            ][:_BALANCED_AT_ONCE]
-            if not wanted:
-                continue
             try:
-                await self._metadata.replicas.elect(wanted, Election.PREFERRED)
+                count = await self._balance()
             except Exception as error:
                 _logger.warning(
                     "leaders can't be balanced, another attempt follows: %s",
@@ -109,4 +102,43 @@ class Controller:
                     exc_info=not isinstance(error, KafkaError),
                 )
             else:
-                _logger.info("the controller has elected the preferred leaders of %d partitions", len(wanted))
+                if count:
+                    _logger.info("the controller has elected the preferred leaders of %d partitions", count)
+
+    async def _balance(self) -> int:
+        """Elects the preferred leaders of all partitions that have another one, and returns their number.
+
+        Each partition is tried once, so that one whose election fails does not keep the others waiting. The decisions
+        are made on the newest image.
+        """
+        if not self._balances:
+            return 0
+        wanted = await finish_in_steps(_without_preferred_leader(self._metadata.image))
+        count = 0
+        for start in range(0, len(wanted), _BALANCED_AT_ONCE):
+            if start:
+                await asyncio.sleep(_BETWEEN_TURNS_S)
+            if not self._balances:
+                break
+            some = wanted[start : start + _BALANCED_AT_ONCE]
+            outcomes = await self._metadata.replicas.elect(some, Election.PREFERRED)
+            count += sum(code is ErrorCode.NONE for code, _ in outcomes)
+        return count
+
+    @property
+    def _balances(self) -> bool:
+        return self._metadata.image.controller_id == self._node_id and self._config().auto_leader_rebalance_enable
+
+
+def _without_preferred_leader(image: MetadataImage) -> Work[list[TopicPartition]]:
+    """Finds the partitions that another replica leads although the preferred one is in sync."""
+    found: list[TopicPartition] = []
+    seen = 0
+    for topic in image.topics.values():
+        for partition in topic.partitions:
+            if partition.leader not in (NO_BROKER, partition.replicas[0]) and partition.replicas[0] in partition.isr:
+                found.append(TopicPartition(topic.name, partition.index))
+            seen += 1
+            if seen % _PARTITIONS_PER_STEP == 0:
+                yield None
+    return found
