@@ -112,7 +112,7 @@ def plan_topic_creation(
         names[collision_key(created.name)] = created.name
         results[created.name] = created
         yield from _put_partitions(changes, created.topic_id, created.partitions)
-        reads |= _leaders(created.partitions)
+        reads |= _members(created.partitions)
         # The topic comes last: its partitions exist once it is written.
         commit = put_topic(created)
         changes.append(commit)
@@ -130,12 +130,13 @@ def check_creation_size(topics: Sequence[NewTopic], rules: TopicRules) -> Genera
         yield
 
 
-def _leaders(partitions: Iterable[PartitionImage]) -> dict[str, None]:
-    """Returns the keys of the runs that lead new partitions with several replicas.
+def _members(partitions: Iterable[PartitionImage]) -> dict[str, None]:
+    """Returns the keys of the runs that lead new partitions with several replicas, or are in sync.
 
-    If such a broker goes before its partition exists, the controller has looked for partitions without leader already.
+    If such a broker goes before its partition exists, the controller has looked at the partitions already. It would
+    elect no leader, or a member that is gone would stay in sync, and block acks=all, until the leader notices its lag.
     """
-    return {live_key(partition.leader): None for partition in partitions if len(partition.replicas) > 1}
+    return {live_key(member): None for each in partitions if len(each.replicas) > 1 for member in each.isr}
 
 
 def _put_partitions(
@@ -322,7 +323,7 @@ def plan_partition_creation(
         results[wanted_change.topic] = None
         added += len(partitions)
         yield from _put_partitions(changes, topic.topic_id, partitions)
-        reads |= _leaders(partitions)
+        reads |= _members(partitions)
         # The partitions exist once the topic counts them.
         commit = put_topic(topic, len(topic.partitions) + len(partitions))
         changes.append(commit)

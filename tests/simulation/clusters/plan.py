@@ -90,7 +90,7 @@ def make_cluster_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, Cluste
         brokers=random.choice((3, 3, 4, 5)),
         duration_ms=random.choice((300, 600, 1_000)),
         internal_partitions=random.choice((1, 2, 3)),
-        maximum_operations=random.choice((8, 8, 128)),
+        maximum_operations=random.choice((9, 9, 128)),
         store_latency_ms=random.choice((1, 5, 20)),
         watch_lag_ms=random.choice((1, 10, 80)),
         unknown_rate=random.choice((0.0, 0.1, 0.3)),

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.support.metadata_brokers import ENDPOINTS, brokers, connect
+from tests.support.metadata_brokers import ENDPOINTS, UnreliableStore, brokers, connect
 
 from klamm.broker.services.coordinators.coordinator_ports import certainty_to_coordinate
 from klamm.config.broker_config import BrokerConfig
@@ -325,6 +325,40 @@ def test_a_broker_that_stops_is_not_certain_to_coordinate() -> None:
         await stop
         assert one.has_session()
         assert not is_certain()
+        for service in (one, two):
+            await service.close()
+
+    run(scenario())
+
+
+def test_a_broker_that_goes_while_a_topic_is_created_is_not_in_sync() -> None:
+    """The controller looks at partitions when a broker goes, so a later partition must not count on the broker.
+    Otherwise writes with acks=all would wait until the leader notices the lag of a broker that is gone. The same holds
+    for partitions that a topic gets later."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        (one, store), (two, _), (three, session) = [await connect(metadata, broker_id) for broker_id in (1, 2, 3)]
+        for service in (one, two, three):
+            await service.start_broker(ENDPOINTS)
+        await one.create_topics([NewTopic("grows", assignments=[(0, [1, 2])])])
+
+        async def change_while_three_goes(change: Coroutine[Any, Any, Any], session: UnreliableStore) -> None:
+            may_go_on = store.held_at[store.transactions + 1] = asyncio.Event()
+            store.held.clear()
+            changing = asyncio.ensure_future(change)
+            await store.held.wait()
+            session.inner.lose()
+            may_go_on.set()
+            await changing
+
+        await change_while_three_goes(one.create_topics([NewTopic("orders", assignments=[(0, [1, 2, 3])])]), session)
+        assert one.image.topics["orders"].partitions[0].isr == (1, 2)
+        three, session = await connect(metadata, 3)
+        await three.start_broker(ENDPOINTS)
+        wider = NewPartitions(topic="grows", count=2, assignments=[[1, 3]])
+        await change_while_three_goes(one.create_partitions([wider]), session)
+        assert one.image.topics["grows"].partitions[1].isr == (1,)
         for service in (one, two):
             await service.close()
 

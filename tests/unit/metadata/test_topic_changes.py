@@ -373,15 +373,15 @@ def test_partitions_of_one_leader_have_different_followers() -> None:
     assert followers == {2, 3, 4}
 
 
-def test_new_leaders_must_be_live() -> None:
-    """The creation of a partition with several replicas depends on the run of its leader. With one replica it does
-    not: the partition waits for its broker in any case."""
-    assigned = NewTopic("t", assignments=[(0, [1, 2]), (1, [2, 1]), (2, [1, 2])])
-    image = cluster(1, 2)
+def test_new_members_must_be_live() -> None:
+    """The creation of a partition with several replicas depends on the runs of all in-sync replicas. With one replica
+    it does not: the partition waits for its broker in any case."""
+    assigned = NewTopic("t", assignments=[(0, [1, 2]), (1, [1, 4])])
+    image = with_stopped(cluster(1, 2, 3), 4)
     plan = planned_topic_creation(image, [assigned], rules())
     assert plan.reads == ["live/1", "live/2"]
-    wider = NewPartitions(topic="t", count=4, assignments=[[2, 1]])
-    assert planned_partition_creation(after(image, plan), [wider]).reads == ["live/2"]
+    wider = NewPartitions(topic="t", count=3, assignments=[[2, 3]])
+    assert planned_partition_creation(after(image, plan), [wider]).reads == ["live/2", "live/3"]
     assert planned_topic_creation(image, [NewTopic("one")], rules()).reads == []
 
 
