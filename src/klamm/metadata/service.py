@@ -117,7 +117,7 @@ class MetadataService:
     def has_session(self) -> bool:
         """Returns whether the session is certain to last now (`MetadataStore.valid_until`). Otherwise another broker
         may lead the partitions already; a process that was stopped sees this here before it is told."""
-        return session_time() < self._store.valid_until()
+        return session_time() < self._store.valid_until()  # in this order: see `EtcdSession.valid_until`
 
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:

@@ -2,7 +2,8 @@
 
 The session is valid until the time at which the last answered keep-alive was sent, plus the lease's time to live, minus
 a margin for clocks that run at different rates. The clock also counts the time for which the machine is suspended
-(`session_time`). When this time has passed, the session is over for good, even if etcd still has the lease.
+(`session_time`). When this time has passed, the session is over for good, even if etcd still has the lease. Two threads
+look at the time: once one of them has found that it has passed, no answer of etcd changes that.
 
 The thread stops to keep the lease alive while the event loop does not run: otherwise a broker that does not answer
 would look alive to the others.
@@ -51,6 +52,8 @@ class EtcdSession:
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._valid_until = 0.0
+        self._validity = threading.Lock()
+        """Held to extend the session, and to end it. A thread that finds it valid needs no lock."""
         self._last_beat = session_time()
         self._is_unanswered = False
         self._ends = threading.Event()
@@ -60,13 +63,27 @@ class EtcdSession:
 
     @property
     def valid_until(self) -> float:
-        """The time, by `session_time`, until which no other broker can have seen the end of the session."""
-        return self._valid_until
+        """The time, by `session_time`, until which no other broker can have seen the end of the session. Once it has
+        passed, it is 0 for good.
+
+        A caller that compares it with the clock must look at the clock before: otherwise the caller could find that a
+        session has ended which is extended meanwhile.
+        """
+        until = self._valid_until
+        if session_time() < until:
+            return until
+        with self._validity:
+            self._end_if_expired()
+            return self._valid_until
 
     @property
     def is_valid(self) -> bool:
-        """Whether this time has not come yet."""
-        return session_time() < self._valid_until
+        """Whether this time has not come yet. Once it is False, it stays so."""
+        return self.valid_until > 0
+
+    def _end_if_expired(self) -> None:
+        if session_time() >= self._valid_until:
+            self._valid_until = 0.0
 
     async def open(self) -> None:
         """Gets a lease and keeps it alive. Raises MetadataStoreError."""
@@ -75,7 +92,7 @@ class EtcdSession:
         request = messages.LeaseGrantRequest(TTL=max(round(self._timeout_s), 1))
         lease = await asyncio.to_thread(self._client.call, _GRANT, request)
         self.lease_id, self._timeout_s = lease.ID, float(lease.TTL)
-        self._extend(sent, lease.TTL)
+        self._valid_until = _end_of(sent, lease.TTL)
         self._note_beat()
         self._thread.start()
 
@@ -92,7 +109,7 @@ class EtcdSession:
                 await asyncio.to_thread(self._client.call, _REVOKE, messages.LeaseRevokeRequest(ID=self.lease_id))
             except MetadataStoreError as error:
                 _logger.warning("the session with the metadata store ends by its timeout: %s", error)
-        self._valid_until = 0.0
+        self._end()
 
     def _note_beat(self) -> None:
         if not self.is_valid:
@@ -101,8 +118,17 @@ class EtcdSession:
         self._last_beat = session_time()
         self._beat = self._loop.call_later(self._timeout_s * _INTERVAL / 2, self._note_beat)
 
-    def _extend(self, sent: float, time_to_live_s: float) -> None:
-        self._valid_until = sent + time_to_live_s * (1 - _MARGIN)
+    def _extend(self, until: float) -> bool:
+        """Extends the session, unless it has ended. Returns whether it is valid."""
+        with self._validity:
+            self._end_if_expired()
+            if self._valid_until:
+                self._valid_until = until
+            return self._valid_until > 0
+
+    def _end(self) -> None:
+        with self._validity:
+            self._valid_until = 0.0
 
     # The thread
 
@@ -135,18 +161,20 @@ class EtcdSession:
                 _logger.warning("a keep-alive was not answered, and is repeated: %s", error)
             self._is_unanswered = True
             if isinstance(error, EtcdCallFailed) and error.is_lease_gone:
-                self._valid_until = 0.0
+                self._end()
             return False
         if answer.TTL <= 0:
-            self._valid_until = 0.0  # etcd has no such lease any more
+            self._end()  # etcd has no such lease any more
             return False
         self._is_unanswered = False
-        if not self.is_valid:
-            return False  # The answer came too late: the broker may have refused a commit meanwhile.
-        self._extend(sent, answer.TTL)
-        return True
+        # If the answer comes too late, the broker may have refused a commit meanwhile.
+        return self._extend(_end_of(sent, answer.TTL))
 
     def _lose(self) -> None:
-        self._valid_until = 0.0
+        self._end()
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._on_lost, _EXPIRED)
+
+
+def _end_of(sent: float, time_to_live_s: float) -> float:
+    return sent + time_to_live_s * (1 - _MARGIN)

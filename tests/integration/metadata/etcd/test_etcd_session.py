@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Thread
 from typing import Any, cast
 
 import pytest
@@ -86,6 +87,50 @@ def test_a_late_answer_does_not_bring_a_session_back(clock: Clock) -> None:
         await session.open()
         async with asyncio.timeout(10):
             await lost.wait()
+        assert not session.is_valid
+        await session.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_was_seen_to_have_ended_is_not_extended(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a session ends while the thread of the keep-alives extends it. The loop sees a session that is valid,
+    or one that has ended and stays so.
+
+    Otherwise the loop has acted on the end: a transaction of unknown outcome, which the session may still commit, was
+    given up without a fence."""
+    monkeypatch.setattr(EtcdSession, "_run", lambda _: None)
+    monkeypatch.setattr(EtcdSession, "_note_beat", lambda _: None)
+    observed: list[bool] = []
+    loop = Thread()
+
+    class Answering(Client):
+        """Lets the time of the session end, and the loop look at it, right after the thread has looked at the clock."""
+
+        def call_stream(self, method: Any, request: Any, timeout_s: float) -> Any:
+            monkeypatch.setattr(etcd_session, "session_time", look_once)
+            return super().call_stream(method, request, timeout_s)
+
+    def look_once() -> float:
+        monkeypatch.setattr(etcd_session, "session_time", clock)
+        seen = clock.now_s
+        clock.now_s += TIMEOUT_S * 0.1
+        loop.start()
+        loop.join(0.1)  # The loop may have to wait for the thread.
+        return seen
+
+    async def scenario() -> None:
+        session = EtcdSession(cast(EtcdClient, Answering()), TIMEOUT_S, lambda _: None)
+        await session.open()
+        nonlocal loop
+        loop = Thread(target=lambda: observed.append(session.is_valid))
+        clock.now_s += TIMEOUT_S * 0.8
+        is_extended = session._keep_alive()
+        loop.join()
+        assert observed == [session.is_valid] == [is_extended] == [True]
+        clock.now_s += TIMEOUT_S
+        assert session.valid_until == 0
+        clock.now_s -= TIMEOUT_S
         assert not session.is_valid
         await session.close()
 
