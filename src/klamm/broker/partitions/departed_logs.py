@@ -61,6 +61,13 @@ class DepartedLogs:
         return (self._forget(),)
 
     def _forget(self) -> Iterator[bool]:
+        try:
+            yield from self._begin_to_forget()
+        except Exception:
+            self._is_deleting = False  # A later call of `begin` begins again.
+            raise
+
+    def _begin_to_forget(self) -> Iterator[bool]:
         logs = list(self._logs.values())
         steps = self._log_directory.names.leave_out_in_steps([log.topic_partition for log in logs])
         try:

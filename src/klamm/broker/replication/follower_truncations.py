@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from klamm.broker.time_slices import Work, as_work, finish_in_steps
@@ -66,13 +66,24 @@ class FollowerTruncations:
             begun, self._begun = self._begun, []
             noted: dict[Log, LogOffsets] = {}
             try:
-                for each in begun:
-                    self._add_offsets(each, noted)
-                await self._note(noted)
+                await self._note_all(begun, noted)
                 for each in begun:
                     await self._truncate(each)
             finally:
                 self._noted.forget(noted)
+
+    async def _note_all(self, begun: Sequence[_Truncation], noted: dict[Log, LogOffsets]) -> None:
+        """Writes what the checkpoints must contain before the truncations. If that fails, each truncation tries again,
+        and fails if the disk still refuses: then the log goes offline."""
+        try:
+            for each in begun:
+                self._add_offsets(each, noted)
+            await self._note(noted)
+        except OSError as error:
+            _logger.warning("the offsets of logs that are to be truncated can't be written: %s", error)
+        except Exception:
+            # Otherwise the partitions would not be fetched any more.
+            _logger.exception("the offsets of logs that are to be truncated can't be written")
 
     def _add_offsets(self, truncation: _Truncation, noted: dict[Log, LogOffsets]) -> None:
         """Adds what the checkpoints must contain before this truncation."""
@@ -93,11 +104,7 @@ class FollowerTruncations:
         if not truncations:
             return
         written = await finish_in_steps(as_work(self._noted.note_in_steps(truncations)))
-        try:
-            await asyncio.wrap_future(written)
-        except OSError as error:
-            # Each truncation tries again. If that fails, too, its log goes offline.
-            _logger.warning("the offsets of logs that are to be truncated can't be written: %s", error)
+        await asyncio.wrap_future(written)
 
     async def _truncate(self, truncation: _Truncation) -> None:
         followed, _, ended = truncation
@@ -110,7 +117,10 @@ class FollowerTruncations:
             _logger.exception("the truncation of %s failed; it is tried again", followed.log)
             failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         if self._is_followed(followed):
-            ended(followed, failure)
+            try:
+                ended(followed, failure)
+            except Exception:
+                _logger.exception("%s can't be fetched again after a truncation", followed.log)
 
     def _truncate_in_steps(self, truncation: _Truncation) -> Work[None]:
         followed, end_offset, _ = truncation

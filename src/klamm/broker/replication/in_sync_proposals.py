@@ -34,6 +34,8 @@ _logger = logging.getLogger(__name__)
 _PARTITIONS_AT_ONCE: Final = 50
 """Number of partitions whose proposals are in progress together: most often one transaction holds their changes."""
 
+_RETRY_S: Final = 0.5
+
 TopicIds: TypeAlias = Callable[[str], "TopicId | None"]
 
 
@@ -65,6 +67,8 @@ class InSyncProposals:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Partition, None] = {}
         self._is_proposing = False
+        self._failed: list[_Begun] = []
+        """Proposals whose outcome is not known, because of an unexpected error."""
 
     @property
     def node_id(self) -> BrokerId:
@@ -98,10 +102,17 @@ class InSyncProposals:
 
     async def _propose_all(self) -> None:
         try:
-            while self._waiting:
+            while self._waiting or self._failed:
+                failed, self._failed = self._failed, []
+                for each in failed:
+                    if each.partition.followers is each.followers and not self._metadata.is_closed:
+                        # One at a time: the error of one proposal must not stop the others.
+                        await self._propose([each])
                 begun = list(islice(self._begin_waiting(), _PARTITIONS_AT_ONCE))
                 if begun:
                     await self._propose(begun)
+                if self._failed:
+                    await asyncio.sleep(_RETRY_S)
         finally:
             self._is_proposing = False
 
@@ -131,13 +142,23 @@ class InSyncProposals:
             outcomes = await self._metadata.replicas.alter_isr([each.proposal for each in begun])
         except KafkaError as error:
             outcomes = [error] * len(begun)
+        except Exception:
+            # The outcome is not known, so the high watermark waits for the replicas of both sets. The same proposals
+            # are made again until it is: they compare the partition epoch. Without this, the partitions would propose
+            # nothing more in their leader epochs.
+            _logger.exception("the in-sync replicas of %d partitions can't be changed, it is tried again", len(begun))
+            self._failed += begun
+            return
         # If the broker stops meanwhile, the outcome stays unknown, and the high watermark waits for the replicas of
         # both sets. Otherwise the image has the outcome. The partition may follow it later, because a broker follows
         # its metadata in steps.
         image = self._metadata.image
         for each in begun:
-            each.followers.end_proposal(_partition(image, each.proposal))
-            each.partition.reconsider_high_watermark()
+            try:
+                each.followers.end_proposal(_partition(image, each.proposal))
+                each.partition.reconsider_high_watermark()
+            except Exception:
+                _logger.exception("%s could not follow the outcome of a proposal", each.partition)
         for each, isr, outcome in zip(begun, before, outcomes, strict=True):
             if isinstance(outcome, KafkaError):
                 # The metadata have changed meanwhile, or can't be written. The next Fetch or check of the lag tries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,28 @@ def test_log_of_a_moved_partition_is_deleted(registry: Registry) -> None:
         assert not registry.deleted
 
     in_loop(scenario)
+
+
+def test_deletion_that_fails_unexpectedly_is_begun_again(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of any kind ends one attempt. Otherwise the broker would delete no log of a moved partition any more."""
+
+    async def scenario() -> None:
+        registry.begin()
+        with monkeypatch.context() as patch:
+            patch.setattr(OffsetCheckpoints, "gather_in_steps", _fail)
+            with suppress(RuntimeError):  # The step may run on the event loop, which logs the error.
+                registry.show((2,))
+        assert registry.log is not None
+        registry.registry.retry_failures(registry.image)
+        await registry.go_on()
+        assert registry.log is None
+        assert registry.noted is None
+
+    in_loop(scenario)
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("an error in the program")
 
 
 def test_partition_that_comes_back_at_once_keeps_its_log(registry: Registry) -> None:

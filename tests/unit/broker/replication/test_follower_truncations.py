@@ -145,3 +145,39 @@ async def test_a_stop_leaves_the_offsets_of_logs_that_are_not_cut(folder: LogFol
     folder.restart()
     log = folder.log(follower.followed[0].log.topic_partition)
     assert (log.log_end_offset, log.recovery_point, log.high_watermark) == (10, 10, 10)
+
+
+@in_loop
+async def test_an_unexpected_error_of_the_note_loses_no_truncation(
+    folder: LogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each truncation notes its offsets again by itself. Otherwise the partitions would not be fetched any more."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("an error in the program")
+
+    monkeypatch.setattr(folder.directory.truncations, "note_in_steps", fail)
+    follower = _Follower(folder, 2)
+    for followed in follower.followed:
+        follower.begin(followed, 4)
+    async with asyncio.timeout(10):
+        await follower.wait(2)
+    assert follower.ended == [(followed, None) for followed in follower.followed]
+    assert {followed.log.log_end_offset for followed in follower.followed} == {4}
+
+
+@in_loop
+async def test_an_unexpected_error_at_the_end_of_a_truncation_loses_no_other(folder: LogFolder) -> None:
+    """The fetcher of one partition fails when its truncation has ended. The truncations of others go on."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("an error in the program")
+
+    follower = _Follower(folder, 2)
+    first, second = follower.followed
+    follower.truncations.begin(first, Offset(4), fail)
+    follower.begin(second, 4)
+    async with asyncio.timeout(10):
+        await follower.wait()
+    assert follower.ended == [(second, None)]
+    assert {followed.log.log_end_offset for followed in follower.followed} == {4}
