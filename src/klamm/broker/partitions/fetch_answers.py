@@ -41,6 +41,8 @@ def begin_session(context: RequestContext, request: FetchRequest, answers: Seque
         context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS,
         broker.clock(),
         context.connection,
+        # A client may send any replica id, and has not shown to be that broker.
+        is_privileged=request.replica_id >= 0 and request.replica_id == context.connection.broker_id,
     )
     return INVALID_SESSION_ID if session is None else session.session_id
 

@@ -1,7 +1,8 @@
 """Fetch sessions (KIP-227): the broker remembers the partitions that a consumer fetches, and sends only changes.
 
-The rules are those of Kafka's `FetchManager`, `FetchSession` and `FetchSessionCacheShard`. Two additions bound the
-memory. To a client they look like an eviction, which can happen to any session in Kafka, too:
+The rules are those of Kafka's `FetchManager`, `FetchSession` and `FetchSessionCacheShard`. Sessions of followers are
+privileged: they may evict those of consumers, but not the reverse. Two additions bound the memory. To a client they
+look like an eviction, which can happen to any session in Kafka, too:
 
 - The cache limits the partitions of all sessions together, in addition to the number of sessions.
 - A session whose connection is closed is evicted first. It expires if it is not used for `EVICTION_MS`. A client that
@@ -73,21 +74,26 @@ class CachedPartition:
 
 
 class FetchSession:
-    """The partitions that one consumer fetches, in the order in which the broker reads them."""
+    """The partitions that one consumer or follower fetches, in the order in which the broker reads them."""
 
     __slots__ = (
         "connection",
         "created_ms",
         "epoch",
         "is_awaited",
+        "is_privileged",
         "last_used_ms",
         "partitions",
         "session_id",
         "uses_topic_ids",
     )
 
-    def __init__(self, session_id: int, uses_topic_ids: bool, now: Millis, connection: ConnectionInfo) -> None:
+    def __init__(
+        self, session_id: int, uses_topic_ids: bool, now: Millis, connection: ConnectionInfo, *, is_privileged: bool
+    ) -> None:
         self.session_id = session_id
+        self.is_privileged = is_privileged
+        """Whether a follower has the session: no session of a consumer evicts it while it is used."""
         self.connection: ConnectionInfo | None = connection
         """The connection of the last request; None after it is closed."""
         self.is_awaited = False
@@ -164,7 +170,7 @@ class FetchSessionCache:
             self._remove(session)
             return None
         self._use(session, now, connection)
-        if added > 0 and not self._make_room(0, 0, now, keep=session):
+        if added > 0 and not self._make_room(0, 0, now, is_privileged=session.is_privileged, keep=session):
             self._remove(session)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         session.epoch = next_epoch(session.epoch)
@@ -178,15 +184,24 @@ class FetchSessionCache:
             self._remove(session)
 
     def create(
-        self, partitions: Sequence[CachedPartition], uses_topic_ids: bool, now: Millis, connection: ConnectionInfo
+        self,
+        partitions: Sequence[CachedPartition],
+        uses_topic_ids: bool,
+        now: Millis,
+        connection: ConnectionInfo,
+        *,
+        is_privileged: bool = False,
     ) -> FetchSession | None:
-        """Returns a new session with the partitions of a response, in its order; None if the cache has no room."""
-        if not self._make_room(1, len(partitions), now):
+        """Returns a new session with the partitions of a response, in its order; None if the cache has no room.
+
+        `is_privileged`: a follower asks for the session.
+        """
+        if not self._make_room(1, len(partitions), now, is_privileged=is_privileged):
             return None
         session_id = random.randrange(1, _HIGHEST_INT)
         while session_id in self._sessions:
             session_id = random.randrange(1, _HIGHEST_INT)
-        session = FetchSession(session_id, uses_topic_ids, now, connection)
+        session = FetchSession(session_id, uses_topic_ids, now, connection, is_privileged=is_privileged)
         session.partitions.update((partition.key, partition) for partition in partitions)
         self.partition_count += len(session.partitions)
         self._sessions[session_id] = session
@@ -240,7 +255,9 @@ class FetchSessionCache:
         if len(session.partitions) > _FREED_IN_A_STEP:
             self._removed.extend(session.partitions.values())
 
-    def _make_room(self, sessions: int, partitions: int, now: Millis, *, keep: FetchSession | None = None) -> bool:
+    def _make_room(
+        self, sessions: int, partitions: int, now: Millis, *, is_privileged: bool, keep: FetchSession | None = None
+    ) -> bool:
         """Evicts sessions, except `keep`, until this number of sessions and partitions has room.
 
         Returns False, and evicts nothing, if there would not be enough room.
@@ -251,7 +268,7 @@ class FetchSessionCache:
             return True
         evicted: dict[int, FetchSession] = {}
         size = partitions if keep is None else len(keep.partitions)
-        for session in self._least_valuable(size, now):
+        for session in self._least_valuable(size, now, is_privileged=is_privileged):
             if session is not keep and session.session_id not in evicted:
                 evicted[session.session_id] = session
                 spare_sessions += 1
@@ -264,19 +281,27 @@ class FetchSessionCache:
             self._remove(session)
         return True
 
-    def _least_valuable(self, size: int, now: Millis) -> Iterator[FetchSession]:
+    def _least_valuable(self, size: int, now: Millis, *, is_privileged: bool) -> Iterator[FetchSession]:
         """Yields the sessions that a session of `size` partitions may replace, the least valuable first."""
         yield from self._left.values()
         for session in self._sessions.values():
             if now - session.last_used_ms <= EVICTION_MS:
                 break
             yield session
+        if is_privileged:
+            yield from sorted((each for each in self._sessions.values() if not each.is_privileged), key=_size)
         old = [
             session
             for session in self._sessions.values()
-            if session.last_used_ms - session.created_ms > EVICTION_MS and len(session.partitions) <= size
+            if session.is_privileged is is_privileged
+            and session.last_used_ms - session.created_ms > EVICTION_MS
+            and len(session.partitions) <= size
         ]
-        yield from sorted(old, key=lambda session: len(session.partitions))
+        yield from sorted(old, key=_size)
+
+
+def _size(session: FetchSession) -> int:
+    return len(session.partitions)
 
 
 def next_epoch(epoch: int) -> int:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from klamm.broker.handler_context import ConnectionInfo
+from klamm.broker.handler_context import ConnectionInfo, RequestContext
+from klamm.broker.partitions.fetch_answers import INITIAL_SESSION_EPOCH, INVALID_SESSION_ID, begin_session
 from klamm.broker.partitions.fetch_sessions import (
     EVICTION_MS,
     PARTITIONS_PER_SLOT,
@@ -14,7 +18,7 @@ from klamm.broker.partitions.fetch_sessions import (
 )
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from klamm.protocol.types import Millis
+from klamm.protocol.types import BrokerId, Millis
 
 SLOTS = 4
 LATER = EVICTION_MS + 1
@@ -36,12 +40,17 @@ class Clients:
         self.now = 0
         self.connection = a_connection()
 
-    def create(self, count: int, connection: ConnectionInfo | None = None) -> FetchSession | None:
+    def create(
+        self, count: int, connection: ConnectionInfo | None = None, *, is_follower: bool = False
+    ) -> FetchSession | None:
         cached = [CachedPartition(("events", each.index), each) for each in partitions(count)]
-        return self.cache.create(cached, False, Millis(self.now), connection or self.connection)
+        connection = connection or self.connection
+        return self.cache.create(cached, False, Millis(self.now), connection, is_privileged=is_follower)
 
-    def created(self, count: int, connection: ConnectionInfo | None = None) -> FetchSession:
-        session = self.create(count, connection)
+    def created(
+        self, count: int, connection: ConnectionInfo | None = None, *, is_follower: bool = False
+    ) -> FetchSession:
+        session = self.create(count, connection, is_follower=is_follower)
         assert session is not None
         return session
 
@@ -99,6 +108,65 @@ def test_a_smaller_session_makes_room_once_it_is_old(clients: Clients) -> None:
     clients.created(3)
     assert clients.resume(small) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert all(clients.is_there(session) for session in others)
+
+
+def test_a_follower_takes_the_place_of_the_smallest_consumer(clients: Clients) -> None:
+    """Without a session, a follower names all its partitions in each request. So its session may evict that of a
+    consumer, also one that is new, in use, or larger."""
+    small, *others = [clients.created(size) for size in (3, 4, 4, 4)]
+    follower = clients.created(1, is_follower=True)
+    assert clients.resume(small) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert all(clients.is_there(session) for session in (follower, *others))
+
+
+@pytest.mark.parametrize(("broker_id", "is_follower"), [(2, True), (3, False), (None, False)])
+def test_only_a_sender_that_has_shown_its_id_is_a_follower(
+    clients: Clients, broker_id: int | None, *, is_follower: bool
+) -> None:
+    """A client may send a replica id, too. Otherwise it could evict the sessions of all other clients."""
+    for size in (3, 4, 4, 4):
+        clients.created(size)
+    clients.connection.broker_id = None if broker_id is None else BrokerId(broker_id)
+    broker = SimpleNamespace(fetch_sessions=clients.cache, clock=lambda: Millis(clients.now))
+    context = SimpleNamespace(broker=broker, connection=clients.connection, api_version=12)
+    request = FetchRequest(2, 0, 0, 0, 0, INVALID_SESSION_ID, INITIAL_SESSION_EPOCH, [], [])
+    assert (begin_session(cast(RequestContext, context), request, []) != INVALID_SESSION_ID) is is_follower
+
+
+def test_a_consumer_evicts_no_follower_that_fetches(clients: Clients) -> None:
+    """The session of a follower stays, however old and small it is. As in Kafka, an unused one makes room."""
+    followers = [clients.created(1, is_follower=True) for _ in range(SLOTS)]
+    clients.now = LATER
+    for session in followers:
+        assert clients.is_there(session)
+    assert clients.create(50) is None
+    assert all(clients.is_there(session) for session in followers)
+    clients.now += LATER
+    assert clients.create(50) is not None
+    assert clients.resume(followers[0]) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_follower_takes_the_place_of_another_as_consumers_do(clients: Clients) -> None:
+    """Among followers, a session evicts a smaller one that is old."""
+    small, *others = [clients.created(size, is_follower=True) for size in (3, 4, 4, 4)]
+    assert clients.create(50, is_follower=True) is None
+    clients.now = LATER
+    for session in (small, *others):
+        clients.resume(session)
+    assert clients.create(2, is_follower=True) is None
+    assert clients.create(3, is_follower=True) is not None
+    assert clients.resume(small) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_of_a_follower_grows_at_the_cost_of_consumers(clients: Clients) -> None:
+    """A consumer that grows beyond the limit loses its session, a follower takes the room of consumers."""
+    limit = SLOTS * PARTITIONS_PER_SLOT
+    follower, consumer = clients.created(10, is_follower=True), clients.created(limit - 20)
+    assert clients.resume(follower, added=partitions(20, 10)) is follower
+    assert clients.resume(consumer) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    consumer = clients.created(limit - 30)
+    assert clients.resume(consumer, added=partitions(1, limit)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert clients.is_there(follower)
 
 
 def test_all_sessions_together_have_so_many_partitions(clients: Clients) -> None:
