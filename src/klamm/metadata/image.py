@@ -157,11 +157,13 @@ class MetadataImage:
 
     @property
     def controller_id(self) -> BrokerId:
-        """The broker to which clients send administrative requests, -1 without brokers.
+        """The broker that elects leaders, and to which clients send administrative requests; -1 without brokers.
 
-        Any broker can handle them, so it is the lowest id.
+        Any broker can do it, so it is the lowest id. A broker that is about to stop does not count unless all are: it
+        ends its work before its session ends, and no broker would elect leaders in between.
         """
-        return min(self.brokers, default=NO_BROKER)
+        running = (broker.id for broker in self.brokers.values() if not broker.is_stopping)
+        return min(running, default=min(self.brokers, default=NO_BROKER))
 
     def config_overrides(self, resource_type: int, name: str) -> Mapping[str, str]:
         """Returns the overrides of this resource itself, an empty mapping if there are none or the resource does not

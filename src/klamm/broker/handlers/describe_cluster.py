@@ -45,7 +45,7 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
     response = DescribeClusterResponse(
         endpoint_type=BROKER,
         cluster_id=context.broker.cluster_id,
-        controller_id=controller_among(nodes),
+        controller_id=controller_among(nodes, context.broker.metadata.image),
         brokers=described,
     )
     if request.include_cluster_authorized_operations:

@@ -148,7 +148,7 @@ def _answer(
             MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes
         ],
         cluster_id=context.broker.cluster_id,
-        controller_id=controller_among(nodes),
+        controller_id=controller_among(nodes, context.broker.metadata.image),
         topics=topics,
     )
     if request.include_cluster_authorized_operations:

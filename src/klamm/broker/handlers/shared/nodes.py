@@ -10,6 +10,7 @@ from klamm.protocol.types import BrokerId
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
+    from klamm.metadata.image import MetadataImage
 
 __all__ = ["Node", "controller_among", "fenced_nodes_for", "nodes_for", "reachable_brokers"]
 
@@ -56,8 +57,11 @@ def fenced_nodes_for(context: RequestContext) -> list[Node]:
     return nodes
 
 
-def controller_among(nodes: Sequence[Node]) -> BrokerId:
-    """Returns the broker to which clients send administrative requests: the first, since any broker handles them."""
+def controller_among(nodes: Sequence[Node], image: MetadataImage) -> BrokerId:
+    """Returns the broker to which clients send administrative requests: the controller if they can reach it, otherwise
+    the first, since any broker handles them."""
+    if any(node.id == image.controller_id for node in nodes):
+        return image.controller_id
     return nodes[0].id if nodes else NO_BROKER
 
 

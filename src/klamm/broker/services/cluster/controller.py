@@ -1,4 +1,5 @@
-"""Elects leaders when brokers come and go. The live broker with the lowest id does it for the cluster.
+"""Elects leaders when brokers come and go. One broker does it for the cluster: the live one with the lowest id, without
+those that are about to stop.
 
 It needs no election of its own: two brokers that both believe to be the controller make the same decisions, and the
 store accepts each of them once. The controller reacts to events, so no partition without a leader waits for a timer.

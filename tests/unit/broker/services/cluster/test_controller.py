@@ -1,4 +1,4 @@
-"""Tests how the controller gives partitions back to their preferred leaders."""
+"""Tests how the controller gives partitions back to their preferred leaders, and which broker is the controller."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from tests.support.metadata_brokers import brokers
+from tests.support.metadata_brokers import ENDPOINTS, brokers, connect
 
 from klamm.broker.services.cluster.controller import Controller
 from klamm.config.broker_config import BrokerConfig
+from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.metadata_store import MetadataStoreError
 from klamm.metadata.replicas.reassignments import Reassignment
 from klamm.metadata.service import MetadataService, NewTopic
@@ -43,8 +44,8 @@ def _led_by_two(service: MetadataService) -> int:
 
 
 @contextmanager
-def _controller(service: MetadataService) -> Iterator[None]:
-    config = BrokerConfig(node_id=BrokerId(1), leader_imbalance_check_interval_seconds=INTERVAL_S)
+def _controller(service: MetadataService, broker_id: int = 1) -> Iterator[None]:
+    config = BrokerConfig(node_id=BrokerId(broker_id), leader_imbalance_check_interval_seconds=INTERVAL_S)
     controller = Controller(lambda: config, service)
     controller.start()
     yield
@@ -114,5 +115,31 @@ def test_balance_that_fails_is_tried_again_after_the_interval() -> None:
                 assert _led_by_two(one) == 0
                 await asyncio.sleep(INTERVAL_S)
                 assert _led_by_two(one) == 3
+
+    _run(scenario)
+
+
+def test_another_broker_elects_while_the_controller_stops() -> None:
+    """The controller has announced its stop and decides nothing more, but its session still lasts. Meanwhile a leader
+    dies."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        (one, _), (two, _), (three, session) = [await connect(metadata, broker_id) for broker_id in (1, 2, 3)]
+        for service in (one, two, three):
+            await service.start_broker(ENDPOINTS)
+        await one.create_topics([NewTopic("orders", assignments=[(0, [3, 2])])])
+        assert two.image.controller_id == 1
+        with _controller(two, 2):
+            await one.replicas.begin_stop()
+            assert (one.image.controller_id, two.image.controller_id) == (2, 2)
+            session.inner.lose()
+            await asyncio.sleep(A_MOMENT_S)
+            (partition,) = two.image.topics["orders"].partitions
+            assert (partition.leader, partition.isr) == (2, (2,))
+        await two.replicas.begin_stop()
+        assert two.image.controller_id == 1, "all brokers stop"
+        for service in (one, two):
+            await service.close()
 
     _run(scenario)
