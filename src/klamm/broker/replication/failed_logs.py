@@ -122,8 +122,14 @@ class FailedLogs:
                         await self._metadata.replicas.distrust_run()
                         self._must_distrust = False
                     count = await self._metadata.replicas.give_up(list(failed))
-                except KafkaError as error:
-                    _logger.warning("%d failed replicas keep their places so far: %s", len(failed), error)
+                except Exception as error:
+                    # Whatever the error is: otherwise a replica whose log is offline could be elected.
+                    _logger.warning(
+                        "%d failed replicas keep their places so far: %s",
+                        len(failed),
+                        error,
+                        exc_info=not isinstance(error, KafkaError),
+                    )
                     self._waiting.update(failed)
                     await asyncio.sleep(_RETRY_S)
                     continue

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
 from tests.support.event_loop import in_loop
 from tests.support.metadata_brokers import ENDPOINTS, connect
 
@@ -15,6 +16,7 @@ from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.replicas.isr_changes import IsrProposal
 from klamm.metadata.service import MetadataService, NewTopic
 from klamm.protocol.types import BrokerId, PartitionIndex, TopicPartition
+from klamm.worker.simulated_loop import SimulatedLoop
 
 LEADER, FOLLOWER = BrokerId(1), BrokerId(2)
 ORDERS = TopicPartition("orders", PartitionIndex(0))
@@ -118,3 +120,25 @@ async def test_a_failure_during_another_one_is_not_forgotten() -> None:
     world.failed.add(ORDERS)
     await until(lambda: count == 2)
     await world.end()
+
+
+def test_an_unexpected_error_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the replica would keep its places, and could be elected although its log is offline."""
+
+    async def scenario() -> None:
+        world = await _Follower.begin()
+        give_up, errors = world.metadata.replicas.give_up, iter([RuntimeError("an error in the program")])
+
+        async def fail_once(failed: Any) -> int:
+            for error in errors:
+                raise error
+            return await give_up(failed)
+
+        monkeypatch.setattr(world.metadata.replicas, "give_up", fail_once)
+        world.failed.add(ORDERS)
+        await asyncio.sleep(10)
+        assert orders(world.leader).isr == (LEADER,)
+        await world.end()
+
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        runner.run(scenario())
