@@ -152,8 +152,8 @@ def _replay_out_of_order() -> Iterator[None]:
     """A coordinator that loads replays the batches of each read in reverse order, except the last batch."""
 
     def backwards(view: memoryview) -> list[tuple[int, BatchHeader]]:
-        *batches, last = iterate_batches(view)
-        return [*reversed(batches), last]
+        batches = list(iterate_batches(view))
+        return [*reversed(batches[:-1]), *batches[-1:]]
 
     with patch.object(partition_loading, "iterate_batches", backwards):
         yield

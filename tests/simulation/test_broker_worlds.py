@@ -11,7 +11,6 @@ import pytest
 from tests.simulation.brokers.bugs import BROKER_BUGS
 from tests.simulation.planted import Planted, assert_is_found
 from tests.simulation.run import run_seed
-from tests.simulation.violation import EXCEPTION
 from tests.support.share_of_gate import share_of_gate
 
 # A test with hundreds of worlds may take long on a slow machine.
@@ -56,7 +55,7 @@ PLANTED = {
     "end an epoch late": Planted(30, (1, 26)),
     "store no assignments": Planted(480, (15,)),
     "serve any warm read": Planted(250, (1,)),
-    "send few bytes from files": Planted(60, (EXCEPTION,)),
+    "send few bytes from files": Planted(60, (), ("expected a bytes-like object, StoredBatches found",)),
 }
 """What is expected of each planted bug."""
 

@@ -16,8 +16,9 @@ from tests.simulation.run import Outcome
 from tests.simulation.violation import EXCEPTION, Violation
 
 
-def _find_bug_that_raises(error: Exception) -> None:
-    """Plants a bug with which each world of workers ends with `error`, and expects I24 or I25."""
+def _find_bug_that_raises(error: Exception, *exceptions: str) -> None:
+    """Plants a bug with which each world of workers ends with `error`, and expects I24, I25 or one of the
+    exceptions."""
 
     @contextmanager
     def fail() -> Iterator[None]:
@@ -25,7 +26,7 @@ def _find_bug_that_raises(error: Exception) -> None:
             yield
 
     with patch.dict(BUGS_OF, {"delivery": {"a bug": fail}}):
-        assert_is_found("delivery", "a bug", Planted(3, (24, 25)))
+        assert_is_found("delivery", "a bug", Planted(3, (24, 25), exceptions))
 
 
 def test_a_bug_is_found_by_one_of_the_expected_invariants() -> None:
@@ -46,6 +47,43 @@ def test_another_failure_is_no_finding(error: Exception, what: str) -> None:
     """A violation of another invariant, and an exception, fail the test of a planted bug."""
     with pytest.raises(AssertionError, match=what):
         _find_bug_that_raises(error)
+
+
+def test_an_exception_is_found_by_its_type_and_its_text() -> None:
+    """An exception is a finding if its type and text are the expected ones. An exception that quotes them only in an
+    earlier line, because it was raised while the expected one was handled, is none."""
+    expected = "KeyError: 'the record that is lost'"
+    _find_bug_that_raises(KeyError("the record that is lost"), "ValueError: of another", expected)
+    _find_bug_that_raises(Violation(EXCEPTION, f"a step has failed\nTraceback\n{expected}"), expected)
+    for error in (
+        KeyError("another record"),
+        AttributeError("'LogReader' object has no attribute 'former'"),
+        Violation(EXCEPTION, f"{expected}\nAttributeError: the patch does not fit any more"),
+    ):
+        with pytest.raises(AssertionError, match=r"breaks nothing \(an exception\)"):
+            _find_bug_that_raises(error, expected)
+
+
+def test_a_patch_that_can_not_be_applied_is_an_error() -> None:
+    """A bug that patches a name that klamm does not have any more fails its test with an error, and is not found."""
+
+    @contextmanager
+    def outdated() -> Iterator[None]:
+        with patch.object(DeliveryWorld, "a_name_of_earlier_days", None):
+            yield
+
+    with (
+        patch.dict(BUGS_OF, {"delivery": {"a bug": outdated}}),
+        pytest.raises(AttributeError, match="a_name_of_earlier_days"),
+    ):
+        assert_is_found("delivery", "a bug", Planted(3, (24, 25), ("AttributeError",)))
+
+
+@pytest.mark.parametrize(("kind", "bug"), [(kind, bug) for kind, bugs in BUGS_OF.items() for bug in sorted(bugs)])
+def test_each_bug_can_be_planted(kind: str, bug: str) -> None:
+    """klamm still has all names that the planted bugs patch."""
+    with BUGS_OF[kind][bug]():
+        pass
 
 
 @pytest.mark.parametrize(

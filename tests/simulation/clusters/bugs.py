@@ -127,18 +127,18 @@ def _repeat_blindly() -> Iterator[None]:
 
 @contextmanager
 def _take_unknown_for_done() -> Iterator[None]:
-    """A transaction with the metadata store whose outcome is unknown counts as done."""
+    """A transaction with the metadata store that takes producer ids counts as done if its outcome is unknown."""
     real = PlanWriter._transact
 
     async def transact(writer: PlanWriter, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
+        if any(change.key != "producer-ids" for change in changes):
+            return await real(writer, conditions, changes)
         writer._number += 1
         try:
             mark = put_writer(writer._incarnation, writer._number)
             return await writer._store.transact(conditions, [*changes, mark])
         except OutcomeUnknown:
-            if all(change.key == "producer-ids" for change in changes):
-                return writer._seen[1]
-            return await real(writer, conditions, changes)
+            return writer._seen[1]
 
     with patch.object(PlanWriter, "_transact", transact):
         yield
