@@ -50,6 +50,8 @@ PLANTED = {
     "coordinate after the lease": Planted(250, (17,)),
     "keep a place after the failure": Planted(130, (8,)),
     "shrink without a log": Planted(230, (8,)),
+    "fetch from former leaders": Planted(20, (6,)),
+    "keep leading": Planted(20, (6,)),
 }
 """What is expected of each planted bug."""
 

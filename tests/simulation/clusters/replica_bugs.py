@@ -299,6 +299,18 @@ def _shrink_without_a_log() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _fetch_from_former_leaders() -> Iterator[None]:
+    """A follower goes on to fetch from the former leader, too."""
+    change = ReplicaFetchers._on_change
+
+    def remove_none(fetchers: ReplicaFetchers, old: FollowedLog | None, new: FollowedLog | None) -> None:
+        change(fetchers, None, new)
+
+    with patch.object(ReplicaFetchers, "_on_change", remove_none):
+        yield
+
+
 REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "truncate to the high watermark": _truncate_to_the_high_watermark,
     "truncate whole epochs": _truncate_whole_epochs,
@@ -320,6 +332,8 @@ REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "forget the boot": _forget_the_boot,
     "keep a place after the failure": _keep_a_place_after_the_failure,
     "shrink without a log": _shrink_without_a_log,
+    "fetch from former leaders": _fetch_from_former_leaders,
+    "keep leading": CLUSTER_BUGS["keep leading"],
     "repeat blindly": CLUSTER_BUGS["repeat blindly"],
     "acknowledge without a session": CLUSTER_BUGS["acknowledge without a session"],
 }

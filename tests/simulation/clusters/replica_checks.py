@@ -8,7 +8,6 @@ a replica may be elected and lacks a committed record.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from tests.simulation.clusters.replica_states import ReplicaStates
 from tests.simulation.clusters.truncations import TruncationChecks
 from tests.simulation.violation import Violation
 
+from klamm.broker.partitions import partition as partition_module
 from klamm.broker.partitions.followers import Followers
 from klamm.broker.partitions.partition import Partition
 from klamm.metadata.entries import apply
@@ -40,9 +40,37 @@ if TYPE_CHECKING:
 
     from klamm.storage.log.log import Log
 
-__all__ = ["ReplicaChecks"]
+__all__ = ["ReplicaChecks", "naming_followers"]
 
 Committed = Callable[[MetadataImage, MetadataImage], None]
+
+
+class _EndOfFollower(int):
+    """An end offset that a follower has told, with the follower's name: a leader keeps no names with the offsets for
+    which it waits."""
+
+    follower: BrokerId
+
+
+@contextmanager
+def naming_followers() -> Iterator[None]:
+    """Lets leaders know the offsets of their followers by name while the context is open."""
+    fetched, next_high_watermark = Followers.fetched, vars(partition_module)["next_high_watermark"]
+
+    def without_name(*arguments: Any) -> Offset:
+        return Offset(int(next_high_watermark(*arguments)))
+
+    def named(followers: Followers, partition: Partition, broker_id: BrokerId, *arguments: Any) -> None:
+        broker_epoch, end_offset, *rest = arguments
+        end = _EndOfFollower(end_offset)
+        end.follower = broker_id
+        fetched(followers, partition, broker_id, broker_epoch, Offset(end), *rest)
+
+    with (
+        patch.object(Followers, "fetched", named),
+        patch.object(partition_module, "next_high_watermark", without_name),
+    ):
+        yield
 
 
 class ReplicaChecks:
@@ -74,6 +102,7 @@ class ReplicaChecks:
         with ExitStack() as stack:
             truncations = TruncationChecks(self._world, self._report, self._committed_batches)
             stack.enter_context(truncations.attached())
+            stack.enter_context(naming_followers())
             self._watch(stack)
             yield
 
@@ -206,9 +235,8 @@ class ReplicaChecks:
         needed = {*known.isr, *known.elr} - {known.leader}
         progress = {} if followers is None else followers._progress
         ends = () if followers is None else followers.end_offsets
-        # The leader keeps no names with the offsets for which it waits, so they are counted.
-        missing = Counter(progress[number].end_offset for number in needed if number in progress) - Counter(ends)
-        if missing or needed - progress.keys():
+        # A follower that has not fetched in this leader epoch has no name. The high watermark does not rise then.
+        if needed - {end.follower for end in ends if isinstance(end, _EndOfFollower)}:
             held = {int(number): int(each.end_offset) for number, each in progress.items()}
             raise Violation(
                 5,
