@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from tests.simulation.clusters.plan import MAJORITY, UNLIMITED
-from tests.simulation.planted import OTHER_CLUSTER, Planted, assert_is_found
+from tests.simulation.planted import OTHER, OTHER_CLUSTER, Planted, assert_is_found
 from tests.simulation.run import run_seed, settle_too_seldom
 from tests.support.share_of_gate import share_of_gate
 
@@ -23,6 +23,7 @@ EVENTFUL = (
     *("NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "is told to stop"),
     *("is about to lose the log", "is almost full", "refuses writes", "has lost the folder", "KAFKA_STORAGE_ERROR"),
     *("the disk of broker 1 is in order", "is unaware", "stands still"),
+    *("has deleted the records of", "what is before it is deleted"),
 )
 """Texts that must occur in the notes of these worlds, with unlimited faults and with faults that leave a majority."""
 
@@ -52,6 +53,10 @@ PLANTED = {
     "shrink without a log": Planted(230, (8,)),
     "fetch from former leaders": Planted(20, (6,)),
     "keep leading": Planted(20, (6,)),
+    "keep what is deleted": Planted(20, (26,)),
+    "answer before the followers": Planted(20, (OTHER,)),
+    "delete up to the high watermark": Planted(20, (4,)),
+    "send deleted records": Planted(20, (OTHER,)),
 }
 """What is expected of each planted bug."""
 

@@ -16,11 +16,12 @@ __all__ = ["check_all_read", "check_batches"]
 def check_all_read(
     model: Model, name: str, where: TopicPartition, shown: Mapping[int, bytes], *, is_committed: bool
 ) -> None:
-    """Checks that a reader at the end of a partition got exactly the expected records (I4, I26)."""
+    """Checks that a reader at the end of a partition got exactly the expected records, deleted ones aside (I4, I26)."""
     partition = model.partitions[where]
+    shown = {offset: value for offset, value in shown.items() if offset >= partition.deleted}
     expected = {}
     for offset, value in partition.known.items():
-        if value is not None:
+        if value is not None and offset >= partition.deleted:
             transaction = partition.of_value[value].transaction
             if not is_committed or transaction is None or transaction.outcome is Outcome.COMMITTED:
                 expected[offset] = value

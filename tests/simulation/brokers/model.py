@@ -52,12 +52,15 @@ class PartitionModel:
     """The synced offset and the end offset when the last life ended."""
     high_watermark: int = 0
     """The highest high watermark that any client was told."""
+    deleted: int = 0
+    """Leaders have deleted the records below this offset. They may come back after a crash, as in Kafka, or others that
+    diverged there: see `Model.see`."""
     cuts: int = 0
     """Number of crashes and elections that removed offsets which a client knew."""
 
     def time_of(self, offset: int) -> int | None:
-        """Returns the timestamp of a known record; None if the record is unknown or a marker."""
-        value = self.known.get(offset)
+        """Returns the timestamp of a known record; None if the record is unknown, was deleted, or is a marker."""
+        value = None if offset < self.deleted else self.known.get(offset)
         return None if value is None else self.of_value[value].time_ms
 
     def times(self) -> list[int]:
@@ -69,12 +72,16 @@ class PartitionModel:
         found = (
             offset
             for offset, value in self.known.items()
-            if value is not None and self.of_value[value].time_ms >= time_ms and offset < self.high_watermark
+            if value is not None
+            and self.of_value[value].time_ms >= time_ms
+            and self.deleted <= offset < self.high_watermark
         )
         return min(found, default=None)
 
     def check_time(self, name: str, time_ms: int, offset: int, found_ms: int, before: int | None) -> None:
         """Checks the answer to a lookup by timestamp; `before` is the answer that was known at the request."""
+        if before is not None and before < self.deleted:
+            before = None
         if offset < 0:
             if before is not None:
                 raise Violation(9, f"{name} has nothing at or after {time_ms}, and {before} is")
@@ -96,6 +103,8 @@ class PartitionModel:
         """Checks the reported end of a leader epoch (KIP-101); `before` has the epochs that were known before."""
         found_epoch, end = found
         for offset, of_offset in before.items():
+            if offset < self.deleted:
+                continue  # A log forgets the epochs of deleted records.
             if (of_offset <= epoch and offset >= end >= 0) or (of_offset > epoch and offset < end):
                 raise Violation(
                     1, f"{name} says that epoch {epoch} ended at {end}, and has epoch {of_offset} at offset {offset}"
@@ -125,8 +134,15 @@ class Model:
             self.see(batch.where, offset, value)
 
     def see(self, where: TopicPartition, offset: int, value: bytes | None, epoch: int | None = None) -> None:
-        """Records what a client learned about an offset: its value, and its leader epoch if it is known."""
+        """Records what a client learned about an offset: its value, and its leader epoch if it is known.
+
+        A log that diverges below its leader's log start is not truncated, as in Kafka: the leader does not know the
+        epochs of deleted records any more. Such a log may have other records there, and lead later, when a crash has
+        taken back its own log start.
+        """
         partition = self.partitions[where]
+        if offset < partition.deleted and offset in partition.known:
+            return
         if epoch is not None:
             partition.newest_epoch = max(partition.newest_epoch, epoch)
         if epoch is not None and partition.epochs.setdefault(offset, epoch) != epoch:

@@ -53,6 +53,8 @@ class ClusterPlan(NamedTuple):
     """Whether live brokers are removed from the cluster, and join it again."""
     has_disk_faults: bool = False
     """Whether the disk of one broker at a time fails."""
+    has_deletions: bool = False
+    """Whether a client deletes records."""
     damage_rate: float = 0.0
     """Probability that an answer from one broker to another holds a damaged batch."""
     trouble_ms: int = 60

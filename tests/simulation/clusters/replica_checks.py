@@ -32,6 +32,7 @@ from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Versioned
 from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, Offset, TopicPartition
+from klamm.storage.log.log_retention import LogRetention
 from klamm.storage.log.log_truncation import LogTruncation
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class ReplicaChecks:
         self._batches: dict[TopicPartition, list[StoredBatch]] = {}
         self._matched: dict[Log, int] = {}
         """Up to which offset the committed part of a log was compared."""
+        self._starts: dict[Log, int] = {}
+        """The log start offsets when the world looked last."""
         self._fetched: dict[tuple[TopicPartition, int, BrokerId], int] = {}
         """By leader epoch and follower, the epoch of the follower's run that fetched last."""
         self._recovering: set[TopicPartition] = set()
@@ -126,6 +129,15 @@ class ReplicaChecks:
                 self._report(lambda: self._check_candidates(truncation._log.topic_partition, "a log was truncated"))
             return is_cut
 
+        delete = LogRetention.delete_records_before
+
+        def watched_deletion(retention: LogRetention, offset: Offset) -> Offset:
+            start = delete(retention, offset)
+            model = self._world.model.partitions.get(retention._log.topic_partition)
+            if model is not None:
+                model.deleted = max(model.deleted, int(offset))
+            return start
+
         begin_proposal = Followers.begin_proposal
 
         def watched_proposal(followers: Followers, partition: Partition) -> Any:
@@ -138,6 +150,7 @@ class ReplicaChecks:
         stack.enter_context(patch.object(Partition, "_raise_high_watermark", watched_rise))
         stack.enter_context(patch.object(Followers, "fetched", watched_fetch))
         stack.enter_context(patch.object(LogTruncation, "truncate_to", watched_truncation))
+        stack.enter_context(patch.object(LogRetention, "delete_records_before", watched_deletion))
 
     def _report(self, check: Callable[[], None]) -> None:
         try:
@@ -340,18 +353,35 @@ class ReplicaChecks:
         for number, machine in self._world.machines.items():
             if not self.runs(number, machine):
                 continue
+            self._check_starts(number, machine)
             for where in self._batches:
                 log = machine.logs.get(where)
                 if log is None or log.is_offline:
                     continue  # A log that is offline can't be read. It is compared when its broker has started again.
                 if where not in self._has_lost and where not in self._recovering:
                     bound = min(int(log.high_watermark), self.committed[where])
-                    start = self._matched.get(log, int(log.log_start_offset))
+                    start = max(self._matched.get(log, 0), int(log.log_start_offset))
                     if bound > start:
                         self._compare(log, where, start, bound)
                         self._matched[log] = bound
 
+    def _check_starts(self, number: BrokerId, machine: Machine) -> None:
+        """Checks that a log has lost no record at its beginning that nobody has deleted (I4), and that no deleted
+        record comes back while a broker runs."""
+        for where, model in self._world.model.partitions.items():
+            log = machine.logs.get(where)
+            if log is None or log.is_offline:
+                continue
+            start, before = int(log.log_start_offset), self._starts.get(log, 0)
+            if start > model.deleted:
+                what = f"and its records are deleted up to {model.deleted}"
+                raise Violation(4, f"the log of {where} on broker {number} begins at {start}, {what}")
+            if start < before:
+                raise Violation(7, f"the log of {where} on broker {number} begins at {start}, and began at {before}")
+            self._starts[log] = start
+
     def _compare(self, log: Log, where: TopicPartition, start: int, end: int) -> None:
+        start = max(start, self._world.model.partitions[where].deleted)  # see `Model.see`
         own = [each for each in batches_of(log, start, end) if each.base_offset >= start]
         expected = [each for each in self._batches[where] if each.base_offset >= start and each.next_offset <= end]
         if own != expected:

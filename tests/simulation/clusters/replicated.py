@@ -27,6 +27,7 @@ from tests.simulation.brokers.plan import BrokerPlan
 from tests.simulation.clusters.ambushes import Ambushes
 from tests.simulation.clusters.clients.administrator import ReplicaAdministrator
 from tests.simulation.clusters.clients.follower_reader import FollowerReader
+from tests.simulation.clusters.clients.record_deleter import RecordDeleter
 from tests.simulation.clusters.damage import damaging
 from tests.simulation.clusters.detours import SHORTEST_LAG_MS
 from tests.simulation.clusters.disk_faults import DiskFaults
@@ -62,6 +63,8 @@ _SHORTEST_TIMEOUT_MS: Final = 40
 """The shortest timeout of sessions."""
 _UNLIMITED_CHANCE: Final = 0.4
 _UNREGISTRATION_CHANCE: Final = 0.3
+_DELETION_CHANCE: Final = 0.4
+_SMALL_SEGMENTS: Final = (800, 2_000, 3_000)
 _DISK_CHANCE: Final = 0.3
 _DISKS_MS: Final = 2_500
 """How long disks fail: each fault ends only when all replicas are in sync again."""
@@ -158,6 +161,12 @@ def with_lapses(plan: BrokerPlan, cluster: ClusterPlan, kind: str) -> tuple[Brok
     return plan, cluster
 
 
+def with_deletions(draw: Random, plan: BrokerPlan, cluster: ClusterPlan) -> tuple[BrokerPlan, ClusterPlan]:
+    """Returns the plans of a world in which records are deleted, and segments with them."""
+    topic_config = replace(plan.topic_config, segment_bytes=draw.choice(_SMALL_SEGMENTS))
+    return plan._replace(topic_config=topic_config), cluster._replace(has_deletions=True)
+
+
 class ReplicaWorld(ClusterWorld):
     """The world of one seed."""
 
@@ -177,6 +186,7 @@ class ReplicaWorld(ClusterWorld):
         self._has_disk_faults = self._of_disks.random() < _DISK_CHANCE
         self._of_lapses = Random(f"lapses of {seed}")
         self._lapse: str | None = None
+        self._of_deletions = Random(f"deletions of {seed}")
         self._has_unregistrations = Random(f"unregistrations of {seed}").random() < _UNREGISTRATION_CHANCE
         super().__init__(seed, listener=listener, sums=sums)
         self.is_unlimited = self.cluster.faults == UNLIMITED
@@ -185,6 +195,14 @@ class ReplicaWorld(ClusterWorld):
         """Whether acknowledged records may be lost, if the metadata record it."""
 
     def make_plans(self, random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
+        plan, cluster = self._make_plans(random, sizes)
+        # Where records may be lost, no client knows which of them are left.
+        has_readers = cluster.faults != UNLIMITED or plan.readers > 0
+        if self._lapse is None and has_readers and self._of_deletions.random() < _DELETION_CHANCE:
+            return with_deletions(self._of_deletions, plan, cluster)
+        return plan, cluster
+
+    def _make_plans(self, random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
         plans = make_replica_plan(random, sizes)
         plan, cluster = without_limit(self._of_mode, *plans) if self._faults == UNLIMITED else plans
         cluster = cluster._replace(has_unregistrations=self._has_unregistrations)
@@ -336,6 +354,8 @@ class ReplicaWorld(ClusterWorld):
         cluster = self.cluster
         if cluster.has_reassignments or cluster.has_min_isr_changes or cluster.has_unregistrations:
             self.administrator = ReplicaAdministrator(self, "administrator")
+        if cluster.has_deletions:
+            RecordDeleter(self, "deleter", self._of_deletions)
 
     def _trouble(self) -> None:
         super()._trouble()
@@ -601,6 +621,8 @@ class ReplicaWorld(ClusterWorld):
         super()._end()
         if not self._run(_REPLICATE_MS, self._is_copied):
             raise Violation(26, f"the replicas do not end at the same offset after {_REPLICATE_MS} ms")
+        if not self._run(_REPLICATE_MS, self._begin_alike):
+            raise Violation(26, f"the replicas do not begin at the offsets of their leaders after {_REPLICATE_MS} ms")
         for where in self.partitions:
             self._compare(where)
         if not self._run(_REPLICATE_MS, lambda: self.checks.states.why_diverging() is None):
@@ -626,10 +648,19 @@ class ReplicaWorld(ClusterWorld):
             len({log.log_end_offset for log in self._logs(where)}) == 1 for where in self.partitions
         )
 
+    def _begin_alike(self) -> bool:
+        """Returns whether no follower has records that its leader has deleted. A leader that has started again may have
+        records that a follower has deleted."""
+        return all(
+            (leader := self.log_of(where)) is not None
+            and all(log.log_start_offset >= leader.log_start_offset for log in self._logs(where))
+            for where in self.partitions
+        )
+
     def _compare(self, where: TopicPartition) -> None:
         """Compares the bytes of all replicas (I2)."""
         logs = self._logs(where)
-        start = max(log.log_start_offset for log in logs)
+        start = max(Offset(self.model.partitions[where].deleted), *(log.log_start_offset for log in logs))
         contents = {_content(log, start) for log in logs}
         if len(contents) > 1:
             raise Violation(2, f"the replicas of {where} hold different bytes")

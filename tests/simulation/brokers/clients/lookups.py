@@ -55,8 +55,8 @@ class Lookups(Participant):
             return
         if draw < 0.5:
             found = await self._ask(where, EARLIEST)
-            if found is not None and found.offset != 0:
-                raise Violation(4, f"{where} begins at {found.offset}, and nothing was deleted")
+            if found is not None and found.offset > partition.deleted:
+                raise Violation(4, f"{where} begins at {found.offset}, and is deleted up to {partition.deleted}")
             return
         times = partition.times()
         if not times:

@@ -248,9 +248,10 @@ class Member(Participant, ABC):
             self.client.forget(Leader(where))
             await self.client.run(self.client.refreshing(self.world.plan.topics))
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if not self.world.plan.may_lose:
+            deleted = self.world.model.partitions[where].deleted
+            if position >= deleted and not self.world.plan.may_lose:
                 raise Violation(17, f"{self.name} has gone on from offset {position} of {where}, which is not there")
-            self.positions[where] = 0
+            self.positions[where] = deleted if position < deleted else 0
         elif code is not ErrorCode.NONE:
             raise Violation(0, f"a fetch of {self.name} was answered {code.name}")
         else:

@@ -10,9 +10,10 @@ from tests.simulation.brokers.visibility import Visible
 from tests.simulation.violation import Violation
 
 from klamm.client.cluster_view import error_code
-from klamm.client.errors import ConnectionFailed
+from klamm.client.errors import ConnectionFailed, RequestRefused
 from klamm.client.fetch_exchange import batches_of, fetch_version, partition_wanted, read_answer
 from klamm.client.fetch_session import WITHOUT_SESSION, FetchSession, SessionPlace
+from klamm.client.list_offsets import EARLIEST, listing_offsets
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_client import FetchResponse, encode_fetch_request
 from klamm.protocol.fetch_messages import (
@@ -59,6 +60,8 @@ class Reader(Participant):
         self.positions = dict.fromkeys(world.partitions, 0)
         self.visible: Mapping[TopicPartition, dict[int, bytes]] = {where: {} for where in world.partitions}
         """The records that the application gets, by offset."""
+        self._out_of_range: set[TopicPartition] = set()
+        """Partitions whose position may be below the beginning of the log."""
         self._epochs: dict[TopicPartition, int] = {}
         """The leader epoch of the last record that was read."""
         self._validated: dict[TopicPartition, int] = {}
@@ -80,10 +83,11 @@ class Reader(Participant):
                     life = world.life
                     await self.client.run(self.client.refreshing(world.plan.topics))
                     await self._validate()
+                    await self._pass_over_deleted()
                     is_fresh = True
                 for connection, wheres in await self.connections():
                     await self._fetch(connection, wheres)
-            except (ConnectionFailed, Passing) as error:
+            except (ConnectionFailed, RequestRefused, Passing) as error:
                 is_fresh = False
                 await self.rest(error)
                 continue
@@ -196,6 +200,8 @@ class Reader(Participant):
         code = error_code(partition.error_code)
         if code in PASSING or code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._validated.pop(where, None)
+            if code is ErrorCode.OFFSET_OUT_OF_RANGE and self._may_be_deleted(where):
+                self._out_of_range.add(where)
             return code
         if code is not ErrorCode.NONE:
             raise Violation(0, f"{self.name} was answered {code.name} for {where}")
@@ -226,6 +232,24 @@ class Reader(Participant):
         self.positions[where] = position
         self.note("has read %s up to %d", where, position)
         return None
+
+    def _may_be_deleted(self, where: TopicPartition) -> bool:
+        return self.positions[where] < self.world.model.partitions[where].deleted
+
+    async def _pass_over_deleted(self) -> None:
+        """Goes on where the log begins, if a position is below that."""
+        for where in [each for each in self.world.partitions if each in self._out_of_range]:
+            found = (await self.client.run(listing_offsets(self.client, {where: EARLIEST}))).get(where)
+            if found is None:
+                continue
+            self._out_of_range.discard(where)
+            deleted = self.world.model.partitions[where].deleted
+            if found.offset > deleted:
+                raise Violation(4, f"{where} begins at {found.offset}, and is deleted up to {deleted}")
+            if found.offset > self.positions[where]:
+                self.note("goes on in %s at %d: what is before it is deleted", where, found.offset)
+                self.positions[where] = found.offset
+                self._epochs.pop(where, None)
 
     def _show(self, where: TopicPartition, offset: int, value: bytes) -> None:
         self.visible[where][offset] = value

@@ -50,9 +50,9 @@ class StreamReader(Participant):
             await world.think()
         self.take_larger_answers()
         for where in world.partitions:
-            while world.log_of(where) is None:  # its next leader has not learned of it yet
+            while (log := world.log_of(where)) is None:  # its next leader has not learned of it yet
                 await world.think()
-            self.found[where] = await self._read(where, 0, world.end_of(where))
+            self.found[where] = await self._read(where, log.log_start_offset, world.end_of(where))
         self.is_finished = True
 
     async def _read_or_lose(self, where: TopicPartition, start: int, end: int) -> None:
@@ -61,7 +61,9 @@ class StreamReader(Participant):
         try:
             await self._read(where, start, end)
         except (GaveUp, LogEndsEarly, OffsetOutOfRange) as error:
-            if self.world.model.partitions[where].cuts == cuts:
+            model = self.world.model.partitions[where]
+            is_deleted = isinstance(error, OffsetOutOfRange) and start < model.deleted
+            if model.cuts == cuts and not is_deleted:
                 raise Violation(26, f"{self.name} reads what is there, and: {error}") from error
 
     async def _read(self, where: TopicPartition, start: int, end: int) -> dict[int, bytes]:
